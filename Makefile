@@ -1,0 +1,48 @@
+# Needs Python 3.11 or later, pip and make; everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PLUGIN := plugins/ort-lite-sample
+WORKERS ?= 2
+
+.PHONY: help demo test lint format clean
+
+help:
+	@echo "make demo    install into $(VENV) and run examples/demo.py"
+	@echo "make test    lint, type-check and run the tests"
+	@echo "make lint    ruff and mypy alone"
+	@echo "make format  let ruff format and fix the sources"
+	@echo "make clean   remove the environment and what the tools left"
+
+demo: $(VENV)/installed
+	$(BIN)/python examples/demo.py
+
+# One worker takes a test file whole: its tests share their compiled kernels.
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Empty files that date an installation: it is repeated where the metadata is newer. Sources are installed editable.
+$(VENV)/created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: $(VENV)/created pyproject.toml ort_lite/_version.py $(PLUGIN)/pyproject.toml
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e . -e $(PLUGIN)
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" -e $(PLUGIN)
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,57 @@
+"""One hierarchy for every error that ort_lite raises on purpose.
+
+Messages say who (node or input), what came, what was expected and what to do. The class names of onnxruntime's C API
+(`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) are kept, so that `except` clauses written for it go on working.
+"""
+
+
+class OrtLiteError(Exception):
+    """Base class."""
+
+
+class Fail(OrtLiteError):
+    """Something failed that has no more precise class."""
+
+
+class InvalidArgument(OrtLiteError, ValueError):
+    """A feed, an option or a name that the caller gave is wrong."""
+
+
+class NoSuchFile(OrtLiteError, FileNotFoundError):
+    """The model or a file of its external data does not exist."""
+
+
+class InvalidProtobuf(OrtLiteError):
+    """The bytes are not a serialised ModelProto."""
+
+
+class InvalidGraph(OrtLiteError):
+    """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ..."""
+
+
+class ShapeInferenceError(InvalidGraph):
+    """The shapes or types of a node's inputs do not fit its operator."""
+
+
+class NotImplemented(OrtLiteError, NotImplementedError):
+    """No provider of the session can run a node; the message lists the providers with their reasons."""
+
+
+class ProviderError(OrtLiteError):
+    """A provider broke its contract or could not be created; names the provider and what it did."""
+
+
+class CompileError(ProviderError):
+    """`compile` of a provider failed for a partition."""
+
+
+class RuntimeException(OrtLiteError, RuntimeError):
+    """A node failed while running; the message names it and its provider."""
+
+
+class RunTerminated(RuntimeException):
+    """`RunOptions.terminate` was set while the run was in flight."""
+
+
+class KernelCompileError(OrtLiteError):
+    """A native kernel could not be compiled; names the kernel and carries the compiler's message."""

@@ -1,0 +1,580 @@
+"""The IR: Model, Graph, Node, Value, Attr. Names and habits of onnx-ir, so that people who know it feel at home.
+
+Def-use is exact: `value.uses` lists every (node, input index) that reads a value, nodes of nested graphs included, and
+`value.is_graph_output()` says whether a graph returns it. Nested graphs (bodies of If, Loop, Scan) are attributes of their
+node and refer to outer values by the same `Value` objects; `graph.captures()` lists these.
+
+Nodes are a linked list: appending, inserting beside a node and removing cost O(1). Iteration is safe while the graph changes:
+a node inserted after the current one is visited, a removed one that was not visited yet is not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ort_lite.dtypes import Array, DType, from_numpy, ort_name
+from ort_lite.errors import InvalidGraph
+from ort_lite.shapes import Dim, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Element type and shape; `shape` is None where not even the rank is known."""
+
+    dtype: DType
+    shape: Shape | None = None
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape is not None else f"{self.dtype}[...]"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    element: "Type"
+
+    def __str__(self) -> str:
+        return f"seq({self.element})"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    element: "Type"
+
+    def __str__(self) -> str:
+        return f"optional({self.element})"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    key: DType
+    value: "Type"
+
+    def __str__(self) -> str:
+        return f"map({self.key}, {self.value})"
+
+
+Type = TensorType | SequenceType | OptionalType | MapType
+
+
+def type_name(type_: Type | None) -> str:
+    """onnxruntime's spelling: "tensor(float)", "seq(map(int64,tensor(float)))"."""
+    match type_:
+        case TensorType(dtype, _):
+            return ort_name(dtype)
+        case SequenceType(element):
+            return f"seq({type_name(element)})"
+        case OptionalType(element):
+            return f"optional({type_name(element)})"
+        case MapType(key, value):
+            return f"map({ort_name(key)[7:-1]},{type_name(value)})"
+    return "unknown"
+
+
+class Value:
+    """What a node computes, a graph takes in, or an initialiser holds (`constant` is then its array, never written to)."""
+
+    __slots__ = ("_outputs_of", "constant", "name", "producer", "type", "uses")
+
+    def __init__(self, name: str, type: Type | None = None, constant: Array | None = None) -> None:
+        if constant is not None and type is None:
+            type = TensorType(from_numpy(constant.dtype), constant.shape)
+        self.name, self.type, self.constant = name, type, constant
+        self.producer: Node | None = None
+        self.uses: dict[tuple[Node, int], None] = {}  # ordered set
+        self._outputs_of: dict[Graph, int] = {}
+
+    @property
+    def dtype(self) -> DType | None:
+        """Element type of a tensor; None for other kinds of values and where it is unknown."""
+        return self.type.dtype if isinstance(self.type, TensorType) else None
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+    @property
+    def readers(self) -> list["Node"]:
+        """The nodes that read this value, each once, in the order in which they began to."""
+        return list(dict.fromkeys(node for node, _ in self.uses))
+
+    def is_graph_output(self) -> bool:
+        return bool(self._outputs_of)
+
+    def can_be_replaced_by(self, other: "Value") -> bool:
+        """False where a graph output would lose its name: `other` comes from no node or is a graph output itself."""
+        return not self.is_graph_output() or (other.producer is not None and not other.is_graph_output())
+
+    def replace_all_uses_with(self, other: "Value") -> None:
+        """Readers and graph outputs take `other` instead; a graph output hands its name on. O(uses).
+
+        Raises InvalidGraph where `can_be_replaced_by` says no.
+        """
+        if not self.can_be_replaced_by(other):
+            raise InvalidGraph(f"graph output {self.name!r} would lose its name to {other.name!r}")
+        for node, index in list(self.uses):
+            node.replace_input(index, other)
+        if self.is_graph_output():
+            self.name, other.name = other.name, self.name
+        for graph in list(self._outputs_of):
+            graph.set_outputs([other if value is self else value for value in graph.outputs])
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute. `type` is AttributeProto's name: INT, FLOATS, STRING, TENSOR (an array), GRAPH (a Graph), ...
+
+    `ref` names the function's attribute that stands here, inside function bodies.
+    """
+
+    name: str
+    type: str
+    value: Any
+    ref: str = ""
+
+    @staticmethod
+    def of(name: str, value: Any) -> "Attr":
+        """The Attr for a Python value: int, float, str, array, Graph or a list of them."""
+        if isinstance(value, Attr):
+            return value
+        many = isinstance(value, (list, tuple))
+        sample = value[0] if many and value else value
+        for kind, type_ in ((bool, "INT"), (int, "INT"), (float, "FLOAT"), (str, "STRING"), (Graph, "GRAPH")):
+            if isinstance(sample, kind):
+                return Attr(name, type_ + "S" * many, list(value) if many else value)
+        if many and not value:
+            return Attr(name, "INTS", [])
+        if hasattr(sample, "dtype"):
+            return Attr(name, "TENSOR" + "S" * many, value)
+        raise TypeError(f"attribute {name}: {type(value).__name__} is no ONNX attribute value")
+
+
+class Node:
+    """An operator's use. `version` is the opset version under which its domain was imported, not the schema's own.
+
+    Inputs and outputs that are left out are None. `name` is unique inside a loaded model. `overload` tells functions of one
+    name apart.
+    """
+
+    __slots__ = (
+        "_next",
+        "_previous",
+        "attributes",
+        "domain",
+        "graph",
+        "inputs",
+        "name",
+        "op_type",
+        "outputs",
+        "overload",
+        "version",
+    )
+
+    def __init__(
+        self,
+        op_type: str,
+        inputs: Iterable[Value | None],
+        outputs: Iterable[Value | None],
+        attributes: Mapping[str, Any] | Iterable[Attr] = (),
+        *,
+        domain: str = "",
+        version: int = 1,
+        name: str = "",
+        overload: str = "",
+    ) -> None:
+        self.op_type, self.domain, self.version, self.name, self.overload = op_type, domain, version, name, overload
+        self.inputs: tuple[Value | None, ...] = tuple(inputs)
+        self.outputs: tuple[Value | None, ...] = tuple(outputs)
+        if not isinstance(attributes, (list, tuple)) and isinstance(attributes, Mapping):  # the ABC is asked last: it is slow
+            attributes = [Attr.of(name, value) for name, value in attributes.items()]
+        self.attributes: dict[str, Attr] = {attribute.name: attribute for attribute in attributes}
+        self.graph: Graph | None = None
+        self._next: Node | None = None
+        self._previous: Node | None = None
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value.uses[self, index] = None
+        for value in self.outputs:
+            if value is not None:
+                if value.producer is not None:
+                    raise InvalidGraph(f"{self}: {value.name!r} is already an output of {value.producer}")
+                value.producer = self
+
+    @property
+    def output(self) -> Value:
+        """The first output. Raises InvalidGraph when the node leaves it out."""
+        if not self.outputs or self.outputs[0] is None:
+            raise InvalidGraph(f"{self} has no first output")
+        return self.outputs[0]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute's value, or `default`."""
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.value
+
+    def replace_input(self, index: int, value: Value | None) -> None:
+        old = self.inputs[index]
+        if old is not None:
+            del old.uses[self, index]
+        self.inputs = (*self.inputs[:index], value, *self.inputs[index + 1 :])
+        if value is not None:
+            value.uses[self, index] = None
+
+    def subgraphs(self) -> list["Graph"]:
+        """Bodies of this node, in attribute order; not those nested deeper."""
+        found: list[Graph] = []
+        for attribute in self.attributes.values():
+            if attribute.type == "GRAPH":
+                found.append(attribute.value)
+            elif attribute.type == "GRAPHS":
+                found.extend(attribute.value)
+        return found
+
+    def captures(self) -> list[Value]:
+        """Outer values that the bodies read, each once, in order of appearance. O(size of the bodies)."""
+        bodies = self.subgraphs()
+        return list(dict.fromkeys(value for body in bodies for value in body.captures())) if bodies else []
+
+    def __str__(self) -> str:
+        return f"{self.op_type} {self.name!r}" if self.name else self.op_type
+
+    def __repr__(self) -> str:
+        return node_text(self)
+
+
+class Graph:
+    """Inputs, nodes in topological order, outputs. Initialisers are Values with a `constant`, by name.
+
+    An initialiser that is also an input (overridable by a feed, IR version 3 and older) is in both.
+    """
+
+    def __init__(self, name: str = "", inputs: Iterable[Value] = (), outputs: Iterable[Value] = ()) -> None:
+        self.name = name
+        self.inputs: list[Value] = list(inputs)
+        self.initializers: dict[str, Value] = {}
+        self.doc_string = ""
+        self._outputs: tuple[Value, ...] = ()
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+        self.set_outputs(outputs)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self._outputs
+
+    def set_outputs(self, outputs: Iterable[Value]) -> None:
+        for value in self._outputs:
+            value._outputs_of.pop(self, None)
+        self._outputs = tuple(outputs)
+        for value in self._outputs:
+            value._outputs_of[self] = value._outputs_of.get(self, 0) + 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Node]:
+        node = self._first
+        while node is not None:
+            if node.graph is self:
+                yield node
+            node = node._next
+
+    @property
+    def nodes(self) -> list[Node]:
+        """A list of the nodes. O(n)."""
+        return list(self)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
+        for node in self:
+            yield node
+            for body in node.subgraphs():
+                yield from body.all_nodes()
+
+    def append(self, node: Node) -> Node:
+        return self._link(node, self._last, None)
+
+    def extend(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self.append(node)
+
+    def insert_before(self, anchor: Node, node: Node) -> Node:
+        return self._link(node, anchor._previous, anchor)
+
+    def insert_after(self, anchor: Node, node: Node) -> Node:
+        return self._link(node, anchor, anchor._next)
+
+    def _link(self, node: Node, previous: Node | None, following: Node | None) -> Node:
+        if node.graph is not None:
+            raise InvalidGraph(f"{node} is in a graph already")
+        node.graph, node._previous, node._next = self, previous, following
+        if previous is None:
+            self._first = node
+        else:
+            previous._next = node
+        if following is None:
+            self._last = node
+        else:
+            following._previous = node
+        self._count += 1
+        return node
+
+    def _unlink(self, node: Node) -> None:
+        if node._previous is None:
+            self._first = node._next
+        else:
+            node._previous._next = node._next
+        if node._next is None:
+            self._last = node._previous
+        else:
+            node._next._previous = node._previous
+        node.graph = None  # `_next` stays: an iteration that stands on this node finds its way on
+        self._count -= 1
+
+    def remove(self, node: Node) -> None:
+        """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""
+        for value in node.outputs:
+            if value is not None and (value.uses or value.is_graph_output()):
+                who = "a graph output" if value.is_graph_output() else f"read by {value.readers[0]}"
+                raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}")
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                del value.uses[node, index]
+        for body in node.subgraphs():
+            body.clear()
+        for value in node.outputs:
+            if value is not None:
+                value.producer = None
+        self._unlink(node)
+
+    def clear(self) -> None:
+        """Removes outputs and nodes, last first."""
+        self.set_outputs(())
+        for node in reversed(self.nodes):
+            self.remove(node)
+
+    def add_initializer(self, value: Value) -> Value:
+        """Raises InvalidGraph when the name is taken."""
+        if self.initializers.setdefault(value.name, value) is not value:
+            raise InvalidGraph(f"graph {self.name!r} has two initialisers named {value.name!r}")
+        return value
+
+    def captures(self) -> list[Value]:
+        """Values of outer graphs read here or deeper, each once, in order of appearance. O(size)."""
+        own = {*self.inputs, *self.initializers.values()}
+        found: dict[Value, None] = {}
+        for node in self:
+            for value in (*node.inputs, *node.captures()):
+                if value is not None and value not in own:
+                    found[value] = None
+            own.update(value for value in node.outputs if value is not None)
+        found.update((value, None) for value in self.outputs if value not in own)
+        return [value for value in found if value not in own]
+
+    def sort(self) -> None:
+        """Stable topological order, bodies included. O(nodes + uses). Raises InvalidGraph that names a cycle."""
+        nodes = self.nodes
+        for node in nodes:
+            for body in node.subgraphs():
+                body.sort()
+        if not _is_sorted(nodes):
+            order = _stable_order(nodes)
+            for node in nodes:
+                self._unlink(node)
+            self.extend(order)
+
+    def clone(self, mapping: dict[Value, Value] | None = None, name: str | None = None) -> "Graph":
+        """A copy with Values of its own; constants are shared. `mapping` gives Values that stand for others and receives
+        the new ones; outer values that it lacks stay. O(size).
+        """
+        mapping = {} if mapping is None else mapping
+        copy = Graph(self.name if name is None else name)
+        copy.doc_string = self.doc_string
+        copy.inputs = [mapping.setdefault(value, Value(value.name, value.type, value.constant)) for value in self.inputs]
+        for key, value in self.initializers.items():
+            copy.initializers[key] = mapping.setdefault(value, Value(value.name, value.type, value.constant))
+        for node in self:
+            copy.append(clone_node(node, mapping))
+        copy.set_outputs(mapping.get(value, value) for value in self.outputs)
+        return copy
+
+    def __str__(self) -> str:
+        return graph_text(self)
+
+
+def _producers(node: Node) -> list[Node]:
+    """The nodes of the same graph whose outputs the node and its bodies read; with repetitions."""
+    return [
+        value.producer
+        for value in (*node.inputs, *node.captures())
+        if value is not None and value.producer is not None and value.producer.graph is node.graph
+    ]
+
+
+def _is_sorted(nodes: Iterable[Node]) -> bool:
+    done: set[Node] = set()
+    for node in nodes:
+        if not done.issuperset(_producers(node)):
+            return False
+        done.add(node)
+    return True
+
+
+def _stable_order(nodes: Sequence[Node]) -> list[Node]:
+    """Kahn's algorithm that always takes the ready node which came first: a sorted list stays as it is."""
+    from heapq import heappop, heappush
+
+    position = {node: k for k, node in enumerate(nodes)}
+    before = {node: list(dict.fromkeys(_producers(node))) for node in nodes}
+    follow: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for other in before[node]:
+            follow.setdefault(other, []).append(node)
+    waits = {node: len(before[node]) for node in nodes}
+    ready = [k for k, node in enumerate(nodes) if not waits[node]]
+    order: list[Node] = []
+    while ready:
+        node = nodes[heappop(ready)]
+        order.append(node)
+        for reader in follow.get(node, ()):
+            waits[reader] -= 1
+            if not waits[reader]:
+                heappush(ready, position[reader])
+    if len(order) < len(nodes):
+        cycle = _cycle(next(node for node in nodes if waits[node]), before, waits)
+        raise InvalidGraph(f"the graph has a cycle: {' -> '.join(map(str, cycle))}")
+    return order
+
+
+def _cycle(node: Node, before: Mapping[Node, Sequence[Node]], waits: Mapping[Node, int]) -> list[Node]:
+    """A cycle that `node` is on or behind, in the direction of the data; its first node comes again at the end."""
+    path: dict[Node, None] = {}
+    while node not in path:
+        path[node] = None
+        node = next(other for other in before[node] if waits[other])
+    found = list(path)
+    return [node, *reversed(found[found.index(node) :])]
+
+
+def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
+    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs."""
+    inputs = [None if value is None else mapping.get(value, value) for value in node.inputs]
+    outputs = [None if v is None else mapping.setdefault(v, Value(v.name, v.type, v.constant)) for v in node.outputs]
+    attributes = []
+    for attribute in node.attributes.values():
+        value = attribute.value
+        if attribute.type == "GRAPH":
+            value = value.clone(mapping)
+        elif attribute.type == "GRAPHS":
+            value = [body.clone(mapping) for body in value]
+        attributes.append(Attr(attribute.name, attribute.type, value, attribute.ref))
+    return Node(
+        node.op_type, inputs, outputs, attributes,
+        domain=node.domain, version=node.version, name=node.name, overload=node.overload,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Function:
+    """A model-local function. The body's inputs stand for the node's; attributes without a default are `attributes`."""
+
+    domain: str
+    name: str
+    overload: str
+    graph: Graph
+    attributes: list[str]
+    defaults: dict[str, Attr]
+    opset_imports: dict[str, int]
+
+
+@dataclass(slots=True)
+class Model:
+    """A graph with what belongs to the file: versions, functions, metadata. Functions are keyed (domain, name, overload)."""
+
+    graph: Graph
+    opset_imports: dict[str, int]
+    ir_version: int = 10
+    functions: dict[tuple[str, str, str], Function] = field(default_factory=dict)
+    metadata_props: dict[str, str] = field(default_factory=dict)
+    producer_name: str = ""
+    producer_version: str = ""
+    domain: str = ""
+    model_version: int = 0
+    doc_string: str = ""
+    unnamed_dims: set[str] = field(default_factory=set)  # symbols that stand for dimensions which the file leaves open
+
+    def clone(self) -> "Model":
+        """A copy with a graph of its own; functions and constants are shared."""
+        return Model(
+            self.graph.clone(), dict(self.opset_imports), self.ir_version, self.functions, dict(self.metadata_props),
+            self.producer_name, self.producer_version, self.domain, self.model_version, self.doc_string, set(self.unnamed_dims),
+        )  # fmt: skip
+
+
+class Names:
+    """Fresh names for the values and nodes of a graph and the graphs nested in it: `base`, `base_1`, `base_2`, ..."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}
+        self._collect(graph)
+
+    def _collect(self, graph: Graph) -> None:
+        self._taken.update(value.name for value in graph.inputs)
+        self._taken.update(graph.initializers)
+        for node in graph:
+            self._taken.add(node.name)
+            self._taken.update(value.name for value in (*node.inputs, *node.outputs) if value is not None)
+            for body in node.subgraphs():
+                self._collect(body)
+
+    def __call__(self, base: str) -> str:
+        name = base
+        while name in self._taken or not name:
+            self._next[base] = number = self._next.get(base, 0) + 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
+def node_text(node: Node, indent: str = "") -> str:
+    """`y = Transpose<perm=[1, 0]>(x)`, ONNX's text syntax; bodies are indented below."""
+    plain = [f"{a.name}={_attribute_text(a)}" for a in node.attributes.values() if a.type not in ("GRAPH", "GRAPHS")]
+    attributes = f"<{', '.join(plain)}>" if plain else ""
+    domain = f"{node.domain}." if node.domain else ""
+    left = ", ".join("" if value is None else value.name for value in node.outputs)
+    right = ", ".join("" if value is None else value.name for value in node.inputs)
+    lines = [f"{indent}{left} = {domain}{node.op_type}{attributes}({right})"]
+    for body in node.subgraphs():
+        lines.append(graph_text(body, indent + "    "))
+    return "\n".join(lines)
+
+
+def graph_text(graph: Graph, indent: str = "") -> str:
+    """The graph as text, one node a line, for people and for tests. O(size)."""
+    inputs = ", ".join(f"{value.type} {value.name}" for value in graph.inputs)
+    outputs = ", ".join(f"{value.type} {value.name}" for value in graph.outputs)
+    constants = [f"{indent}  {v.name} = constant {v.type}" for v in graph.initializers.values()]
+    nodes = [node_text(node, indent + "  ") for node in graph]
+    return "\n".join([f"{indent}{graph.name or 'graph'} ({inputs}) => ({outputs}) {{", *constants, *nodes, indent + "}"])
+
+
+def _attribute_text(attribute: Attr) -> str:
+    if attribute.ref:
+        return f"@{attribute.ref}"
+    if attribute.type == "TENSOR":
+        array = attribute.value
+        return f"{array.dtype}{list(array.shape)}" + (f" {array.tolist()}" if array.size <= 8 else "")
+    return f'"{attribute.value}"' if attribute.type == "STRING" else str(attribute.value)
+
+
+__all__ = [
+    "Attr", "Dim", "Function", "Graph", "MapType", "Model", "Names", "Node", "OptionalType", "SequenceType", "Shape",
+    "TensorType", "Type", "Value", "clone_node", "graph_text", "node_text", "type_name",
+]  # fmt: skip

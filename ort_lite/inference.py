@@ -1,0 +1,361 @@
+"""Shape inference with symbolic dimensions: the contract of a rule, and the driver.
+
+A rule maps what is known of a node's inputs to what is known of its outputs. Known is an `Info`: the type, and for small
+integer tensors (at most `CONTENTS_LIMIT` elements, rank 0 or 1) their contents as symbolic integers, so that
+Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules are registered by transform distributions
+(hook `ort_lite_shape_rules`); the same rules annotate a graph before partitioning and serve providers while they lower.
+
+    @shape_rule("Transpose", since=1)
+    def transpose(op: Op) -> list[Info]:
+        shape = op.shape(0)
+        perm = op.attr("perm", range(len(shape))[::-1])
+        return [op.tensor(op.dtype(0), [shape[axis] for axis in perm])]
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, from_numpy
+from ort_lite.errors import OrtLiteError, ShapeInferenceError
+from ort_lite.graph import Graph, Node, TensorType, Type, Value
+from ort_lite.shapes import Call, Dim, Expr, Shape, as_symbol, differ, equal, same, select, substitute, symbol, symbols
+
+CONTENTS_LIMIT = 64
+_CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What is known of a value. `contents` has as many elements as the tensor, in row-major order."""
+
+    type: Type | None = None
+    contents: tuple[Dim, ...] | None = None
+    constant: Array | None = None
+
+    @property
+    def dtype(self) -> DType | None:
+        return self.type.dtype if isinstance(self.type, TensorType) else None
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+
+UNKNOWN = Info()
+
+
+class RankUnknown(Exception):
+    """A rule needs the rank of input `index`, which is open."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class ContentsUnknown(Exception):
+    """A rule needs the contents of input `index`, which only running the program tells."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+Rule = Callable[["Op"], list[Info]]
+OutputType = int | DType | Callable[["Op"], DType]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRule:
+    """A rule and what it is for: the operator from opset `since` on, until a later rule takes over."""
+
+    op_type: str
+    since: int
+    domain: str
+    function: Rule
+    types: tuple[OutputType, ...] = ()
+
+
+def shape_rule(
+    *op_types: str, since: int = 1, domain: str = "", types: tuple[OutputType, ...] = (0,)
+) -> Callable[[Rule], list[ShapeRule]]:
+    """Makes the decorated function the rule of the operators; the result is what `ort_lite_shape_rules` lists.
+
+    `types` are the element types that the outputs have even where the rule finds a rank or contents missing: that of an
+    input, by number, or a name, or a function of the Op. The last one stands for all outputs that follow.
+    """
+
+    def decorate(function: Rule) -> list[ShapeRule]:
+        return [ShapeRule(op_type, since, domain, function, types) for op_type in op_types]
+
+    return decorate
+
+
+class ShapeRules:
+    """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies."""
+
+    def __init__(self, rules: Iterable[ShapeRule]) -> None:
+        self._rules: dict[tuple[str, str], list[ShapeRule]] = {}
+        for rule in rules:
+            self._rules.setdefault((rule.domain, rule.op_type), []).append(rule)
+        for found in self._rules.values():
+            found.sort(key=lambda rule: -rule.since)
+
+    def find(self, node: Node) -> ShapeRule | None:
+        for rule in self._rules.get((node.domain, node.op_type), ()):
+            if rule.since <= node.version:
+                return rule
+        return None
+
+
+class Op:
+    """A node under inference, as rules see it."""
+
+    __slots__ = ("_inference", "inputs", "node")
+
+    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: "Inference") -> None:
+        self.node, self.inputs, self._inference = node, inputs, inference
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether the optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def info(self, index: int) -> Info:
+        """Raises ShapeInferenceError when the input is left out."""
+        info = self.inputs[index] if index < len(self.inputs) else None
+        if info is None:
+            raise self.error(f"input {index} is missing")
+        return info
+
+    def dtype(self, index: int) -> DType:
+        info = self.info(index)
+        if info.dtype is None:
+            raise RankUnknown(index)
+        return info.dtype
+
+    def shape(self, index: int) -> Shape:
+        """Raises RankUnknown where it is: the driver then leaves the outputs open."""
+        type_ = self.info(index).type
+        if not isinstance(type_, TensorType) or type_.shape is None:
+            raise RankUnknown(index)
+        return type_.shape
+
+    def rank(self, index: int) -> int:
+        return len(self.shape(index))
+
+    def contents(self, index: int) -> tuple[Dim, ...]:
+        """Row-major elements of a small integer input. Raises ContentsUnknown."""
+        contents = self.known(index)
+        if contents is None:
+            raise ContentsUnknown(index)
+        return contents
+
+    def known(self, index: int) -> tuple[Dim, ...] | None:
+        """As `contents`, but None where they are not known."""
+        return self.info(index).contents
+
+    def needs(self, index: int) -> None:
+        """Says that the outputs depend on contents that are not known: ends a strict inference with ContentsUnknown.
+
+        Otherwise returns: the rule then gives what is certain, with fresh dims.
+        """
+        if self._inference.strict:
+            raise ContentsUnknown(index)
+
+    def constant(self, index: int) -> Array | None:
+        """The array of a constant input of any type and size."""
+        info = self.inputs[index] if index < len(self.inputs) else None
+        return None if info is None else info.constant
+
+    def axis(self, value: int, rank: int) -> int:
+        """`value` counted from the front. Raises ShapeInferenceError out of [-rank, rank)."""
+        if not -rank <= value < max(rank, 1):
+            raise self.error(f"axis {value} is out of range [{-rank}, {rank})")
+        return value + rank if value < 0 else value
+
+    def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
+        """An output. Contents that are too many, or of another type than the small integers, are dropped."""
+        shape = None if shape is None else tuple(shape)
+        kept = None if contents is None or dtype not in _CONTENT_TYPES else tuple(contents)
+        return Info(TensorType(dtype, shape), kept if kept is None or len(kept) <= CONTENTS_LIMIT else None)
+
+    def fresh(self) -> Dim:
+        """A new symbol for a dimension that only running the program tells."""
+        named = next((value for value in self.node.outputs if value is not None), None)
+        return self._inference.fresh(self.node.op_type if named is None else named.name)
+
+    def body(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+        """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known."""
+        inference = self._inference
+        strict, inference.strict = inference.strict, False
+        try:
+            return inference.run(graph, inputs)
+        finally:
+            inference.strict = strict
+
+    def scope(self) -> int:
+        """A mark: symbols made from here on are `inner` to it."""
+        return self._inference.count
+
+    def is_inner(self, dim: Dim, scope: int) -> bool:
+        """Whether a symbol made since `scope` occurs in `dim`: it means nothing outside of the body that it came from."""
+        return self._inference.count > scope and self._inference.made_since(dim, scope)
+
+    def error(self, message: str) -> ShapeInferenceError:
+        return ShapeInferenceError(f"{self.node}: {message}; inputs are {', '.join(_name(i) for i in self.inputs)}")
+
+
+def _name(info: Info | None) -> str:
+    return "(left out)" if info is None else str(info.type)
+
+
+class Inference:
+    """Runs rules over graphs and keeps what they find. `infos` holds every value seen so far, outer ones included.
+
+    `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown or RankUnknown instead of
+    leaving its outputs open; providers that lower node by node want that.
+    """
+
+    def __init__(self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False) -> None:
+        self.rules, self.strict = rules, strict
+        self.infos: dict[Value, Info] = dict(infos or {})
+        self._made: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        """Symbols made so far."""
+        return len(self._made)
+
+    def fresh(self, hint: str) -> Dim:
+        """A new symbol. `hint` is a value's name, so that two inferences over one model do not make the same."""
+        name = f"{hint}#{len(self._made) + 1}"
+        self._made[name] = len(self._made)
+        return symbol(name)
+
+    def made_since(self, dim: Dim, count: int) -> bool:
+        """Whether `dim` depends on a symbol made when there were `count` already."""
+        return any(self._made.get(found.name, -1) >= count for found in symbols([dim]))
+
+    def run(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+        """Infers all nodes of the graph; returns the Infos of its outputs. O(nodes)."""
+        for value, info in zip(graph.inputs, inputs, strict=True):
+            self.infos[value] = info
+        for node in graph:
+            self.node(node)
+        return [self.of(value) for value in graph.outputs]
+
+    def of(self, value: Value) -> Info:
+        """What is known of the value; constants are read on first sight."""
+        info = self.infos.get(value)
+        if info is None:
+            info = constant_info(value.constant) if value.constant is not None else declared_info(value, self.fresh)
+            self.infos[value] = info
+        return info
+
+    def node(self, node: Node) -> list[Info]:
+        """Infers one node and records its outputs. Raises ShapeInferenceError naming the node."""
+        infos = self.infos
+        inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
+        op = Op(node, inputs, self)
+        rule = self.rules.find(node)
+        try:
+            found = [] if rule is None else rule.function(op)
+        except (RankUnknown, ContentsUnknown):
+            if self.strict:
+                raise
+            assert rule is not None
+            found = self._open(op, rule)
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+        for index, value in enumerate(node.outputs):
+            if value is not None:
+                infos[value] = found[index] if index < len(found) else declared_info(value, self.fresh)
+        return [UNKNOWN if value is None else infos[value] for value in node.outputs]
+
+    def _open(self, op: Op, rule: ShapeRule) -> list[Info]:
+        """Outputs of which no more is known than the element type, and the rank if the model declares it."""
+        found = []
+        for index, value in enumerate(op.node.outputs):
+            info = UNKNOWN if value is None else declared_info(value, self.fresh)
+            wanted = rule.types[min(index, len(rule.types) - 1)] if rule.types else None
+            if isinstance(wanted, int):
+                given = op.inputs[wanted] if wanted < len(op.inputs) else None
+                wanted = None if given is None else given.dtype
+            dtype = wanted(op) if callable(wanted) else wanted
+            found.append(info if dtype is None else Info(TensorType(dtype, info.shape)))
+        return found
+
+
+def constant_info(array: Array) -> Info:
+    """The Info of an array; small integer arrays of rank 0 and 1 have contents."""
+    dtype = from_numpy(array.dtype)
+    small = array.ndim <= 1 and array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
+    contents = tuple(int(x) for x in np.ravel(array).tolist()) if small else None
+    return Info(TensorType(dtype, array.shape), contents, array)
+
+
+def declared_info(value: Value, fresh: Callable[[str], Dim]) -> Info:
+    """What a model declares of a value that no rule covers. Dims are not believed, only element type and rank."""
+    if isinstance(value.type, TensorType) and value.type.shape is not None:
+        return Info(TensorType(value.type.dtype, tuple(fresh(value.name) for _ in value.type.shape)))
+    return Info(value.type)
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """NumPy broadcasting of symbolic shapes. Raises ValueError for dims that can never agree."""
+    out = shapes[0]
+    for shape in shapes[1:]:
+        if shape != out:
+            longer, shorter = (out, shape) if len(out) >= len(shape) else (shape, out)
+            front = len(longer) - len(shorter)
+            merged = [merge(a, b) for a, b in zip(longer[front:], shorter, strict=True)]
+            out = (*longer[:front], *merged)
+    return out
+
+
+def merge(a: Dim, b: Dim) -> Dim:
+    """One dim of a broadcast: `b` where `a` is 1, else `a`. Raises ValueError where that can never be.
+
+    Dims that are open and not known to be equal agree, or one of them is 1, or the run fails with the node's name.
+    """
+    if isinstance(a, int):
+        if a == 1:
+            return b
+        if isinstance(b, int) and b not in (1, a):
+            raise ValueError(f"dimensions {a} and {b} do not broadcast")
+        return a
+    if isinstance(b, int):
+        return a if b == 1 else b
+    if same(a, b) or differ(a, 1):
+        return a
+    if differ(b, 1) or b in _merged(a):
+        return b if differ(b, 1) else a
+    if a in _merged(b) or _is_one_with(b, a):
+        return b
+    return a if _is_one_with(a, b) else select(equal(a, 1), b, a)
+
+
+def _merged(dim: Expr) -> tuple[Dim, ...]:
+    """The dims that `merge` made `dim` from."""
+    monomial, coefficient = dim.terms[0]
+    if len(dim.terms) == len(monomial) == coefficient == 1 and isinstance(call := monomial[0], Call):
+        if call.op == "select" and same(call.args[0], equal(one := call.args[2], 1)):
+            return (one, call.args[1], *(() if isinstance(one, int) else _merged(one)))
+    return ()
+
+
+def _is_one_with(dim: Dim, other: Dim) -> bool:
+    """Whether `other` is 1 wherever `dim` is: then they agree only where both are `dim`."""
+    found = as_symbol(dim)
+    return found is not None and same(substitute(other, {found.name: 1}), 1)

@@ -1,0 +1,94 @@
+"""When tensors live, and tensors that share their bytes. Operator indices are inclusive, as in `MemoryPlan`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ort_lite.errors import InvalidArgument
+
+TensorId = str
+
+
+@dataclass(slots=True)
+class TensorLifetime:
+    """Operators from the first that defines or uses a tensor to the last that uses it, both inclusive."""
+
+    tensor_id: TensorId
+    start_op: int
+    end_op: int
+
+    def __post_init__(self) -> None:
+        if self.start_op > self.end_op:
+            raise InvalidArgument(
+                f"TensorLifetime {self.tensor_id!r}: start_op {self.start_op} comes after end_op {self.end_op}; "
+                "expected the first operator, then the last (the same for a tensor of one operator)"
+            )
+
+    def __str__(self) -> str:
+        return f"ops {self.start_op} to {self.end_op}"
+
+    def add_op(self, op_idx: int) -> None:
+        """Stretches the lifetime to this operator."""
+        self.start_op = min(self.start_op, op_idx)
+        self.end_op = max(self.end_op, op_idx)
+
+    def merge(self, other: "TensorLifetime") -> None:
+        """Stretches the lifetime over the other one: what aliases need. Keeps the tensor_id."""
+        self.add_op(other.start_op)
+        self.add_op(other.end_op)
+
+    def half_open(self) -> tuple[int, int]:
+        """(start, end) with end exclusive, as the packing kernels count. The only place that converts."""
+        return self.start_op, self.end_op + 1
+
+
+@dataclass(frozen=True, slots=True)
+class AliasClass:
+    """Tensors in the same bytes: one slot, as large as the largest, alive while any of them is."""
+
+    members: tuple[TensorId, ...]
+    lifetime: TensorLifetime
+    size: int
+
+
+def alias_classes(
+    sizes: Mapping[TensorId, int],
+    lifetimes: Mapping[TensorId, TensorLifetime],
+    groups: Iterable[Iterable[TensorId]] = (),
+) -> list[AliasClass]:
+    """Every tensor of `sizes` in exactly one class; a tensor in no group is a class of its own.
+
+    Groups that share a tensor are one class (Reshape of a Reshape). Classes and members are in the order of `sizes`;
+    the first member names the class's lifetime. `lifetimes` is not changed. O(number of tensors and group members),
+    nearly. Raises InvalidArgument for a tensor without size or lifetime.
+    """
+    parent = {tensor: tensor for tensor in sizes}
+    for group in groups:
+        first, *rest = [_known(tensor, sizes, "size") for tensor in group] or [None]
+        for tensor in rest:
+            parent[_root(tensor, parent)] = _root(first, parent)
+    members: dict[TensorId, list[TensorId]] = {}
+    for tensor in sizes:
+        members.setdefault(_root(tensor, parent), []).append(tensor)
+    return [_merged(group, sizes, lifetimes) for group in members.values()]
+
+
+def _merged(
+    group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]
+) -> AliasClass:
+    lifetime = replace(lifetimes[_known(group[0], lifetimes, "lifetime")])
+    for tensor in group[1:]:
+        lifetime.merge(lifetimes[_known(tensor, lifetimes, "lifetime")])
+    return AliasClass(tuple(group), lifetime, max(sizes[tensor] for tensor in group))
+
+
+def _root(tensor: TensorId, parent: dict[TensorId, TensorId]) -> TensorId:
+    while parent[tensor] != tensor:
+        parent[tensor] = parent[parent[tensor]]
+        tensor = parent[tensor]
+    return tensor
+
+
+def _known(tensor: TensorId, table: Mapping[TensorId, object], what: str) -> TensorId:
+    if tensor not in table:
+        raise InvalidArgument(f"tensor {tensor!r} has no {what}, expected one for every tensor that is planned")
+    return tensor

@@ -1,0 +1,15 @@
+"""How a Python function becomes native code: `lang` (what kernels use), `spec`, `load`."""
+
+from typing import Any
+
+from ort_lite.native.spec import Spec
+
+__all__ = ["Spec", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load":
+        from ort_lite.native.loader import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,55 @@
+"""Object code on disk: one file a key, checked when read. Several processes may use one folder at once.
+
+`$ORT_LITE_CACHE_DIR`, else `$XDG_CACHE_HOME/ort-lite/kernels`, else `~/.cache/ort-lite/kernels`. Everything in it can be
+deleted at any time. The folder is private to its user: whoever can write there can run code as that user.
+"""
+
+import hashlib
+import os
+import tempfile
+
+_MAGIC = b"ort-lite object 1\n"
+_DIGEST = 20
+
+
+def directory() -> str:
+    """Where objects are kept."""
+    override = os.environ.get("ORT_LITE_CACHE_DIR")
+    if override:
+        return override
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "ort-lite", "kernels")
+
+
+def read(folder: str, key: str) -> bytes | None:
+    """The object of a key; None if there is none, or none that is intact."""
+    try:
+        with open(os.path.join(folder, key), "rb", buffering=0) as file:
+            data = file.read()
+    except OSError:
+        return None
+    start = len(_MAGIC) + _DIGEST
+    body = data[start:]
+    if data[:start] != _MAGIC + _digest(key, body):
+        return None
+    return body
+
+
+def write(folder: str, key: str, body: bytes) -> bool:
+    """Keeps an object. False if the folder cannot be written: then the next process compiles again."""
+    temporary = None
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=key + ".", dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + _digest(key, body) + body)
+        os.replace(temporary, os.path.join(folder, key))
+    except OSError:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+        return False
+    return True
+
+
+def _digest(key: str, body: bytes) -> bytes:
+    return hashlib.blake2b(key.encode() + body, digest_size=_DIGEST).digest()

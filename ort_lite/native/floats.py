@@ -1,0 +1,193 @@
+"""Floating-point functions that LLVM vectorises in f32. f64 goes to the C library where accuracy needs it."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ort_lite.native.marks import arithmetic
+
+
+def _polynomial(x: Any, *coefficients: float) -> Any:
+    """Horner, highest power first."""
+    result = x.const(coefficients[0])
+    for coefficient in coefficients[1:]:
+        result = result * x + coefficient
+    return result
+
+
+@arithmetic("F(F)")
+def exp(x: Any) -> Any:
+    """e**x. f32: within 1 ulp, denormal results included."""
+    return _exp_f32(x) if x.name == "f32" else x.libm("exp")
+
+
+def _exp_f32(x: Any) -> Any:
+    """2**n * e**r with |r| <= ln(2) / 2. Comparisons let NaN through."""
+    x = (x > 90.0).choose(x.const(90.0), x)
+    x = (x < -105.0).choose(x.const(-105.0), x)
+    # Adding 1.5 * 2**23 leaves the nearest integer in the low bits: no conversion, defined for NaN too.
+    magic = 12582912.0
+    shifted = x * 1.44269504 + magic
+    n = shifted - magic
+    r = x - n * 0.693359375 - n * -2.12194440e-4
+    p = _polynomial(r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5)
+    e = p * (r * r) + r + 1.0
+    whole = shifted.bits() - x.const(magic).bits()
+    half = whole >> 1  # two steps, so that neither factor overflows and a denormal result is rounded once
+    return e * _power_of_two(half) * _power_of_two(whole - half)
+
+
+def _power_of_two(n: Any) -> Any:
+    return ((n + 127) << 23).from_bits()
+
+
+@arithmetic("F(F)")
+def log(x: Any) -> Any:
+    """Natural logarithm. f32: within 1 ulp; log(0) = -inf, log(x < 0) = NaN."""
+    return _log_f32(x) if x.name == "f32" else x.libm("log")
+
+
+def _log_f32(x: Any) -> Any:
+    """log(m) + n ln(2) with m in [sqrt(1/2), sqrt(2))."""
+    tiny = x < 1.17549435e-38
+    normal = tiny.choose(x * 8388608.0, x)
+    bits = normal.bits() - 0x3F3504F3  # sqrt(1/2): the exponent of what is left is that of x / m
+    n = (bits >> 23).to("f32") - tiny.choose(x.const(23.0), 0.0)
+    m = ((bits & 0x7FFFFF) + 0x3F3504F3).from_bits() - 1.0
+    p = _polynomial(
+        m,
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+    square = m * m
+    result = n * 0.693359375 + (m + (p * m * square + n * -2.12194440e-4 - square * 0.5))
+    result = x.equals(math.inf).choose(x, result)
+    result = (x >= 0.0).choose(result, math.nan)
+    return x.equals(0.0).choose(x.const(-math.inf), result)
+
+
+@arithmetic("F(F)")
+def tanh(x: Any) -> Any:
+    """Hyperbolic tangent. f32: rational function, within 3 ulp."""
+    return _tanh_f32(x) if x.name == "f32" else x.libm("tanh")
+
+
+def _tanh_f32(x: Any) -> Any:
+    limit = 7.90531110763549805
+    y = (x > limit).choose(x.const(limit), x)
+    y = (y < -limit).choose(x.const(-limit), y)
+    s = y * y
+    p = _polynomial(
+        s,
+        -2.76076847742355e-16,
+        2.00018790482477e-13,
+        -8.60467152213735e-11,
+        5.12229709037114e-08,
+        1.48572235717979e-05,
+        6.37261928875436e-04,
+        4.89352455891786e-03,
+    )
+    q = _polynomial(s, 1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
+    return (x.intrinsic("fabs") < 0.0004).choose(x, y * p / q)
+
+
+@arithmetic("F(F)")
+def erf(x: Any) -> Any:
+    """Error function. f32: within 2 ulp."""
+    return _erf_f32(x) if x.name == "f32" else x.libm("erf")
+
+
+def _erf_f32(x: Any) -> Any:
+    """A polynomial near 0, 1 - e**polynomial further out (N. Juffa)."""
+    t = x.intrinsic("fabs")
+    s = x * x
+    outer = _polynomial(t, -1.72853470e-5, 3.83197126e-4) * s + _polynomial(t, -3.88396438e-3, 2.42546219e-2)
+    for coefficient in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
+        outer = outer * t + coefficient
+    # erf is 1 in f32 from 3.92 on; beyond 10 the polynomial itself would overflow.
+    outer = (t > 10.0).choose(x.const(-100.0), outer * t - t)
+    far = (1.0 - _exp_f32(outer)).intrinsic("copysign", x)
+    inner = _polynomial(
+        s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1
+    )
+    return (t > 0.927734375).choose(far, inner * x + x)
+
+
+@arithmetic("F(F)")
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e**-x), accurate at both ends: the exponential never overflows."""
+    e = -x.intrinsic("fabs")
+    e = _exp_f32(e) if x.name == "f32" else e.libm("exp")
+    return (x < 0.0).choose(e, 1.0) / (e + 1.0)
+
+
+def _intrinsic(name: str, text: str) -> Callable[[Any], Any]:
+    @arithmetic("F(F)")
+    def function(x: Any) -> Any:
+        return x.intrinsic(name)
+
+    function.__doc__ = text
+    return function
+
+
+sqrt = _intrinsic("sqrt", "Square root; NaN below 0.")
+floor = _intrinsic("floor", "Largest integer that is not above x.")
+ceil = _intrinsic("ceil", "Smallest integer that is not below x.")
+trunc = _intrinsic("trunc", "x without its fraction.")
+rint = _intrinsic("rint", "Nearest integer, halves to even.")
+fabs = _intrinsic("fabs", "|x|.")
+
+
+@arithmetic("F(F,F)")
+def copysign(x: Any, y: Any) -> Any:
+    """|x| with the sign of y."""
+    return x.intrinsic("copysign", y)
+
+
+@arithmetic("F(F,F,F)")
+def fma(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, fused where the target can."""
+    return x.intrinsic("fmuladd", y, z)
+
+
+@arithmetic("F(F,F)")
+def fmin(x: Any, y: Any) -> Any:
+    """The smaller; NaN if either is NaN, as numpy.minimum."""
+    return x.smallest(y)
+
+
+@arithmetic("F(F,F)")
+def fmax(x: Any, y: Any) -> Any:
+    """The larger; NaN if either is NaN, as numpy.maximum."""
+    return x.largest(y)
+
+
+@arithmetic("b1(F)")
+def isnan(x: Any) -> Any:
+    """True for NaN."""
+    return x.differs(x)
+
+
+@arithmetic("b1(F)")
+def isinf(x: Any) -> Any:
+    """True for inf and -inf."""
+    return x.intrinsic("fabs").equals(math.inf)
+
+
+@arithmetic("u32(f32)", "u64(f64)")
+def bits(x: Any) -> Any:
+    """The bit pattern of a float."""
+    return x.bits()
+
+
+@arithmetic("f32(u32)", "f64(u64)")
+def from_bits(x: Any) -> Any:
+    """The float of a bit pattern."""
+    return x.from_bits()

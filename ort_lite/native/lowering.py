@@ -1,0 +1,220 @@
+"""How numba types and lowers the language of kernels: pointers, emitted functions, `like`. Imported by compiler.py."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import types
+from numba.core.datamodel import models
+from numba.core.errors import TypingError
+from numba.core.extending import lower_builtin, register_model
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+from ort_lite.native.marks import ELEMENTS, Emitted
+from ort_lite.native.values import Value
+
+SCALARS: dict[str, Any] = {
+    "f32": types.float32,
+    "f64": types.float64,
+    "b1": types.boolean,
+    "void": types.none,
+    **{f"u{bits}": getattr(types, f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"i{bits}": getattr(types, f"int{bits}") for bits in (8, 16, 32, 64)},
+}
+VARIABLES = {
+    "T": set(ELEMENTS),
+    "F": {"f32", "f64"},
+    "I": {name for name in ELEMENTS if name[0] != "f"},
+    "A": {*ELEMENTS, "b1"},
+}
+_NAMES = {kind: name for name, kind in SCALARS.items()}
+
+
+class Pointer(types.Type):  # type: ignore[misc]
+    """Unchecked pointer. Not numba's CPointer: stores of floats into integers are refused here."""
+
+    def __init__(self, name: str) -> None:
+        self.element_name = name
+        self.dtype = SCALARS[name]
+        super().__init__(name=f"Pointer({name})")
+
+
+POINTERS = {name: Pointer(name) for name in ELEMENTS}
+
+
+@register_model(Pointer)
+class _PointerModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Pointer) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.dtype).get_data_type().as_pointer())
+
+
+def named(name: str) -> Any:
+    """numba's type of a type name of the language."""
+    return POINTERS[name[1:]] if name.startswith("*") else SCALARS[name]
+
+
+def name_of(kind: Any) -> str:
+    """The language's name of a numba type; "" for one that it does not know."""
+    if isinstance(kind, Pointer):
+        return "*" + kind.element_name
+    return _NAMES.get(types.unliteral(kind), "")
+
+
+# --- x[i]
+@infer_global(operator.getitem)
+class _GetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        pointer, index = args
+        if isinstance(pointer, Pointer) and isinstance(index, types.Integer):
+            return signature(pointer.dtype, pointer, types.int64)
+        return None
+
+
+@infer_global(operator.setitem)
+class _SetItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        pointer, index, value = args
+        if not (isinstance(pointer, Pointer) and isinstance(index, types.Integer)):
+            return None
+        if isinstance(value, types.Float) and isinstance(pointer.dtype, types.Integer):
+            raise TypingError(f"a {value} is stored into {pointer}: convert it with f2i or like")
+        return signature(types.none, pointer, types.int64, pointer.dtype)
+
+
+@lower_builtin(operator.getitem, Pointer, types.Integer)  # type: ignore[untyped-decorator]
+def _getitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(builder.gep(args[0], [args[1]], inbounds=True))
+
+
+@lower_builtin(operator.setitem, Pointer, types.Integer, types.Any)  # type: ignore[untyped-decorator]
+def _setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    builder.store(args[2], builder.gep(args[0], [args[1]], inbounds=True))
+    return context.get_dummy_value()
+
+
+# --- Emitted functions
+def match(text: str, arguments: tuple[Any, ...], exact: bool) -> tuple[Any, list[Any]] | None:
+    """(result, formal arguments) of a signature for the given argument types, or None if it does not apply."""
+    result, formals = parse(text)
+    if len(formals) != len(arguments):
+        return None
+    bound: dict[str, str] = {}
+    final = []
+    for formal, argument in zip(formals, arguments, strict=True):
+        star, variable = ("*", formal[1:]) if formal.startswith("*") else ("", formal)
+        given = name_of(argument)
+        if formal == "static":
+            if not isinstance(argument, types.Literal | types.Omitted):
+                return None
+            final.append(argument)
+            continue
+        if variable in VARIABLES and variable not in bound:
+            if given[: len(star)] != star or given[len(star) :] not in VARIABLES[variable]:
+                return None
+            bound[variable] = given[len(star) :]
+        wanted = star + bound.get(variable, variable)
+        if given != wanted and (exact or not _converts(given, wanted)):
+            return None
+        final.append(named(wanted))
+    if result.startswith("@"):
+        return named(_constant(arguments[int(result[1:])])), final
+    plain = result.lstrip("*")
+    return named(result[: len(result) - len(plain)] + bound.get(plain, plain)), final
+
+
+def _converts(given: str, wanted: str) -> bool:
+    """Between scalars, but never a float to an integer: that needs a decision, which `cast` is."""
+    if not given or "*" in given + wanted:
+        return False
+    return wanted[0] == "f" or given[0] != "f"
+
+
+def _constant(kind: Any) -> Any:
+    """The value of a literal or omitted argument."""
+    return kind.literal_value if isinstance(kind, types.Literal) else kind.value
+
+
+def parse(text: str) -> tuple[str, list[str]]:
+    """ "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])"""
+    result, _, rest = text.replace(" ", "").partition("(")
+    return result, [name for name in rest.rstrip(")").split(",") if name]
+
+
+def emitted_template(item: Emitted, register: Callable[[Any, Any, Any], None]) -> type:
+    """Template that types a call of an emitted function and hands its lowering to `register(key, impl, args)`."""
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = item
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            found = None
+            for exact in (True, False):
+                for text in item.signatures:
+                    found = found or match(text, args, exact)
+            if kws or found is None:
+                given = ", ".join(map(str, args))
+                raise TypingError(f"{item.__name__}({given}): expected {' or '.join(item.signatures)}")
+            self.implementation = (item, tuple(found[1]))
+            register(self.implementation, lower_emitted(item), tuple(found[1]))
+            return signature(found[0], *found[1])
+
+        def get_impl_key(self, sig: Any) -> Any:
+            return self.implementation
+
+    return Template
+
+
+def lower_emitted(item: Emitted) -> Any:
+    """numba's lowering function that calls the emitter; static arguments as Python values."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        constant = [isinstance(kind, types.Literal | types.Omitted) for kind in sig.args]
+        values = [_constant(kind) if k else value for k, kind, value in zip(constant, sig.args, args, strict=True)]
+        if item.typed:
+            names = tuple("" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True))
+            result = item.emitter(builder, names, *values)
+        else:
+            result = item.emitter(builder, *values)
+        return context.get_dummy_value() if sig.return_type is types.none else result
+
+    return lower
+
+
+# --- Python's own functions that numba implements by compiling Python, which belongs to its global contexts
+def builtin_template(item: Any, register: Callable[[Any, Any, Any], None]) -> type:
+    """Template of `max`, `min` (of numbers; NaN wins) and `int`."""
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        key = item
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            kinds = [types.unliteral(kind) for kind in args]
+            unified = self.context.unify_types(*kinds)
+            if kws or len(args) < (1 if item is int else 2) or name_of(unified) in ("", "b1"):
+                raise TypingError(f"{item.__name__}({', '.join(map(str, args))}): expected numbers")
+            formals = (unified,) * len(args)
+            self.implementation = (item, formals)
+            register(self.implementation, lower_builtin_function(item), formals)
+            return signature(types.int64 if item is int else unified, *formals)
+
+        def get_impl_key(self, sig: Any) -> Any:
+            return self.implementation
+
+    return Template
+
+
+def lower_builtin_function(item: Any) -> Any:
+    """numba's lowering function of one of BUILTINS."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        first, *others = (Value(builder, arg, name_of(kind)) for arg, kind in zip(args, sig.args, strict=True))
+        if item is int:
+            return first.to("i64").raw
+        for other in others:
+            first = first.largest(other) if item is max else first.smallest(other)
+        return first.raw
+
+    return lower
+
+
+BUILTINS = (max, min, int)

@@ -1,0 +1,113 @@
+"""What marks a function for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, overload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Compile-time constant parameter: int, float, bool or str. Branches on it are decided by the compiler.
+Static: TypeAlias = Any
+
+ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")
+
+# LLVM's floating-point flags. Never nnan or ninf: they make isnan(nan) False.
+STRICT: tuple[str, ...] = ()
+CONTRACT = ("contract", "nsz")
+REDUCE = ("reassoc", "contract", "nsz", "arcp")
+_FLAGS = frozenset((*REDUCE, "afn"))
+
+
+class Ptr:
+    """Pointer to elements of one type: x[i] reads, x[i] = v writes. No bounds, no negative indices."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise TypeError("a Ptr is read by compiled kernels only")
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        raise TypeError("a Ptr is written by compiled kernels only")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the compiler treats one function: LLVM floating-point flags; whether copies go into every caller."""
+
+    fastmath: tuple[str, ...] = CONTRACT
+    inline: bool = True
+
+
+DEFAULT_OPTIONS = Options()
+
+
+@overload
+def native(function: F) -> F: ...
+@overload
+def native(*, fastmath: tuple[str, ...] = ..., inline: bool = ...) -> Callable[[F], F]: ...
+def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, inline: bool = True) -> Any:
+    """Marks a function that is compiled; registers nothing. Kernels and helpers alike, helpers may go unmarked.
+
+    The flags hold for this function's own arithmetic, not for what it calls. `inline=False` keeps a helper out of
+    line, for a body so large that copies of it would cost more than calls. Raises ValueError for unknown flags.
+    """
+    unknown = sorted(set(fastmath) - _FLAGS)
+    if unknown:
+        raise ValueError(f"fastmath={unknown}: expected some of {sorted(_FLAGS)}")
+
+    def mark(target: F) -> F:
+        target.__native__ = Options(tuple(sorted(fastmath)), inline)  # type: ignore[attr-defined]
+        return target
+
+    return mark if function is None else mark(function)
+
+
+class Emitted:
+    """A function whose code is LLVM IR; called from kernels only. Made by `@emitted` and `@arithmetic`."""
+
+    def __init__(
+        self,
+        emitter: Callable[..., Any],
+        signatures: tuple[str, ...],
+        needs: str = "",
+        otherwise: Callable[..., Any] | None = None,
+        typed: bool = False,
+    ) -> None:
+        self.emitter, self.signatures, self.typed = emitter, signatures, typed
+        self.needs, self.otherwise = needs, otherwise
+        self.__name__, self.__doc__, self.__module__ = emitter.__name__, emitter.__doc__, emitter.__module__
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self.__name__} is emitted code: it runs in compiled kernels only")
+
+
+def emitted(
+    *signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Marks `f(builder, *llvm_args)`, which emits IR and returns the resulting value (None for void).
+
+    A signature is `result(arguments)` over the element types, `b1`, pointers `*f32` and type variables: `T` any
+    element type, `F` a float, `I` an integer, `A` any scalar. Arguments are converted to it, never floats to integers.
+    An argument declared `static` arrives as the Python value of a constant, a result `@k` is the type that static
+    argument k names. With `needs="avx2,f16c"` the emitter serves targets that have these features ("|" separates
+    alternatives), the function `otherwise` all others.
+    """
+
+    def mark(target: Callable[..., Any]) -> Callable[..., Any]:
+        return Emitted(target, signatures, needs, otherwise)
+
+    return mark
+
+
+def arithmetic(*signatures: str, needs: str = "", otherwise: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """Marks `f(*values)` that computes with `values.Value`: Python operators on it emit IR of exactly its type."""
+
+    def mark(target: F) -> F:
+        def emit(builder: Any, names: tuple[str, ...], *args: Any) -> Any:
+            from ort_lite.native.values import Value
+
+            given = [Value(builder, arg, name) if name else arg for arg, name in zip(args, names, strict=True)]
+            return target(*given).raw
+
+        emit.__name__, emit.__doc__, emit.__module__ = target.__name__, target.__doc__, target.__module__
+        return Emitted(emit, signatures, needs, otherwise, typed=True)  # type: ignore[return-value]
+
+    return mark

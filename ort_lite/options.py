@@ -1,0 +1,177 @@
+"""Options of a session and of a run, with onnxruntime's names and defaults."""
+
+import os
+from collections.abc import Mapping
+from enum import IntEnum
+from operator import index
+from typing import Any
+
+from ort_lite.errors import InvalidArgument
+
+
+class GraphOptimizationLevel(IntEnum):
+    """How far transforms go: none, basic ones, those that fuse operators as well, all."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(IntEnum):
+    """Accepted for compatibility: partitions run one after the other in both modes."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(IntEnum):
+    """Accepted for compatibility: the order is the partitioner's."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class _Checked:
+    """Attributes are those of the class alone, of the same types: a typo is an error, not an option without effect."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            default = getattr(type(self), name, None)
+            if default is None or callable(default) or isinstance(default, property):
+                raise AttributeError(f"{type(self).__name__} has no option {name!r}{_nearest(name, type(self))}")
+            try:
+                value = _converted(value, type(default))
+            except (TypeError, ValueError):
+                expected = type(default).__name__
+                raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
+        object.__setattr__(self, name, value)
+
+
+def _converted(value: Any, kind: type) -> Any:
+    """`value` as `kind`: bool, str, int or an IntEnum. Raises TypeError or ValueError where something would be lost."""
+    if kind is str:
+        return os.fsdecode(value)
+    number = index(value)
+    if kind is bool and number not in (0, 1):
+        raise ValueError(value)
+    return kind(number)
+
+
+class SessionOptions(_Checked):
+    """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
+
+    intra_op_num_threads 0 leaves the number to the provider. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
+    4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model.
+    """
+
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "ort_lite_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+        self._dims_by_name: dict[str, int] = {}
+        self._dims_by_denotation: dict[str, int] = {}
+        self._initializers: dict[str, Any] = {}
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry. Raises InvalidArgument for an empty key."""
+        _set_entry(self._config, key, value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self._config, key, "session")
+
+    def config(self, key: str, default: str) -> str:
+        """The config entry, or `default`."""
+        return self._config.get(key, default)
+
+    @property
+    def config_entries(self) -> Mapping[str, str]:
+        return dict(self._config)
+
+    def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
+        """The free dimension of the graph inputs that is called `dim_name` becomes a number."""
+        self._dims_by_name[str(dim_name)] = _dim(dim_name, dim_value)
+
+    def add_free_dimension_override_by_denotation(self, dim_denotation: str, dim_value: int) -> None:
+        """Free dimensions of the graph inputs with that denotation ("DATA_BATCH") become a number."""
+        self._dims_by_denotation[str(dim_denotation)] = _dim(dim_denotation, dim_value)
+
+    @property
+    def free_dimensions(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Overrides by name and by denotation."""
+        return dict(self._dims_by_name), dict(self._dims_by_denotation)
+
+    def add_initializer(self, name: str, value: Any) -> None:
+        """Uses `value`, an array, in place of the model's initialiser `name`; sessions may share one array.
+
+        It must not change while a session lives.
+        """
+        self._initializers[name] = value
+
+    @property
+    def initializers(self) -> Mapping[str, Any]:
+        return dict(self._initializers)
+
+
+class RunOptions(_Checked):
+    """How one `run` goes. Setting `terminate`, from any thread, ends the run before its next step."""
+
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+
+    def __init__(self) -> None:
+        self._config: dict[str, str] = {}
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry. Raises InvalidArgument for an empty key."""
+        _set_entry(self._config, key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Raises InvalidArgument when it was not set."""
+        return _entry(self._config, key, "run")
+
+
+def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
+    if not isinstance(key, str) or not key or not isinstance(value, str):
+        raise InvalidArgument(f"config entry {key!r} = {value!r}: both must be str, and the key not empty")
+    entries[key] = value
+
+
+def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
+    if key not in entries:
+        raise InvalidArgument(f"no {what} config entry {key!r} was set")
+    return entries[key]
+
+
+def _dim(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InvalidArgument(f"free dimension {name!r}: got {value!r}, expected an int that is not negative")
+    return value
+
+
+def _nearest(name: str, cls: type) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(vars(cls)["__annotations__"]), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""

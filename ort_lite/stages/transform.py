@@ -1,0 +1,260 @@
+"""Stage 2: transforms change the graph until none of them finds anything more to do.
+
+Levels come one after the other, so that fusions see a graph that is already simple: `required` transforms, then those of
+`basic` until nothing changes, then `basic` and `extended`, then all. Inside a level graph passes run in the order of the
+list, then rules over a work-list of nodes in graph order; a change puts its surroundings back on the list. A level ends with
+a round that changes nothing. Same model, same transforms: same result, name for name.
+"""
+
+import warnings
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Model, Node
+from ort_lite.inference import Inference, ShapeRules
+from ort_lite.patterns import Pattern, find
+from ort_lite.rewriter import FOLD_LIMIT, Rewriter, Skip
+from ort_lite.stages.annotate import annotate
+from ort_lite.transform import LEVELS, GraphPass, LocalRule, Transform
+
+# onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
+UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "layout": "extended", "all": "all"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
+
+    transform: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A place where a transform's pattern was found and left as it was."""
+
+    transform: str
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.transform} skipped {self.node}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransformReport:
+    """What transforms did to a model. Printed, one transform a line:
+
+    level all: 1070 nodes became 612 in 7 rounds
+    fold_constants          basic     311 changes
+    merge_transposes        basic       4 changes, 1 skipped: y has other readers
+    """
+
+    level: str
+    nodes_before: int
+    nodes_after: int
+    rounds: int
+    changes: tuple[Change, ...]
+    skipped: tuple[Skipped, ...]
+    levels: tuple[tuple[str, str], ...]
+    """(transform, its level), in the order of the list."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of changes by transform."""
+        counts: Counter[str] = Counter()
+        for change in self.changes:
+            counts[change.transform] += change.count
+        return counts
+
+    def __str__(self) -> str:
+        skips: dict[str, list[str]] = {}
+        for skip in self.skipped:
+            skips.setdefault(skip.transform, []).append(skip.reason)
+        counts = self.counts
+        lines = [f"level {self.level}: {self.nodes_before} nodes became {self.nodes_after} in {self.rounds} rounds"]
+        for name, level in self.levels:
+            if counts.get(name) or name in skips:
+                line = f"{name:<32} {level:<9} {counts.get(name, 0):>5} changes"
+                reasons = skips.get(name, ())
+                lines.append(line + (f", {len(reasons)} skipped: {reasons[0]}" if reasons else ""))
+        return "\n".join(lines)
+
+
+def transform(
+    model: Model,
+    transforms: Sequence[Transform],
+    level: str = "all",
+    *,
+    rules: ShapeRules,
+    disabled: Collection[str] = (),
+    free_dimensions: Mapping[str, int] | None = None,
+    fold_limit: int = FOLD_LIMIT,
+) -> TransformReport:
+    """Changes `model.graph` in place and annotates every value with its type.
+
+    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
+    when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
+    names that are not known, ShapeInferenceError for a model whose shapes do not fit.
+    """
+    _check(transforms, level, disabled)
+    graph = model.graph
+    chosen = [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= LEVELS.index(UP_TO[level])]
+    before = sum(1 for _ in graph.all_nodes())
+    driver = _Driver(model, chosen, rules, free_dimensions or {}, fold_limit)
+    for current in LEVELS[: LEVELS.index(UP_TO[level]) + 1]:
+        driver.run(current)
+    return TransformReport(
+        level=level,
+        nodes_before=before,
+        nodes_after=sum(1 for _ in graph.all_nodes()),
+        rounds=driver.rounds,
+        changes=tuple(driver.changes),
+        skipped=tuple(driver.skipped),
+        levels=tuple((t.name, t.level) for t in chosen),
+    )
+
+
+def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> None:
+    if level not in UP_TO:
+        raise InvalidArgument(f"graph optimisation level {level!r} is none of {', '.join(UP_TO)}")
+    names = [t.name for t in transforms]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidArgument(f"two transforms are called {twice[0]!r}: rename one, or disable the distribution it is from")
+    for name in disabled:
+        if name not in names:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidArgument(f"no transform is called {name!r}{hint}")
+
+
+class _Driver:
+    def __init__(
+        self,
+        model: Model,
+        transforms: Iterable[Transform],
+        rules: ShapeRules,
+        free_dimensions: Mapping[str, int],
+        fold_limit: int,
+    ) -> None:
+        self.graph = model.graph
+        self.transforms = list(transforms)
+        self.rounds = 0
+        self.changes: list[Change] = []
+        self._skips: dict[str, dict[Skipped, None]] = {}
+        self._budget = 1000 + 20 * sum(1 for _ in self.graph.all_nodes())
+        self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
+        self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
+        # Before inference, so that a weight in a Constant node is a weight to it.
+        self._passes([t for t in self.transforms if isinstance(t, GraphPass) and t.level == "required"])
+        self.rewriter.inference = annotate(self.graph, rules, free_dimensions)
+        self.rewriter.stale.clear()
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        return [skip for found in self._skips.values() for skip in found]
+
+    def run(self, level: str) -> None:
+        """Runs the transforms up to `level` until a round changes nothing."""
+        chosen = [t for t in self.transforms if LEVELS.index(t.level) <= LEVELS.index(level)]
+        if all(t.level != level for t in chosen):
+            return
+        passes = [t for t in chosen if isinstance(t, GraphPass)]
+        index = _index(t for t in chosen if isinstance(t, LocalRule))
+        changed = True
+        while changed and self._budget > 0:
+            self.rounds += 1
+            changed = self._passes(passes)
+            changed |= self._rules(index)
+        if changed:
+            busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
+            warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)
+
+    def _passes(self, passes: Iterable[GraphPass]) -> bool:
+        """Runs those passes that have not seen the graph as it is."""
+        before = len(self.changes)
+        for found in passes:
+            if self._seen.get(found.name) == len(self.changes):
+                continue
+            self.rewriter.begin()
+            self.rewriter.skips.clear()
+            count = found.function(self.graph, self.rewriter)
+            self._skips[found.name] = {Skipped(found.name, *skip): None for skip in self.rewriter.skips}
+            if count:
+                self._note(found.name, count)
+            self._seen[found.name] = len(self.changes)
+        return len(self.changes) > before
+
+    def _rules(self, index: "_Index") -> bool:
+        """One sweep over all nodes; changes put nodes around them back on the list."""
+        before, rewriter = len(self.changes), self.rewriter
+        for rules in index.values():
+            for rule, _ in rules:
+                self._skips.pop(rule.name, None)
+        queue = deque(self.graph.all_nodes())
+        waiting = set(queue)
+        rewriter.touched.clear()
+        while queue and self._budget > 0:
+            node = queue.popleft()
+            waiting.discard(node)
+            if node.graph is None:  # removed meanwhile
+                continue
+            if node in rewriter.stale:
+                rewriter.refresh(node)
+            self._visit(node, index)
+            if rewriter.touched:
+                queue.extend(touched for touched in rewriter.touched if touched not in waiting)
+                waiting.update(rewriter.touched)
+                rewriter.touched.clear()
+        return len(self.changes) > before
+
+    def _visit(self, node: Node, index: "_Index") -> None:
+        """Tries the rules until one of them fires."""
+        rewriter = self.rewriter
+        for rule, patterns in index.get(node.op_type, index["*"]):
+            match = next((m for pattern in patterns if (m := find(pattern, node, rewriter.array))), None)
+            if match is None:
+                continue
+            who = str(node)
+            try:
+                result = rewriter.apply(rule.function, match, rule.private)
+            except Exception as error:
+                error.add_note(f"while the transform {rule.name} looked at {who}")
+                raise
+            if not isinstance(result, Skip):
+                self._note(rule.name)
+                if node.graph is not None:
+                    rewriter.touched[node] = None
+                return
+            self._skips.setdefault(rule.name, {})[Skipped(rule.name, node.name or who, result.reason)] = None
+
+    def _note(self, name: str, count: int = 1) -> None:
+        self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
+        self._budget -= 1
+
+
+_Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]
+
+
+def _index(rules: Iterable[LocalRule]) -> _Index:
+    """Rules with those of their patterns that may have their root at an operator, by operator; "*" for any."""
+    index: _Index = {}
+    listed = list(rules)
+    types = dict.fromkeys(t for rule in listed for pattern in rule.patterns for t in sorted(pattern.op_types))
+    for op_type in dict.fromkeys((*types, "*")):
+        index[op_type] = [
+            (rule, fitting)
+            for rule in listed
+            if (fitting := [pattern for pattern in rule.patterns if pattern.op_types & {op_type, "*"}])
+        ]
+    return index

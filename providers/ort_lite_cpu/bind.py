@@ -1,0 +1,106 @@
+"""Binding: a Segment and the values of its symbols -> a Bound, ready to run. Cached per values; well under a millisecond."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.memory import packing
+from ort_lite.memory.pack import Blocks, compiled
+from ort_lite.native import load
+from ort_lite.native.spec import Spec
+from ort_lite_cpu.evaluate import evaluate
+from ort_lite_cpu.segment import Segment
+
+ALIGNMENT = 64
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """Instructions with addresses of descriptors filled in; `allocations` are (place, shape, dtype) to make before a run."""
+
+    table: Array
+    table_address: int
+    count: int
+    scratch: int
+    allocations: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    cost_us: float
+    descriptors: Array
+    offsets: Array
+    """Of the scratch buffers, for `explain` and the overlap checker."""
+
+
+@cache
+def _evaluate() -> Any:
+    [address] = load([Spec.plain(evaluate, "i64(i64,i64,i64)")])
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
+
+
+class Packer:
+    """Offsets for blocks of fixed lifetimes and ever new sizes: first fit, largest first. What sizes do not change is kept."""
+
+    def __init__(self, starts: Array, ends: Array) -> None:
+        self._n = len(starts)
+        blocks = Blocks(np.zeros(self._n, np.int64), starts, ends)
+        self._start, self._end = blocks.start, blocks.end
+        self._near = blocks.near() if self._n else blocks.start
+        self._fit = compiled(packing.first_fit)
+
+    def pack(self, sizes: Array) -> tuple[Array, int]:
+        """(offsets, peak). O(n * neighbours in time). Thread-safe."""
+        if not self._n:
+            return sizes, 0
+        order = np.argsort(-sizes, kind="stable")
+        offsets, scratch = np.empty(self._n, np.int64), np.empty(packing.first_fit_words(self._n), np.int64)
+        arrays = (order, sizes, self._start, self._end, self._near, offsets, scratch)
+        at_order, at_size, at_start, at_end, near, at_offset, at_scratch = (array.ctypes.data for array in arrays)
+        peak = self._fit(at_order, self._n, at_size, at_start, at_end, 0, near, packing.LIMIT, at_offset, at_scratch)
+        return offsets, peak
+
+
+class Binder:
+    """Binds one Segment. `bind` may be called from many threads."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._packer = Packer(segment.starts, segment.ends)
+        # Where descriptor i begins, in bytes from the first.
+        self._descriptor_bytes = segment.descriptor_starts * 8
+
+    def bind(self, values: Sequence[int]) -> Bound:
+        """`values` of the segment's leaves, in order. Raises InvalidArgument where a requirement fails."""
+        segment = self.segment
+        slots = segment.initial.copy()
+        slots[segment.leaf_slots] = values
+        self._evaluate(slots)
+        sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
+        if sizes.size and int(sizes.min()) < 0:
+            raise RuntimeException("CPUExecutionProvider: a tensor of this shape has a negative size")
+        offsets, peak = self._packer.pack(sizes)
+        slots[segment.offset_slots] = offsets
+        descriptors = slots[segment.index]
+        table = segment.table.copy()
+        table[:, 1] = self._descriptor_bytes + descriptors.ctypes.data
+        table[:, 2] = slots[segment.parts_slots]
+        allocations = [(a.place, tuple(slots[a.slots].tolist()), a.dtype) for a in segment.allocations]
+        for (_, shape, _), allocation in zip(allocations, segment.allocations, strict=True):
+            if any(dim < 0 for dim in shape):
+                raise InvalidArgument(f"array {allocation.place} of the program would have the shape {shape}")
+        cost = float(slots[segment.work_slots].sum()) / 1000
+        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets)
+
+    def _evaluate(self, slots: Array) -> None:
+        segment = self.segment
+        failed = _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
+        if failed:
+            raise RuntimeException("CPUExecutionProvider: a size of this shape is beyond 2**62")
+        for requirement, holds in zip(segment.requirements, slots[segment.requirement_slots].tolist(), strict=True):
+            if not holds:
+                raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message}")

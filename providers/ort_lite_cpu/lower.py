@@ -1,0 +1,408 @@
+"""Lowering: nodes with symbolic shapes -> instructions over buffers. Done once, whatever shapes come later.
+
+Nodes are lowered in order, each after its shapes are inferred from what is known by then. Values whose contents are known as
+symbolic integers cost nothing: their nodes vanish. Where a shape depends on data, the segment ends: the tensor that tells is
+read between two segments and its elements become symbols of the next one. Where not even a rank is known, lowering ends with a
+`Tail`: the rest is lowered during the run, once for each combination of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import DType, itemsize
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, RankUnknown, ShapeRules
+from ort_lite.native.spec import Spec
+from ort_lite.provider import Body
+from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, product, symbol
+from ort_lite_cpu import primitives
+from ort_lite_cpu.op import Kernel, Op
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.registry import find
+from ort_lite_cpu.tensor import BY_SIZE, Buffer, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
+
+    buffer: Buffer
+    axis: int
+    element: bool
+
+
+@dataclass(slots=True, eq=False)
+class Instruction:
+    """One kernel call. Scalars are symbolic integers or floats; operands None are null pointers."""
+
+    node: Node
+    spec: Spec
+    operands: tuple[Buffer | None, ...]
+    scalars: tuple[Dim | float, ...]
+    work: Dim
+    message: str
+    inplace: tuple[int, int] | None
+
+
+@dataclass(slots=True, eq=False)
+class HostStep:
+    """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
+
+    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted).
+    """
+
+    node: Node
+    function: Callable[..., Sequence[Any]]
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    python: bool
+
+
+@dataclass(slots=True, eq=False)
+class Requirement:
+    """The run fails with `message` where `condition` is 0."""
+
+    node: Node
+    condition: Dim
+    message: str
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
+
+    items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
+    inputs: list[Buffer] = field(default_factory=list)
+    input_infos: list[Info] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    sources: dict[Symbol, Source] = field(default_factory=dict)
+    primary: dict[Buffer, Tensor] = field(default_factory=dict)
+    """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
+
+
+class Lowering:
+    """State while nodes are lowered; `Op` is the view of it that operators get."""
+
+    def __init__(
+        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: Options, bodies: Mapping[Graph, Body]
+    ) -> None:
+        self.options, self.bodies = options, bodies
+        self.inference = Inference(rules, strict=True)
+        self.tensors: dict[Value, Tensor] = {}
+        self.result = Lowered()
+        self.origin: dict[int, Node] = {}
+        """id of a pending tensor -> the node that made it, for error messages."""
+        self.nowhere = _NOWHERE
+        self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
+        for value, info in inputs:
+            self._add_input(value, info)
+
+    # --- nodes
+    def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
+        """Lowers all nodes, then decides where the outputs lie."""
+        self.remaining: dict[Value, int] = {}
+        for node in nodes:
+            for value in (*node.inputs, *node.captures()):
+                if value is not None:
+                    self.remaining[value] = self.remaining.get(value, 0) + 1
+        for value in outputs:
+            self.remaining[value] = self.remaining.get(value, 0) + 1
+        for position, node in enumerate(nodes):
+            try:
+                self._node(node)
+            except _Open as open_:
+                from ort_lite_cpu.tail import add_tail
+
+                add_tail(self, nodes[position:], outputs, open_.value)
+                break
+            for value in node.inputs:
+                if value is not None:
+                    self.remaining[value] -= 1
+        self.result.outputs = [self._as_output(value) for value in outputs]
+        return self.result
+
+    def _node(self, node: Node) -> None:
+        infos = self._infer(node)
+        if infos and all(info.contents is not None for info in infos if info.type is not None):
+            for value, info in zip(node.outputs, infos, strict=False):
+                if value is not None and info.shape is not None and info.dtype is not None:
+                    self.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
+            return
+        registration = find(node)
+        if registration is None:
+            raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
+        registration.lower(Op(self, node, infos))
+
+    def _infer(self, node: Node) -> list[Info]:
+        while True:
+            try:
+                return self.inference.node(node)
+            except ContentsUnknown as unknown:
+                value = node.inputs[unknown.index]
+                assert value is not None
+                self.contents(value, node)
+            except RankUnknown as unknown:
+                value = node.inputs[unknown.index]
+                assert value is not None
+                raise _Open(value) from None
+
+    # --- values
+    def tensor(self, value: Value) -> Tensor:
+        found = self.tensors.get(value)
+        if found is None:
+            if value.constant is None:
+                raise NotSupported(f"{value.name!r} reaches the CPUExecutionProvider without a producer")
+            info = self.inference.of(value)
+            assert info.dtype is not None
+            buffer = Buffer(value.constant.nbytes, value.constant)
+            found = Tensor(info.dtype, value.constant.shape, buffer, contents=info.contents, name=value.name)
+            self.tensors[value] = found
+        return found
+
+    def _add_input(self, value: Value, info: Info) -> None:
+        buffer = Buffer(0)
+        self.inference.infos[value] = info
+        dtype, shape = info.dtype or "", info.shape or ()
+        tensor = self.tensors[value] = Tensor(dtype, shape, buffer, name=value.name)
+        self.result.inputs.append(buffer)
+        self.result.input_infos.append(info)
+        self.result.primary[buffer] = tensor
+        self._define(buffer, shape)
+
+    def _define(self, buffer: Buffer, shape: Shape) -> None:
+        for axis, dim in enumerate(shape):
+            found = as_symbol(dim)
+            if found is not None and found not in self.result.sources:
+                self.result.sources[found] = Source(buffer, axis, element=False)
+
+    def contents(self, value: Value, node: Node) -> tuple[Dim, ...]:
+        """Elements of a small integer tensor; read between two segments when they are not known."""
+        info = self.inference.of(value)
+        if info.contents is not None:
+            return info.contents
+        shape = info.shape
+        if shape is None or any(not isinstance(dim, int) for dim in shape):
+            raise _Open(value)
+        count = product(shape)
+        assert isinstance(count, int)
+        if count > CONTENTS_LIMIT:
+            raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements")
+        tensor = self.stored(self.tensor(value))
+        assert tensor.buffer is not None
+        if tensor.buffer not in self.result.inputs:
+            self.result.items.append(None)
+        names = [Symbol(f"{value.name}[{i}]", signed=True) for i in range(count)]
+        for i, name in enumerate(names):
+            self.result.sources.setdefault(name, Source(tensor.buffer, i, element=True))
+        elements = tuple(symbol(name.name, signed=True) for name in names)
+        self.inference.infos[value] = Info(info.type, elements, info.constant)
+        return elements
+
+    # --- tensors
+    def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
+        if perm is not None and perm == tuple(range(len(shape))):
+            perm = None
+        buffer = Buffer(product(shape) * itemsize(dtype))
+        tensor = Tensor(dtype, tuple(shape), buffer, perm)
+        self.result.primary[buffer] = tensor
+        return tensor
+
+    def view(self, tensor: Tensor, shape: Shape) -> Tensor:
+        tensor = self.stored(tensor)
+        return Tensor(tensor.dtype, tuple(shape), tensor.buffer)
+
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+        """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
+        if perm is not None and perm == tuple(range(len(tensor.shape))):
+            perm = None
+        if tensor.pending is not None:
+            from ort_lite_cpu.elementwise.fuse import materialise
+
+            materialise(self, tensor)
+        if tensor.buffer is None:
+            self._store_contents(tensor)
+        if tensor.perm == perm:
+            return tensor
+        found = tensor.layouts.get(perm)
+        if found is None:
+            found = tensor.layouts[perm] = self._permuted(tensor, perm)
+        return found
+
+    def _store_contents(self, tensor: Tensor) -> None:
+        assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
+        made = self.new(tensor.dtype, tensor.shape)
+        tensor.buffer = made.buffer
+        assert made.buffer is not None
+        self.result.primary[made.buffer] = tensor
+        for at in range(0, len(tensor.contents), 8):
+            chunk = tensor.contents[at : at + 8]
+            padded = (*chunk, *(0,) * (8 - len(chunk)))
+            self.emit(_NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")
+
+    def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
+        old = tensor.perm or tuple(range(len(tensor.shape)))
+        wanted = perm or tuple(range(len(tensor.shape)))
+        made = self.new(tensor.dtype, tensor.shape, perm)
+        made.layouts = tensor.layouts
+        tensor.layouts[tensor.perm] = tensor
+        emit_permute(self, _NOWHERE, tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        return made
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        if tensor.dtype == dtype:
+            return tensor
+        from ort_lite_cpu.operators.cast import emit_cast
+
+        tensor = self.stored(tensor, tensor.perm)
+        made = self.new(dtype, tensor.shape, tensor.perm)
+        emit_cast(self, _NOWHERE, tensor, made)
+        return made
+
+    def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
+        key = (id(source), form)
+        if key not in self._packed:
+            self._packed[key] = (source, make())  # the source is kept: its id must stay its own
+        return self._packed[key][1]
+
+    # --- instructions
+    def emit(
+        self,
+        node: Node,
+        kernel: Kernel | Spec,
+        operands: Sequence[Tensor | None],
+        scalars: Sequence[Dim | float],
+        work: Dim | None,
+        types: Sequence[str] | None,
+        statics: Mapping[str, int | float | bool | str],
+        inplace: tuple[int, int] | None,
+        message: str,
+    ) -> None:
+        if not isinstance(kernel, Spec):
+            names = types or [_type_of(operands, k) for k in range(len(operands))]
+            kernel = Spec(kernel, names, statics)
+        if work is None:
+            last = operands[-1]
+            work = 1 if last is None else last.size
+        buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
+        for tensor, buffer in zip(operands, buffers, strict=True):
+            assert tensor is None or buffer is not None, f"{node}: operand {tensor.name!r} is not in memory"
+        self.result.items.append(Instruction(node, kernel, buffers, tuple(scalars), work, message, inplace))
+
+    def require(self, node: Node, condition: Dim, message: str) -> None:
+        if isinstance(condition, int):
+            if not condition:
+                from ort_lite.errors import InvalidArgument
+
+                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message}")
+            return
+        self.result.items.append(Requirement(node, condition, message))
+
+    def host(self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = ()) -> None:
+        """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""
+        inputs = [None if value is None else self.stored(self.tensor(value)) for value in (*node.inputs, *captures)]
+        outputs = [None if value is None else self._host_output(value) for value in node.outputs]
+        self.result.items.append(HostStep(node, function, tuple(inputs), tuple(outputs), python))
+
+    def _host_output(self, value: Value) -> Tensor:
+        info = self.inference.of(value)
+        buffer = Buffer(0)
+        tensor = self.tensors[value] = Tensor(info.dtype or "", info.shape or (), buffer, name=value.name)
+        self.result.primary[buffer] = tensor
+        self._define(buffer, tensor.shape)
+        return tensor
+
+    def _as_output(self, value: Value) -> Tensor:
+        tensor = self.tensor(value)
+        info = self.inference.of(value)
+        if not isinstance(info.type, TensorType) or info.shape is None or tensor.dtype == "string":
+            return tensor
+        tensor = self.stored(tensor)
+        taken = {other.buffer for other in self.result.outputs}
+        buffer = tensor.buffer
+        assert buffer is not None
+        if buffer.constant is not None or buffer in self.result.inputs or buffer in taken:
+            made = self.new(tensor.dtype, tensor.shape)
+            width = itemsize(tensor.dtype)
+            self.emit(_NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [BY_SIZE[width]] * 2, {}, None, "")
+            tensor = made
+        assert tensor.buffer is not None
+        self.result.primary[tensor.buffer] = tensor
+        return tensor
+
+
+class _Open(Exception):
+    """Lowering cannot go on before the run tells the rank, or the length, of `value`."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value.name)
+        self.value = value
+
+
+_NOWHERE = Node("Copy", (), (), name="(inserted)")
+
+
+def _type_of(operands: Sequence[Tensor | None], index: int) -> str:
+    """Pointer type of an operand; one that is left out has the type of the first operand, which nobody reads."""
+    tensor = operands[index]
+    return tensor.native if tensor is not None else next(t.native for t in operands if t is not None)
+
+
+def emit_permute(
+    lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]
+) -> None:
+    """y = x (of `shape`, contiguous) with its axes in `order`; axes that stay neighbours are joined first."""
+    groups = _joined(shape, order)
+    dims = [product(shape[axis] for axis in group) for group in groups]
+    kernel_types = [BY_SIZE[itemsize(x.dtype)]] * 2
+    sequence = sorted(range(len(groups)), key=lambda k: groups[k][0])
+    strides: dict[int, Dim] = {}
+    stride: Dim = 1
+    for k in reversed(sequence):
+        strides[k] = stride
+        stride = stride * dims[k]
+    size = product(dims)
+    if len(groups) <= 1:
+        lowering.emit(node, primitives.copy, [x, y], (size,), size // 4, kernel_types, {}, None, "")
+    elif sequence in ([1, 0], [0, 2, 1]):
+        outer: Dim = 1 if len(groups) == 2 else dims[0]
+        rows, columns = dims[sequence[-2]], dims[sequence[-1]]
+        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, kernel_types, {}, None, "")
+    elif len(groups) <= 6:
+        pad = 6 - len(groups)
+        lengths = (*(1,) * pad, *dims)
+        steps = (*(0,) * pad, *(strides[k] for k in range(len(groups))))
+        lowering.emit(node, primitives.permute, [x, y], (*lengths, *steps), size, kernel_types, {}, None, "")
+    else:
+        half = _halves(groups, order)
+        middle = lowering.new(x.dtype, tuple(shape[axis] for axis in half))
+        emit_permute(lowering, node, x, middle, shape, half)
+        emit_permute(lowering, node, middle, y, middle.shape, [half.index(axis) for axis in order])
+
+
+def _joined(shape: Shape, order: Sequence[int]) -> list[list[int]]:
+    """Axes in output order, grouped where neighbours in the output are neighbours in the input; dims of 1 vanish."""
+    kept = [axis for axis in range(len(shape)) if shape[axis] != 1]
+    groups: list[list[int]] = []
+    for axis in order:
+        if axis not in kept:
+            continue
+        if groups and kept.index(axis) == kept.index(groups[-1][-1]) + 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
+
+
+def _halves(groups: list[list[int]], order: Sequence[int]) -> list[int]:
+    """An order on the way to `order`: its first four groups in front, the others as they were."""
+    front = [axis for group in groups[:4] for axis in group]
+    return front + [axis for axis in sorted(order) if axis not in front]
+
+
+__all__ = ["HostStep", "Instruction", "Lowered", "Lowering", "Requirement", "Source", "emit_permute", "np"]

@@ -1,0 +1,157 @@
+"""What the author of an operator works with: the node being lowered, its inputs as Tensors, and `emit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Node
+from ort_lite.inference import Info
+from ort_lite.native.spec import Spec
+from ort_lite.shapes import Dim, Shape
+from ort_lite_cpu.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lower import Lowering
+    from ort_lite_cpu.options import Options
+
+Kernel = Callable[..., int]
+
+
+class Op:
+    """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
+
+    def __init__(self, lowering: Lowering, node: Node, infos: Sequence[Info]) -> None:
+        self.lowering, self.node, self._infos = lowering, node, infos
+
+    # --- what the node says
+    @property
+    def options(self) -> Options:
+        return self.lowering.options
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether the optional input is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def wants(self, index: int) -> bool:
+        """Whether the optional output is asked for."""
+        return index < len(self.node.outputs) and self.node.outputs[index] is not None
+
+    def info(self, index: int = 0) -> Info:
+        """What inference found out about output `index`."""
+        return self._infos[index]
+
+    def reject(self, message: str) -> NotSupported:
+        """For `raise op.reject(...)`: something about the node that no kernel serves yet."""
+        return NotSupported(f"{self.node} (CPUExecutionProvider): {message}")
+
+    # --- inputs
+    def raw(self, index: int) -> Tensor:
+        """Input `index` as it is: perhaps in another storage order, pending, or known contents without memory."""
+        value = self.node.inputs[index]
+        assert value is not None, f"{self.node}: input {index} is left out"
+        return self.lowering.tensor(value)
+
+    def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
+        """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        return self.lowering.stored(self.raw(index), perm)
+
+    def optional(self, index: int) -> Tensor | None:
+        return self.input(index) if self.has(index) else None
+
+    def constant(self, index: int) -> Array | None:
+        """The array of a constant input (logical order, not to be written to), None when it is computed or left out."""
+        if not self.has(index):
+            return None
+        value = self.node.inputs[index]
+        return None if value is None else value.constant
+
+    def contents(self, index: int) -> tuple[Dim, ...]:
+        """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
+        value = self.node.inputs[index]
+        assert value is not None
+        return self.lowering.contents(value, self.node)
+
+    # --- outputs
+    def output(self, index: int = 0, perm: tuple[int, ...] | None = None) -> Tensor:
+        """Output `index` with memory of its own, to be written by an emitted kernel, stored in the order `perm`."""
+        info = self._infos[index]
+        assert info.dtype is not None and info.shape is not None, f"{self.node}: output {index} has no known rank"
+        tensor = self.lowering.new(info.dtype, info.shape, perm)
+        self.set(index, tensor)
+        return tensor
+
+    def set(self, index: int, tensor: Tensor) -> None:
+        """Makes `tensor` output `index`."""
+        value = self.node.outputs[index] if index < len(self.node.outputs) else None
+        if value is not None:
+            tensor.name = tensor.name or value.name
+            self.lowering.tensors[value] = tensor
+
+    def alias(self, tensor: Tensor, index: int = 0) -> None:
+        """Output `index` is the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
+        info = self._infos[index]
+        assert info.shape is not None
+        self.set(index, self.lowering.view(tensor, info.shape))
+
+    def view(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """The same memory under another shape of as many elements."""
+        return self.lowering.view(tensor, shape)
+
+    # --- work
+    def temporary(self, dtype: DType, shape: Shape) -> Tensor:
+        """Memory for the time from its first to its last use by an emitted kernel."""
+        return self.lowering.new(dtype, shape)
+
+    def array(self, array: Array) -> Tensor:
+        """A constant made while lowering (packed weights, tables)."""
+        from ort_lite.dtypes import from_numpy
+
+        array = np.ascontiguousarray(array)
+        return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
+
+    def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
+        """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result."""
+        return self.lowering.packed(source, form, lambda: self.array(make()))
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """The tensor in another element type (made once, then shared), as ONNX Cast."""
+        return self.lowering.cast(tensor, dtype)
+
+    def emit(
+        self,
+        kernel: Kernel | Spec,
+        operands: Sequence[Tensor | None],
+        *scalars: Dim | float,
+        work: Dim | None = None,
+        types: Sequence[str] | None = None,
+        statics: Mapping[str, int | float | bool | str] | None = None,
+        inplace: tuple[int, int] | None = None,
+        message: str = "",
+    ) -> None:
+        """Adds an instruction: kernel(operands, scalars, part, parts).
+
+        work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
+        last operand). types: pointer types, by default those of the operands. inplace: (output, input) operand positions
+        that may be the same memory. message: what a failing status means, with {index} for its detail.
+        """
+        self.lowering.emit(self.node, kernel, operands, scalars, work, types, statics or {}, inplace, message)
+
+    def require(self, condition: Dim, message: str) -> None:
+        """The run fails with the node's name and `message` for shapes for which `condition` is 0."""
+        self.lowering.require(self.node, condition, message)
+
+    def python(self, function: Callable[..., Sequence[Any]]) -> None:
+        """Runs as a Python step: `function(*input arrays, None for those left out)` returns the outputs, all of them."""
+        self.lowering.host(self.node, function, python=True)

@@ -1,0 +1,23 @@
+"""Operator families: one file each, imported when a model first needs one of its operators."""
+
+_ONNX = {
+    "cast": "Cast CastLike",
+    "elementwise": (
+        "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos Cosh Div "
+        "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean "
+        "Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum "
+        "Swish Tan Tanh ThresholdedRelu Where Xor"
+    ),
+}
+_MICROSOFT: dict[str, str] = {
+    "elementwise": "Gelu QuickGelu",
+}
+_ML: dict[str, str] = {}
+
+FAMILIES: dict[tuple[str, str], str] = {
+    (domain, op_type): family
+    for domain, families in (("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML))
+    for family, op_types in families.items()
+    for op_type in op_types.split()
+}
+"""(domain, op_type) -> the file here that lowers it."""

@@ -1,0 +1,284 @@
+"""Elementwise operators as formulas; broadcasting, storage order and fusion are the business of `ort_lite_cpu.elementwise`.
+
+A formula is text in the native language over {0}, {1}, ... (operands) and {s0}, ... (attributes, in the first operand's type).
+"""
+
+from collections.abc import Sequence
+
+from ort_lite.dtypes import INTEGERS
+from ort_lite_cpu.elementwise.expression import define, formula_tensor
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import NATIVE, REAL, SIGNED, operator
+from ort_lite_cpu.tensor import Tensor
+
+BOOL = frozenset({"bool"})
+REAL_OR_INTEGER = REAL | INTEGERS
+
+# operator -> (formula, about how many nanoseconds an element takes)
+_FLOAT_UNARY = {
+    "Sqrt": ("sqrt({0})", 0.5), "Exp": ("exp({0})", 0.8), "Log": ("log({0})", 1.0), "Erf": ("erf({0})", 1.0),
+    "Tanh": ("tanh({0})", 1.0), "Sigmoid": ("sigmoid({0})", 1.0), "Reciprocal": ("like({0}, 1) / {0}", 0.5),
+    "Floor": ("floor({0})", 0.25), "Ceil": ("ceil({0})", 0.25), "Round": ("rint({0})", 0.25),
+    "Sin": ("sin({0})", 8), "Cos": ("cos({0})", 8), "Tan": ("tan({0})", 12), "Asin": ("asin({0})", 8), "Acos": ("acos({0})", 8),
+    "Atan": ("atan({0})", 8), "Sinh": ("sinh({0})", 12), "Cosh": ("cosh({0})", 12), "Asinh": ("asinh({0})", 15),
+    "Acosh": ("acosh({0})", 15), "Atanh": ("atanh({0})", 12),
+    "Softplus": ("fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0})))", 10), "Softsign": ("{0} / (like({0}, 1) + fabs({0}))", 0.5),
+    "HardSwish": ("{0} * fmax(like({0}, 0), fmin(like({0}, 1), {0} / like({0}, 6) + like({0}, 0.5)))", 0.5),
+    "Mish": ("{0} * tanh(fmax({0}, like({0}, 0)) + log1p(exp(-fabs({0}))))", 12),
+}  # fmt: skip
+
+# operator -> (formula, attributes with their defaults)
+_FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
+    "LeakyRelu": ("select({0} >= like({0}, 0), {0}, {0} * {s0})", [("alpha", 0.01)]),
+    "Elu": ("select({0} >= like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))", [("alpha", 1.0)]),
+    "Celu": (
+        "fmax(like({0}, 0), {0}) + fmin(like({0}, 0), {s0} * (exp({0} / {s0}) - like({0}, 1)))",
+        [("alpha", 1.0)],
+    ),
+    "Selu": (
+        "{s1} * select({0} > like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))",
+        [("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)],
+    ),
+    "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))", [("alpha", 0.2), ("beta", 0.5)]),
+    "ThresholdedRelu": ("select({0} > {s0}, {0}, like({0}, 0))", [("alpha", 1.0)]),
+    "Shrink": (
+        "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))",
+        [("lambd", 0.5), ("bias", 0.0)],
+    ),
+    "Swish": ("{0} * sigmoid({s0} * {0})", [("alpha", 1.0)]),
+}
+
+_BINARY = {"Add": "wadd({0}, {1})", "Sub": "wsub({0}, {1})", "Mul": "wmul({0}, {1})"}
+_COMPARE = {"Equal": "==", "Less": "<", "Greater": ">", "LessOrEqual": "<=", "GreaterOrEqual": ">="}
+_LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
+_BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}
+
+
+def operands(op: Op, count: int | None = None) -> list[Tensor]:
+    """Inputs as they are: in any storage order, pending ones included."""
+    return [op.raw(k) for k in range(len(op.node.inputs) if count is None else count)]
+
+
+def is_float(op: Op, index: int = 0) -> bool:
+    return op.raw(index).dtype in REAL
+
+
+@operator(*_FLOAT_UNARY, types=REAL)
+def unary(op: Op) -> None:
+    formula, cost = _FLOAT_UNARY[op.node.op_type]
+    define(op, formula, operands(op), cost=cost)
+
+
+@operator(*_FLOAT_ATTRIBUTES, types=REAL)
+def with_attributes(op: Op) -> None:
+    formula, attributes = _FLOAT_ATTRIBUTES[op.node.op_type]
+    define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
+
+
+@operator("QuickGelu", domain="com.microsoft", types=REAL)
+def quick_gelu(op: Op) -> None:
+    """x * Sigmoid(alpha * x), alpha 1.702."""
+    define(op, "{0} * sigmoid({s0} * {0})", operands(op), [float(op.attr("alpha", 1.702))], 1.2)
+
+
+_GELU = {
+    "none": "like({0}, 0.5) * {0} * (like({0}, 1) + erf({0} * like({0}, 0.7071067811865476)))",
+    "tanh": (
+        "like({0}, 0.5) * {0} * (like({0}, 1) + tanh(like({0}, 0.7978845608028654) * "
+        "({0} + like({0}, 0.044715) * {0} * {0} * {0})))"
+    ),
+}
+
+
+@operator("Gelu", since=20, types=REAL)
+def gelu(op: Op) -> None:
+    define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=1.5)
+
+
+@operator("Gelu", domain="com.microsoft", types=REAL)
+def gelu_microsoft(op: Op) -> None:
+    define(op, _GELU["none"], operands(op), cost=1.5)
+
+
+@operator(*_BINARY, types=REAL_OR_INTEGER)
+def binary(op: Op) -> None:
+    """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
+    define(op, _BINARY[op.node.op_type], _aligned(op))
+
+
+def _aligned(op: Op) -> list[Tensor]:
+    a, b = operands(op, 2)
+    axis = op.attr("axis")
+    if op.version < 7 and op.attr("broadcast", 0) and axis is not None:
+        trailing = len(a.shape) - axis % max(len(a.shape), 1) - len(b.shape)
+        b = op.view(b, (*b.shape, *(1,) * trailing))
+    return [a, b]
+
+
+@operator("Div", types=REAL_OR_INTEGER)
+def div(op: Op) -> None:
+    """Integer division truncates; by zero it gives 0, the smallest integer by -1 wraps."""
+    define(op, "{0} / {1}" if is_float(op) else "idiv({0}, {1})", _aligned(op), cost=0.5 if is_float(op) else 3)
+
+
+@operator("Mod", since=10, types=REAL_OR_INTEGER)
+def mod(op: Op) -> None:
+    """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python."""
+    truncated = bool(op.attr("fmod", 0))
+    formula = "fmod_trunc({0}, {1})" if is_float(op) else "imod({0}, {1})" if truncated else "ifloormod({0}, {1})"
+    define(op, formula, operands(op), cost=5)
+
+
+@operator("Pow", types=REAL | {"int32", "int64"})
+def power(op: Op) -> None:
+    """The result has the base's type. Squares and square roots of constant exponents need no pow."""
+    base, exponent = _aligned(op)
+    constant = op.constant(1)
+    if constant is not None and constant.size == 1 and base.dtype in REAL and len(constant.shape) <= len(base.shape):
+        special = {2.0: "{0} * {0}", 0.5: "sqrt({0})", 3.0: "{0} * {0} * {0}", 1.0: "{0}", -1.0: "like({0}, 1) / {0}"}
+        formula = special.get(float(constant.reshape(-1)[0]))
+        if formula is not None:
+            define(op, formula, [base], cost=0.5)
+            return
+    if base.dtype in REAL:
+        define(op, "power({0}, like({0}, {1}))", [base, exponent], cost=15)
+    elif exponent.dtype in REAL:
+        define(op, 'like({0}, power(cast({0}, "f64"), cast({1}, "f64")))', [base, exponent], cost=15)
+    else:
+        define(op, "ipower({0}, {1})", [base, exponent], cost=8)
+
+
+@operator("Neg", "Abs", "Sign", types=REAL_OR_INTEGER)
+def signs(op: Op) -> None:
+    dtype = op.raw(0).dtype
+    formulas = {
+        "Neg": "-{0}" if dtype in REAL else "wneg({0})",
+        "Abs": "fabs({0})" if dtype in REAL else "iabs({0})" if dtype in SIGNED else "{0}",
+        "Sign": "sign({0})" if dtype in REAL or dtype in SIGNED else "select({0} > like({0}, 0), like({0}, 1), like({0}, 0))",
+    }
+    define(op, formulas[op.node.op_type], operands(op))
+
+
+@operator("Relu", types=REAL_OR_INTEGER)
+def relu(op: Op) -> None:
+    define(op, "fmax({0}, like({0}, 0))" if is_float(op) else "imax({0}, like({0}, 0))", operands(op))
+
+
+@operator("PRelu", types=REAL_OR_INTEGER)
+def prelu(op: Op) -> None:
+    define(op, "select({0} >= like({0}, 0), {0}, wmul({0}, {1}))", operands(op))
+
+
+@operator("Min", "Max", types=REAL_OR_INTEGER)
+def extremes(op: Op) -> None:
+    """Of any number of tensors; NaN wins, as in numpy.minimum."""
+    _chain(op, f"{'f' if is_float(op) else 'i'}{op.node.op_type.lower()}({{0}}, {{1}})")
+
+
+@operator("Sum", types=REAL)
+def total(op: Op) -> None:
+    _chain(op, "{0} + {1}")
+
+
+@operator("Mean", types=REAL)
+def mean(op: Op) -> None:
+    _chain(op, "{0} + {1}", scale=1 / len(op.node.inputs))
+
+
+def _chain(op: Op, formula: str, scale: float | None = None) -> None:
+    """formula(... formula(x0, x1) ..., xn), then times `scale`."""
+    count = len(op.node.inputs)
+    text = "{0}"
+    for k in range(1, count):
+        text = formula.replace("{1}", f"{{{k}}}").replace("{0}", text)
+    if scale is None:
+        define(op, text, operands(op), cost=0.25 * count)
+    else:
+        define(op, f"({text}) * {{s0}}", operands(op), [scale], cost=0.25 * count)
+
+
+@operator("Clip", types=REAL_OR_INTEGER)
+def clip(op: Op) -> None:
+    """Bounds are attributes before opset 11, optional scalar inputs since. max wins where it is below min."""
+    lower, upper = ("fmax", "fmin") if is_float(op) else ("imax", "imin")
+    if op.version < 11:
+        low, high = float(op.attr("min", -3.4028234663852886e38)), float(op.attr("max", 3.4028234663852886e38))
+        define(op, f"{upper}({lower}({{0}}, {{s0}}), {{s1}})", [op.raw(0)], [low, high])
+        return
+    inputs = [op.raw(k) for k in range(3) if op.has(k)]
+    text = "{0}"
+    if op.has(1):
+        text = f"{lower}({text}, {{1}})"
+    if op.has(2):
+        text = f"{upper}({text}, {{{len(inputs) - 1}}})"
+    define(op, text, [inputs[0], *(_scalar(op, bound) for bound in inputs[1:])])
+
+
+def _scalar(op: Op, tensor: Tensor) -> Tensor:
+    """A one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
+    return tensor if not tensor.shape else op.view(tensor, ())
+
+
+@operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)
+def compare(op: Op) -> None:
+    define(op, f"{{0}} {_COMPARE[op.node.op_type]} {{1}}", _aligned(op))
+
+
+@operator(*_LOGICAL, types=BOOL)
+def logical(op: Op) -> None:
+    define(op, _LOGICAL[op.node.op_type], _aligned(op))
+
+
+@operator("Not", types=BOOL)
+def negation(op: Op) -> None:
+    define(op, "not {0}", operands(op))
+
+
+@operator(*_BITWISE, since=18, types=INTEGERS)
+def bitwise(op: Op) -> None:
+    define(op, f"like({{0}}, {_BITWISE[op.node.op_type]})", operands(op))
+
+
+@operator("BitwiseNot", since=18, types=INTEGERS)
+def bitwise_not(op: Op) -> None:
+    define(op, "like({0}, ~{0})", operands(op))
+
+
+@operator("BitShift", since=11, types=INTEGERS)
+def bit_shift(op: Op) -> None:
+    define(op, f"{'shl' if op.attr('direction') == 'LEFT' else 'shr'}({{0}}, {{1}})", operands(op))
+
+
+@operator("IsNaN", since=9, types=REAL)
+def is_nan(op: Op) -> None:
+    define(op, "isnan({0})", operands(op))
+
+
+@operator("IsInf", since=10, types=REAL)
+def is_inf(op: Op) -> None:
+    positive, negative = op.attr("detect_positive", 1), op.attr("detect_negative", 1)
+    formula = "isinf({0})"
+    if not positive:
+        formula += " & ({0} < like({0}, 0))"
+    if not negative:
+        formula += " & ({0} > like({0}, 0))"
+    define(op, formula, operands(op))
+
+
+@operator("Where", since=9, types=BOOL)
+def where(op: Op) -> None:
+    x = op.raw(1)
+    if x.dtype not in NATIVE:
+        raise op.reject(f"element type {x.dtype} is not native")
+    define(op, "select({0}, {1}, {2})", operands(op))
+
+
+def activated(x: Tensor, activation: str, parameters: Sequence[float]) -> Tensor:
+    """`x` through the activation of a fused operator (Relu, LeakyRelu, Clip, ...), still pending."""
+    formulas = {
+        "Relu": "fmax({0}, like({0}, 0))", "Sigmoid": "sigmoid({0})", "Tanh": "tanh({0})",
+        "LeakyRelu": "select({0} >= like({0}, 0), {0}, {0} * {s0})", "Clip": "fmin(fmax({0}, {s0}), {s1})",
+        "HardSigmoid": "fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))",
+        "HardSwish": _FLOAT_UNARY["HardSwish"][0],
+    }  # fmt: skip
+    return formula_tensor(x.dtype, x, formulas[activation], [x], parameters)

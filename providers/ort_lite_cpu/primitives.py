@@ -1,0 +1,71 @@
+"""Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
+
+from ort_lite.native.lang import OK, Ptr, native, span
+
+
+@native
+def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y[i] = x[i]."""
+    for i in span(count, part, parts):
+        y[i] = x[i]
+    return OK
+
+
+@native
+def permute(
+    x: Ptr, y: Ptr, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
+    s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n0, ..., n5) contiguous = x read with strides s0 to s5, in elements."""
+    for row in span(n0 * n1 * n2 * n3, part, parts):
+        i3 = row % n3
+        rest = row // n3
+        i2 = rest % n2
+        rest = rest // n2
+        source = (rest // n1) * s0 + (rest % n1) * s1 + i2 * s2 + i3 * s3
+        target = row * n4 * n5
+        for i in range(n4):
+            for j in range(n5):
+                y[target + i * n5 + j] = x[source + i * s4 + j * s5]
+    return OK
+
+
+@native
+def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
+    tiles = (columns + 15) // 16
+    for job in span(outer * tiles, part, parts):
+        base = (job // tiles) * rows * columns
+        first = (job % tiles) * 16
+        last = min(first + 16, columns)
+        for r0 in range(0, rows, 16):
+            r1 = min(r0 + 16, rows)
+            for c in range(first, last):
+                for r in range(r0, r1):
+                    y[base + c * rows + r] = x[base + r * columns + c]
+    return OK
+
+
+@native
+def store(
+    y: Ptr, at: int, count: int, v0: int, v1: int, v2: int, v3: int, v4: int, v5: int, v6: int, v7: int, part: int, parts: int
+) -> int:
+    """y[at : at + count] = the first of v0 to v7: contents known as symbolic integers become memory."""
+    for i in range(count):
+        v = v0
+        if i == 1:
+            v = v1
+        elif i == 2:
+            v = v2
+        elif i == 3:
+            v = v3
+        elif i == 4:
+            v = v4
+        elif i == 5:
+            v = v5
+        elif i == 6:
+            v = v6
+        elif i == 7:
+            v = v7
+        y[at + i] = v
+    return OK

@@ -1,0 +1,237 @@
+"""The Program: what the CPU provider's `compile` returns for a partition. Lowered once, bound per shape, run without the GIL.
+
+A program of one segment whose symbols are dimensions of its inputs, the ordinary case, has a short path: look up the bound program
+by the inputs' shapes, lease scratch, allocate the outputs, one native call.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference import Info, ShapeRules
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE
+from ort_lite.provider import Body
+from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
+from ort_lite_cpu.bind import Binder, Bound
+from ort_lite_cpu.lease import Lease, Leases
+from ort_lite_cpu.lower import HostStep, Lowering, Source
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
+
+BOUND_LIMIT = 512
+"""Bound programs kept for one segment, the least recently used are dropped first."""
+
+
+class Program:
+    """Callable from many threads at once: all state of a run is in its lease."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[tuple[Value, Info]],
+        outputs: Sequence[Value],
+        rules: ShapeRules,
+        options: Options,
+        bodies: Mapping[Graph, Body],
+    ) -> None:
+        self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
+        self._values = tuple(value for value, _ in inputs)
+        lowering = Lowering(_renamed(inputs), rules, options, bodies)
+        self.lowered = lowering.run(nodes, outputs)
+        assembled = assemble(self.lowered, options.threads)
+        self._places, self._output_places = assembled.places, assembled.output_places
+        self.steps: list[_Run | HostStep] = [
+            _Run(step, Binder(step)) if isinstance(step, Segment) else step for step in assembled.steps
+        ]
+        self._leases = Leases(options.threads, FIRST_PLACE + self._places)
+        self._special: OrderedDict[Any, Program] = OrderedDict()
+        self._checked: OrderedDict[Any, Program | None] = OrderedDict()
+        self._input_count = len(inputs)
+        only = self.steps[0] if len(self.steps) == 1 else None
+        self._only = only if isinstance(only, _Run) and only.reads_only_input_shapes(self._input_count) else None
+
+    @property
+    def python_steps(self) -> list[Node]:
+        """Nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data."""
+        own = [step.node for step in self.steps if isinstance(step, HostStep) and step.python]
+        return own + [node for program in self._special.values() for node in program.python_steps]
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        only = self._only
+        if only is None:
+            return self._steps(inputs)
+        key = tuple([array.shape for array in inputs])
+        bound = only.cache.get(key)
+        if bound is None:
+            special = self._check(key)
+            if special is not None:
+                return special(inputs)
+            bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
+        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        for place, shape, dtype in bound.allocations:
+            places[place] = np.empty(shape, dtype)
+        lease = self._leases.take(bound.scratch)
+        try:
+            only.run(bound, places, lease)
+        finally:
+            self._leases.give(lease)
+        return [places[place] for place in self._output_places]
+
+    def _steps(self, inputs: Sequence[Any]) -> list[Any]:
+        special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
+        if special is not None:
+            return special(inputs)
+        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                _host(step, places)
+                continue
+            values = tuple([_read(places, source) for _, source in step.segment.leaves])
+            bound = step.cache.get(values)
+            if bound is None:
+                bound = step.bind(values, values)
+            for place, shape, dtype in bound.allocations:
+                places[place] = np.empty(shape, dtype)
+            lease = self._leases.take(bound.scratch)
+            try:
+                step.run(bound, places, lease)
+            finally:
+                self._leases.give(lease)
+        return [places[place] for place in self._output_places]
+
+    def _check(self, shapes: tuple[Any, ...]) -> Program | None:
+        """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
+        if shapes not in self._checked:
+            fits = _fits(self.lowered.input_infos, shapes)
+            self._checked[shapes] = None if fits else self._specialised(shapes)
+            while len(self._checked) > BOUND_LIMIT:
+                self._checked.popitem(last=False)
+        return self._checked[shapes]
+
+    def _specialised(self, shapes: tuple[Any, ...]) -> Program:
+        nodes, outputs, rules, options, bodies = self._make
+        inputs = []
+        for value, info, shape in zip(self._values, self.lowered.input_infos, shapes, strict=True):
+            if shape is not None and isinstance(info.type, TensorType):
+                if info.shape is not None and len(info.shape) != len(shape):
+                    raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
+                info = Info(TensorType(info.type.dtype, shape), info.contents)
+            inputs.append((value, info))
+        return Program(nodes, inputs, outputs, rules, options, bodies)
+
+
+class _Run:
+    """A segment with its binder and the bound programs made so far."""
+
+    __slots__ = ("binder", "cache", "segment")
+
+    def __init__(self, segment: Segment, binder: Binder) -> None:
+        self.segment, self.binder = segment, binder
+        self.cache: OrderedDict[Any, Bound] = OrderedDict()
+
+    def reads_only_input_shapes(self, inputs: int) -> bool:
+        return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
+
+    def bind(self, key: Any, values: Sequence[int]) -> Bound:
+        bound = self.cache[key] = self.binder.bind(values)
+        while len(self.cache) > BOUND_LIMIT:
+            self.cache.popitem(last=False)
+        return bound
+
+    def run(self, bound: Bound, places: Sequence[Any], lease: Lease) -> None:
+        memory = lease.memory
+        memory[SCRATCH] = lease.base
+        for place, array in enumerate(places, FIRST_PLACE):
+            if array is not None:
+                memory[place] = _address(array)
+        job = lease.job
+        job.attach(bound.table_address, lease.memory_address, bound.cost_us)
+        if job.run(0, bound.count):
+            raise self._error(*job.failure)
+
+    def _error(self, index: int, status: int) -> RuntimeException:
+        instruction = self.segment.instructions[index]
+        code, detail = status & 255, status >> 8
+        message = instruction.message.format(index=detail)
+        if not message:
+            message = f"index at position {detail} is out of range" if code == INDEX_OUT_OF_RANGE else f"status {code}"
+        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {message}")
+
+
+def _address(array: Any) -> int:
+    """Where the first element lies; values that are not arrays (strings, lists) have none."""
+    return array.ctypes.data if isinstance(array, np.ndarray) else 0
+
+
+def _read(places: Sequence[Any], source: Source) -> int:
+    array = places[source.buffer.place]
+    return int(array.reshape(-1)[source.axis]) if source.element else int(array.shape[source.axis])
+
+
+def _host(step: HostStep, places: list[Any]) -> None:
+    arrays = [None if t is None or t.buffer is None else _array(t, places) for t in step.inputs]
+    try:
+        results = step.function(*arrays)
+    except RuntimeException:
+        raise
+    except Exception as error:
+        raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error
+    for tensor, result in zip(step.outputs, results, strict=False):
+        if tensor is not None and tensor.buffer is not None:
+            places[tensor.buffer.place] = result
+
+
+def _array(tensor: Any, places: Sequence[Any]) -> Any:
+    buffer = tensor.buffer
+    array = buffer.constant if buffer.constant is not None else places[buffer.place]
+    if isinstance(array, np.ndarray) and array.ndim != len(tensor.shape) and tensor.shape is not None:
+        dims = [dim if isinstance(dim, int) else -1 for dim in tensor.shape]
+        if dims.count(-1) <= 1 and array.size:
+            return array.reshape(dims)
+    return array
+
+
+def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
+    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols."""
+    given = {found for _, info in inputs for dim in info.shape or () if (found := as_symbol(dim)) is not None}
+    names: dict[Dim, Dim] = {}
+
+    def rename(dim: Dim) -> Dim:
+        if isinstance(dim, int) or all(found in given for found in symbols([dim])):
+            return dim
+        return names.setdefault(dim, symbol(f"dim{len(names)}"))
+
+    result = []
+    for value, info in inputs:
+        if isinstance(info.type, TensorType) and info.shape is not None:
+            shape: Shape = tuple(rename(dim) for dim in info.shape)
+            contents = info.contents
+            if contents is not None and any(not isinstance(dim, int) for dim in contents):
+                contents = None  # read from the array when a shape needs them
+            info = Info(TensorType(info.type.dtype, shape), contents)
+        result.append((value, info))
+    return result
+
+
+def _fits(infos: Sequence[Info], shapes: Sequence[Any]) -> bool:
+    """Whether concrete input shapes agree with the symbolic ones: one value a symbol, expressions come out right."""
+    values: dict[str, Dim] = {}
+    pairs = [
+        (dim, actual)
+        for info, shape in zip(infos, shapes, strict=True)
+        if info.shape is not None and shape is not None
+        for dim, actual in zip(info.shape, shape, strict=False)
+    ]
+    if any(i.shape is not None and s is not None and len(i.shape) != len(s) for i, s in zip(infos, shapes, strict=True)):
+        return False
+    for dim, actual in pairs:
+        found: Symbol | None = as_symbol(dim)
+        if found is not None and values.setdefault(found.name, actual) != actual:
+            return False
+    return all(substitute(dim, values) == actual for dim, actual in pairs)

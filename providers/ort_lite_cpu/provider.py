@@ -1,0 +1,65 @@
+"""CPUExecutionProvider: claims whatever it has a kernel for, one node at a time, and compiles partitions to Programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from ort_lite.errors import ProviderError
+from ort_lite.graph import Node, Value
+from ort_lite.inference import Info
+from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.program import Program
+from ort_lite_cpu.registry import Registration, find
+
+
+class CPUExecutionProvider(ExecutionProvider):
+    """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd."""
+
+    name: ClassVar[str] = "CPUExecutionProvider"
+
+    def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **unknown: Any) -> None:
+        if unknown:
+            raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows threads, fusion, winograd")
+        self.options = Options(int(threads) or _cores(), bool(fusion), bool(winograd))
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        for node in graph:
+            registration = find(node)
+            rejection = _no_kernel(node) if registration is None else _wrong_type(node, registration)
+            yield Capability((node,)) if rejection is None else rejection
+
+    def supports_type(self, node: Node, dtype: str) -> bool:
+        registration = find(node)
+        return registration is None or dtype in registration.types
+
+    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
+        return [_compile(partition, self.options) for partition in partitions]
+
+    def get_options(self) -> dict[str, Any]:
+        return {"threads": self.options.threads, "fusion": self.options.fusion, "winograd": self.options.winograd}
+
+
+def _compile(partition: Partition, options: Options) -> Program:
+    inputs = [(value, Info(value.type)) for value in partition.inputs]
+    return Program(partition.nodes, inputs, partition.outputs, partition.rules, options, partition.bodies)
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _no_kernel(node: Node) -> Rejection:
+    return Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type} {node.version}")
+
+
+def _wrong_type(node: Node, registration: Registration) -> Rejection | None:
+    values: Sequence[Value | None] = node.inputs or node.outputs
+    position = registration.typed_by if node.inputs else 0
+    value = values[position] if position < len(values) else None
+    if value is None or value.dtype is None or value.dtype in registration.types:
+        return None
+    return Rejection(node, "type", f"{value.dtype}, takes {', '.join(sorted(registration.types))}")

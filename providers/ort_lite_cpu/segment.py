@@ -1,0 +1,244 @@
+"""Assembly: a Lowered program becomes steps. A Segment is a run of instructions that bind together, with numpy tables ready.
+
+Every buffer gets its place here. Inputs, outputs, what host steps touch and what crosses from one segment to another are arrays of
+their own ("places", in this order: inputs, outputs, others); all else is scratch, planned inside its segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.native import load
+from ort_lite.native.spec import Spec
+from ort_lite.shapes import Dim, Symbol, less, select
+from ort_lite_cpu.code import Code
+from ort_lite_cpu.lower import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.tensor import Buffer
+
+NULL, SCRATCH, FIRST_PLACE = 0, 1, 2
+"""Entries of the memory table: the null pointer (constants lie at their absolute address above it), scratch, the places."""
+
+GRAIN = 15_000
+"""Nanoseconds of work below which an instruction is not shared by threads."""
+
+
+@dataclass(slots=True)
+class Allocation:
+    """An array of its own that a segment writes first: its place, element type, and the slots of its dimensions."""
+
+    place: int
+    dtype: np.dtype[Any]
+    slots: list[int]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Instructions with symbolic sizes, as tables: `bind.bind` turns them into a Bound for concrete values of `leaves`."""
+
+    instructions: list[Instruction]
+    leaves: list[tuple[Symbol, Source]]
+    leaf_slots: Array
+    initial: Array
+    code: Array
+    requirements: list[Requirement]
+    requirement_slots: Array
+    size_slots: Array
+    offset_slots: Array
+    starts: Array
+    ends: Array
+    index: Array
+    table: Array
+    descriptor_starts: Array
+    parts_slots: Array
+    work_slots: Array
+    allocations: list[Allocation]
+    keep: list[Any] = field(default_factory=list)
+    """Arrays whose addresses stand in `initial`."""
+
+
+@dataclass(slots=True)
+class Assembled:
+    steps: list[Segment | HostStep]
+    places: int
+    output_places: list[int]
+
+
+def assemble(lowered: Lowered, threads: int) -> Assembled:
+    """Steps in order. O(instructions). Compiles or loads the kernels that the program needs."""
+    groups = _groups(lowered)
+    _assign_places(lowered, groups)
+    specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
+    addresses = dict(zip(specs, load(specs), strict=True))
+    written: set[int] = {buffer.place for buffer in lowered.inputs}
+    steps: list[Segment | HostStep] = []
+    for group in groups:
+        if isinstance(group, HostStep):
+            written.update(t.buffer.place for t in group.outputs if t is not None and t.buffer is not None)
+            steps.append(group)
+        else:
+            steps.append(_Assembler(lowered, threads, written).segment(group, addresses))
+    outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
+    places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
+    return Assembled(steps, places, outputs)
+
+
+_Group = list[Instruction | Requirement]
+
+
+def _groups(lowered: Lowered) -> list[_Group | HostStep]:
+    groups: list[_Group | HostStep] = []
+    open_: _Group = []
+    for item in lowered.items:
+        if item is None or isinstance(item, HostStep):
+            if open_:
+                groups.append(open_)
+            open_ = []
+            if item is not None:
+                groups.append(item)
+        else:
+            open_.append(item)
+    if open_:
+        groups.append(open_)
+    return groups
+
+
+def _all_buffers(lowered: Lowered) -> list[Buffer]:
+    found: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
+    for item in lowered.items:
+        if isinstance(item, Instruction):
+            found.update((b, None) for b in item.operands if b is not None)
+        elif isinstance(item, HostStep):
+            found.update((t.buffer, None) for t in (*item.inputs, *item.outputs) if t is not None and t.buffer is not None)
+    found.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
+    return list(found)
+
+
+def _assign_places(lowered: Lowered, groups: Sequence[_Group | HostStep]) -> None:
+    own: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
+    own.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
+    own.update((s.buffer, None) for s in lowered.sources.values())
+    first: dict[Buffer, int] = {}
+    for number, group in enumerate(groups):
+        if isinstance(group, HostStep):
+            own.update((t.buffer, None) for t in (*group.inputs, *group.outputs) if t is not None and t.buffer is not None)
+            continue
+        for item in group:
+            for buffer in item.operands if isinstance(item, Instruction) else ():
+                if buffer is not None and first.setdefault(buffer, number) != number:
+                    own[buffer] = None
+    place = 0
+    for buffer in own:
+        if buffer.constant is None:
+            buffer.place = place
+            place += 1
+
+
+class _Assembler:
+    """Builds one Segment."""
+
+    def __init__(self, lowered: Lowered, threads: int, written: set[int]) -> None:
+        self.lowered, self.threads, self.written = lowered, threads, written
+        self.code = Code()
+        self.keep: list[Any] = []
+        self.slots: dict[Buffer, int] = {}
+        self.scratch: dict[Buffer, list[int]] = {}  # buffer -> [first use, last use]
+        self.allocations: list[Allocation] = []
+
+    def segment(self, group: _Group, addresses: dict[Spec, int]) -> Segment:
+        instructions = [item for item in group if isinstance(item, Instruction)]
+        requirements = [item for item in group if isinstance(item, Requirement)]
+        for number, instruction in enumerate(instructions):
+            self._note_uses(number, instruction)
+        roots = self._share_in_place(instructions)
+        index: list[int] = []
+        starts: list[int] = []
+        for instruction in instructions:
+            starts.append(len(index))
+            for buffer in instruction.operands:
+                index += self._operand(buffer, roots)
+            index += [self._scalar(value) for value in instruction.scalars]
+        kept = [buffer for buffer in self.scratch if roots.get(buffer, buffer) is buffer]
+        sizes = [self.code.slot(buffer.nbytes) for buffer in kept]
+        parts = [self._parts(instruction) for instruction in instructions]
+        works = [self.code.slot(instruction.work) for instruction in instructions]
+        conditions = [self.code.slot(requirement.condition) for requirement in requirements]
+        table = np.zeros((len(instructions), 4), np.int64)
+        table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
+        return Segment(
+            instructions, [(s, self._source(s)) for s in self.code.leaves], _ints(self.code.leaf_slots),
+            np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), _ints(sizes),
+            _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
+            _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
+            self.allocations, self.keep,
+        )  # fmt: skip
+
+    def _source(self, leaf: Symbol) -> Source:
+        source = self.lowered.sources.get(leaf)
+        if source is None:
+            raise AssertionError(f"symbol {leaf} of a lowered program has no source")
+        return source
+
+    def _note_uses(self, number: int, instruction: Instruction) -> None:
+        for buffer in instruction.operands:
+            if buffer is None or buffer.constant is not None:
+                continue
+            if buffer.place < 0:
+                self.scratch.setdefault(buffer, [number, number])[1] = number
+            elif buffer.place not in self.written:
+                self.written.add(buffer.place)
+                tensor = self.lowered.primary[buffer]
+                dims = [self.code.slot(dim) for dim in tensor.stored_shape]
+                self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims))
+
+    def _share_in_place(self, instructions: Sequence[Instruction]) -> dict[Buffer, Buffer]:
+        """Lets an output lie in the memory of an input that dies there; returns buffer -> the one it lies in."""
+        roots: dict[Buffer, Buffer] = {}
+        for number, instruction in enumerate(instructions):
+            if instruction.inplace is None:
+                continue
+            out, source = (instruction.operands[k] for k in instruction.inplace)
+            if out is None or source is None or out not in self.scratch or source not in self.scratch or out in roots:
+                continue
+            root = roots.get(source, source)
+            if self.scratch[root][1] != number or self.scratch[out][0] != number or root.nbytes != out.nbytes:
+                continue
+            roots[out] = root
+            self.scratch[root][1] = self.scratch[out][1]
+        for buffer in roots:
+            del self.scratch[buffer]
+        return roots
+
+    def _operand(self, buffer: Buffer | None, roots: dict[Buffer, Buffer]) -> list[int]:
+        if buffer is None:
+            return [self.code.slot(NULL), self.code.slot(0)]
+        if buffer.constant is not None:
+            if not buffer.constant.flags.c_contiguous:
+                buffer.constant = np.ascontiguousarray(buffer.constant)
+            self.keep.append(buffer.constant)
+            return [self.code.slot(NULL), self.code.slot(buffer.constant.ctypes.data)]
+        if buffer.place >= 0:
+            return [self.code.slot(FIRST_PLACE + buffer.place), self.code.slot(0)]
+        root = roots.get(buffer, buffer)
+        if root not in self.slots:
+            self.slots[root] = self.code.reserve()
+        return [self.code.slot(SCRATCH), self.slots[root]]
+
+    def _scalar(self, value: Dim | float) -> int:
+        if isinstance(value, float):
+            return self.code.slot(struct.unpack("<q", struct.pack("<d", value))[0])
+        return self.code.slot(value)
+
+    def _parts(self, instruction: Instruction) -> int:
+        if self.threads == 1:
+            return self.code.slot(1)
+        return self.code.slot(select(less(instruction.work, GRAIN), 1, self.threads))
+
+
+def _ints(values: Sequence[int]) -> Array:
+    return np.array(values, np.int64)

@@ -1,0 +1,84 @@
+"""What cannot be lowered before the run: the nodes after a value whose rank, or whose number of elements, only the run tells.
+
+The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the exact
+shape of the value that was open), and keeps it for the next run that brings the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.dtypes import from_numpy
+from ort_lite.graph import Node, TensorType, Value
+from ort_lite.inference import Info
+from ort_lite.shapes import symbol
+from ort_lite_cpu.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lower import Lowering
+    from ort_lite_cpu.program import Program
+
+PROGRAMS_KEPT = 64
+
+
+def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value) -> None:
+    """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further."""
+    from ort_lite_cpu.lower import HostStep
+
+    made = {value for node in nodes for value in node.outputs if value is not None}
+    needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]
+    live = list(dict.fromkeys(value for value in needed if value not in made))
+    wanted = [value for value in outputs if value in made]
+    step = Tail(lowering, nodes, live, wanted, open_)
+    inputs = tuple(lowering.stored(lowering.tensor(value)) for value in live)
+    results = []
+    for value in wanted:
+        buffer = Buffer(0)
+        tensor = lowering.tensors[value] = Tensor("", (), buffer, name=value.name)
+        lowering.inference.infos[value] = Info()
+        lowering.result.primary[buffer] = tensor
+        results.append(tensor)
+    lowering.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), python=False))
+
+
+class Tail:
+    """Callable with the arrays of the live values; returns the arrays of the wanted ones."""
+
+    def __init__(
+        self, lowering: Lowering, nodes: Sequence[Node], live: Sequence[Value], wanted: Sequence[Value], open_: Value
+    ) -> None:
+        self._nodes, self._live, self._wanted, self._open = tuple(nodes), tuple(live), tuple(wanted), open_
+        self._infos = [lowering.inference.of(value) for value in live]
+        self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
+        self._programs: dict[Any, Program] = {}
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        key = tuple(
+            (array.dtype, array.shape if value is self._open else array.ndim) if isinstance(array, np.ndarray) else None
+            for value, array in zip(self._live, arrays, strict=True)
+        )
+        program = self._programs.get(key)
+        if program is None:
+            program = self._lower(arrays)
+            if len(self._programs) >= PROGRAMS_KEPT:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key] = program
+        return program(arrays)
+
+    @property
+    def programs(self) -> list[Program]:
+        return list(self._programs.values())
+
+    def _lower(self, arrays: Sequence[Any]) -> Program:
+        from ort_lite_cpu.program import Program
+
+        inputs = []
+        for value, info, array in zip(self._live, self._infos, arrays, strict=True):
+            if isinstance(array, np.ndarray):
+                dims = [symbol(f"{value.name}.{axis}") for axis in range(array.ndim)]
+                info = Info(TensorType(from_numpy(array.dtype), array.shape if value is self._open else tuple(dims)))
+            inputs.append((value, info))
+        return Program(self._nodes, inputs, self._wanted, self._rules, self._options, self._bodies)

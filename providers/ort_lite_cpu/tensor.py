@@ -1,0 +1,78 @@
+"""What a value is inside a program that is being lowered: a Tensor over a Buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ort_lite.dtypes import Array, DType, itemsize
+from ort_lite.shapes import Dim, Shape, product
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.elementwise.expression import Expression
+
+NATIVE_TYPES: dict[DType, str] = {
+    "float32": "f32", "float64": "f64", "float16": "u16", "bfloat16": "u16", "bool": "u8",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64",
+}  # fmt: skip
+"""Element type -> pointer type of kernels; 16-bit floats travel as integers and are widened by helpers."""
+
+BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+"""Pointer types of kernels that only move data, by element size."""
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A piece of memory. `constant` ones are arrays read in place; the others get a place when lowering ends:
+
+    scratch (planned, reused inside one segment) or an array of its own (inputs, outputs, what crosses two segments).
+    """
+
+    nbytes: Dim
+    constant: Array | None = None
+    place: int = -1
+    """Index of the array of its own; -1: scratch or constant."""
+
+
+@dataclass(eq=False, slots=True)
+class Tensor:
+    """A value: element type, logical shape, where it lies, and in which order.
+
+    `perm` is the storage order: storage axis k holds logical axis perm[k]; None is the logical order. Storage is contiguous.
+    `contents` are the elements where they are known as symbolic integers; `pending` an elementwise expression that no kernel
+    has computed yet. A Tensor with contents or pending has no buffer before somebody needs its memory.
+    """
+
+    dtype: DType
+    shape: Shape
+    buffer: Buffer | None = None
+    perm: tuple[int, ...] | None = None
+    contents: tuple[Dim, ...] | None = None
+    pending: Expression | None = None
+    name: str = ""
+    layouts: dict[tuple[int, ...] | None, Tensor] = field(default_factory=dict)
+    """Copies in other storage orders and element types made so far."""
+
+    @property
+    def size(self) -> Dim:
+        """Number of elements."""
+        return product(self.shape)
+
+    @property
+    def nbytes(self) -> Dim:
+        return self.size * itemsize(self.dtype)
+
+    @property
+    def constant(self) -> Array | None:
+        """The array, in logical order, when the value is a constant."""
+        return None if self.buffer is None or self.perm is not None else self.buffer.constant
+
+    @property
+    def stored_shape(self) -> Shape:
+        """Dimensions in storage order."""
+        return self.shape if self.perm is None else tuple(self.shape[axis] for axis in self.perm)
+
+    @property
+    def native(self) -> str:
+        return NATIVE_TYPES[self.dtype]

@@ -1,0 +1,158 @@
+"""Who may import what: the framework knows no operator and no device, and a warm process loads neither Numba nor onnx.
+
+Imports are read from the source, so that those inside functions count too. Relative imports are banned by ruff.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# What providers, transforms and plugins may know of ort_lite.
+CONTRACT = ("dtypes", "errors", "graph", "hookspecs", "inference", "memory", "native", "provider", "shapes", "transform")
+
+# Expensive or unstable packages, and the one module that knows each.
+KEEPERS = {
+    "numba": "ort_lite/native/compiler.py",
+    "onnx": "ort_lite/proto.py",
+    "google.protobuf": "ort_lite/proto.py",
+}
+
+Rule = Callable[[str, str], str | None]  # (path of the importing file, dotted name) -> what is wrong with it
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def package_of(path: str) -> str:
+    """The import package that a file belongs to: "providers/ort_lite_cpu/lower.py" -> "ort_lite_cpu"."""
+    return next((part for part in Path(path).parts if part.startswith("ort_lite")), "")
+
+
+def imported(source: str) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every import; `from a import b` gives "a.b", `import_module("a")` gives "a"."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
+            case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
+                if ast.unparse(function).split(".")[-1] in ("import_module", "__import__"):
+                    yield node.lineno, name
+
+
+def the_framework_imports_no_provider(path: str, name: str) -> str | None:
+    if package_of(path) == "ort_lite" and name.startswith("ort_lite_"):
+        return "ort_lite never imports ort_lite_*; find it through its entry point"
+    return None
+
+
+def plugins_import_contracts_only(path: str, name: str) -> str | None:
+    own = package_of(path)
+    if own == "ort_lite" or not name.startswith("ort_lite") or within(name, own):
+        return None
+    if any(within(name, f"ort_lite.{module}") for module in CONTRACT):
+        return None
+    return f"{own} may import itself and ort_lite's {', '.join(CONTRACT)}"
+
+
+def each_expensive_package_has_one_keeper(path: str, name: str) -> str | None:
+    for package, keeper in KEEPERS.items():
+        if within(name, package) and path != keeper:
+            return f"only {keeper} imports {package}"
+    return None
+
+
+def folders_are_not_packages(path: str, name: str) -> str | None:
+    if name.split(".")[0] in ("providers", "transforms", "plugins"):
+        return "these folders are no packages; import ort_lite_<name>"
+    return None
+
+
+def violations(rule: Rule, files: list[Path]) -> list[str]:
+    found = []
+    for file in files:
+        path = file.relative_to(ROOT).as_posix()
+        for line, name in imported(file.read_text(encoding="utf-8")):
+            if wrong := rule(path, name):
+                found.append(f"{path}:{line} imports {name}: {wrong}")
+    return found
+
+
+def sources(*patterns: str) -> list[Path]:
+    return sorted(file for pattern in patterns for file in ROOT.glob(pattern))
+
+
+PACKAGES = sources(
+    "ort_lite/**/*.py", "providers/ort_lite_*/**/*.py", "transforms/ort_lite_*/**/*.py", "plugins/*/ort_lite_*/**/*.py"
+)
+REST = sources("tests/**/*.py", "plugins/*/tests/**/*.py", "examples/**/*.py")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [the_framework_imports_no_provider, plugins_import_contracts_only, each_expensive_package_has_one_keeper],
+    ids=lambda rule: rule.__name__,
+)
+def test_the_packages_keep_the_rule(rule: Rule) -> None:
+    assert violations(rule, PACKAGES) == []
+
+
+def test_no_file_imports_a_folder_as_a_package() -> None:
+    assert violations(folders_are_not_packages, PACKAGES + REST) == []
+
+
+def test_every_layer_is_looked_at() -> None:
+    assert {"ort_lite", "ort_lite_cpu", "ort_lite_transforms"} <= {
+        package_of(file.relative_to(ROOT).as_posix()) for file in PACKAGES
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import a.b, c", ["a.b", "c"]),
+        ("from a.b import c, d", ["a.b.c", "a.b.d"]),
+        ("def f():\n    import a", ["a"]),
+        ("if TYPE_CHECKING:\n    from a import b", ["a.b"]),
+        ("importlib.import_module('a.b')", ["a.b"]),
+        ("__import__('a')", ["a"]),
+        ("f('a')", []),
+    ],
+)
+def test_every_kind_of_import_is_seen(source: str, expected: list[str]) -> None:
+    assert [name for _, name in imported(source)] == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "name", "allowed"),
+    [
+        (the_framework_imports_no_provider, "ort_lite/session.py", "ort_lite_cpu.provider", False),
+        (the_framework_imports_no_provider, "ort_lite/session.py", "ort_lite.graph.Graph", True),
+        (the_framework_imports_no_provider, "providers/ort_lite_cpu/lower.py", "ort_lite_cpu.registry", True),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite.graph.Graph", True),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite.native.lang.OK", True),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite_cpu.registry.kernel", True),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite.session", False),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite", False),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite.graphics", False),
+        (plugins_import_contracts_only, "providers/ort_lite_cpu/lower.py", "ort_lite_transforms.rules", False),
+        (plugins_import_contracts_only, "transforms/ort_lite_transforms/cast.py", "ort_lite_cpu.registry", False),
+        (plugins_import_contracts_only, "plugins/a/ort_lite_sample/provider.py", "ort_lite.stages.load", False),
+        (each_expensive_package_has_one_keeper, "ort_lite/native/compiler.py", "numba.core", True),
+        (each_expensive_package_has_one_keeper, "ort_lite/native/loader.py", "numba.core", False),
+        (each_expensive_package_has_one_keeper, "ort_lite/proto.py", "onnx.onnx_ml_pb2", True),
+        (each_expensive_package_has_one_keeper, "ort_lite/proto.py", "numba", False),
+        (each_expensive_package_has_one_keeper, "providers/ort_lite_cpu/lower.py", "onnx.helper", False),
+        (each_expensive_package_has_one_keeper, "ort_lite/session.py", "onnxruntime", True),
+        (folders_are_not_packages, "tests/test_x.py", "providers.ort_lite_cpu", False),
+        (folders_are_not_packages, "tests/test_x.py", "ort_lite_cpu.providers", True),
+    ],
+)
+def test_the_rules_tell_right_from_wrong(rule: Rule, path: str, name: str, allowed: bool) -> None:
+    assert (rule(path, name) is None) == allowed

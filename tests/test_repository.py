@@ -1,0 +1,85 @@
+"""What the repository promises its readers: commands, pages and committed data."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from ort_lite._version import __version__
+
+ROOT = Path(__file__).parents[1]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+COMMITTED_DATA_LIMIT = 300_000
+DIGITS = ROOT / "examples" / "digits"
+
+
+def text(*parts: str) -> str:
+    return ROOT.joinpath(*parts).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_the_commands_of_a_page_exist(page: str) -> None:
+    commands = set(re.findall(r"^(?:\$ )?make (\w+)", text(page), re.MULTILINE))
+    commands |= set(re.findall(r"`make (\w+)`", text(page)))
+    targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
+    assert {"test"} <= commands <= targets
+
+
+def test_the_readme_fits_a_screen() -> None:
+    assert len(text("README.md").splitlines()) <= 60
+
+
+def test_the_changelog_covers_the_version() -> None:
+    assert re.search(rf"^## {re.escape(__version__)}\b", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_licence_is_apache_2() -> None:
+    assert "Apache License" in text("LICENSE")
+    assert tomllib.loads(text("pyproject.toml"))["project"]["license"] == "Apache-2.0"
+
+
+def test_ci_runs_the_tests() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    assert re.search(r"^make test$", text(".ci", "run"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_its_four_parts_in_half_a_screen(page: Path) -> None:
+    content = page.read_text(encoding="utf-8")
+    assert re.match(r"# \S", content)
+    assert re.findall(r"^\*(\w+)\*: \S", content, re.MULTILINE) == ["Context", "Choice", "Rejected", "Measured"]
+    assert len(content.splitlines()) <= 40
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [page.name[:5] for page in DECISIONS]
+    assert numbers == [f"{number:04d}-" for number in range(1, len(DECISIONS) + 1)]
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    required = project["dependencies"] + project["optional-dependencies"]["test"]
+    names = {re.split(r"[<>=~!\s\[;]", requirement)[0] for requirement in required}
+    page = text("docs", "decisions", "0003-dependencies.md")
+    assert names == {name for name in names if f"`{name}`" in page}
+
+
+@pytest.mark.parametrize("file", sorted(DIGITS.iterdir()), ids=lambda file: file.name)
+def test_committed_example_data_is_small(file: Path) -> None:
+    assert 0 < file.stat().st_size < COMMITTED_DATA_LIMIT
+
+
+def test_the_digits_model_is_valid_and_accurate() -> None:
+    """By onnxruntime: what the demo then shows of ort-lite is ort-lite's doing."""
+    onnx.checker.check_model(DIGITS / "digits_cnn.onnx", full_check=True)
+    session = onnxruntime.InferenceSession(DIGITS / "digits_cnn.onnx", providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].shape == ["N", 1, 8, 8]
+    with np.load(DIGITS / "test_images.npz") as data:
+        (probabilities,) = session.run(["probabilities"], {"images": data["images"]})
+        assert len(data["labels"]) == 360
+        assert (probabilities.argmax(axis=1) == data["labels"]).mean() >= 0.98
