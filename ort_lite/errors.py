@@ -55,3 +55,11 @@ class RunTerminated(RuntimeException):
 
 class KernelCompileError(OrtLiteError):
     """A native kernel could not be compiled; names the kernel and carries the compiler's message."""
+
+
+class OutOfMemory(OrtLiteError, MemoryError):
+    """Tensors fit no memory that was allowed, or an arena could not grow; names the capacities that were tried."""
+
+
+class InvalidPlan(OrtLiteError):
+    """A memory plan is unsafe: tensors that live together share bytes; names both, their bytes and their lifetimes."""

@@ -9,8 +9,10 @@ a node inserted after the current one is visited, a removed one that was not vis
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, ort_name
 from ort_lite.errors import InvalidGraph
@@ -101,8 +103,10 @@ class Value:
         return bool(self._outputs_of)
 
     def can_be_replaced_by(self, other: "Value") -> bool:
-        """False where a graph output would lose its name: `other` comes from no node or is a graph output itself."""
-        return not self.is_graph_output() or (other.producer is not None and not other.is_graph_output())
+        """False where a graph output would lose its name: one of the two comes from no node, or `other` is an output itself."""
+        if not self.is_graph_output():
+            return True
+        return self.producer is not None and other.producer is not None and not other.is_graph_output()
 
     def replace_all_uses_with(self, other: "Value") -> None:
         """Readers and graph outputs take `other` instead; a graph output hands its name on. O(uses).
@@ -136,18 +140,22 @@ class Attr:
 
     @staticmethod
     def of(name: str, value: Any) -> "Attr":
-        """The Attr for a Python value: int, float, str, array, Graph or a list of them."""
+        """The Attr for a Python value: int, float, str, array, Graph, Type or a list of one of them.
+
+        A list that holds a float is FLOATS, an empty one INTS. Raises TypeError for anything else.
+        """
         if isinstance(value, Attr):
             return value
-        many = isinstance(value, (list, tuple))
-        sample = value[0] if many and value else value
-        for kind, type_ in ((bool, "INT"), (int, "INT"), (float, "FLOAT"), (str, "STRING"), (Graph, "GRAPH")):
-            if isinstance(sample, kind):
-                return Attr(name, type_ + "S" * many, list(value) if many else value)
-        if many and not value:
-            return Attr(name, "INTS", [])
-        if hasattr(sample, "dtype"):
-            return Attr(name, "TENSOR" + "S" * many, value)
+        many = isinstance(value, (list, tuple, range))
+        items = [item.item() if isinstance(item, np.generic) else item for item in (value if many else [value])]
+        for kinds, type_ in (
+            ((int,), "INT"), ((int, float), "FLOAT"), ((str,), "STRING"), ((Graph,), "GRAPH"),
+            ((np.ndarray,), "TENSOR"), ((TensorType, SequenceType, OptionalType, MapType), "TYPE_PROTO"),
+        ):  # fmt: skip
+            if all(isinstance(item, kinds) for item in items):
+                if type_ in ("INT", "FLOAT"):  # True is an INT too
+                    items = [int(item) if type_ == "INT" else float(item) for item in items]
+                return Attr(name, type_ + "S" * many, items if many else items[0])
         raise TypeError(f"attribute {name}: {type(value).__name__} is no ONNX attribute value")
 
 
@@ -193,14 +201,14 @@ class Node:
         self.graph: Graph | None = None
         self._next: Node | None = None
         self._previous: Node | None = None
-        for index, value in enumerate(self.inputs):
-            if value is not None:
-                value.uses[self, index] = None
         for value in self.outputs:
             if value is not None:
                 if value.producer is not None:
                     raise InvalidGraph(f"{self}: {value.name!r} is already an output of {value.producer}")
                 value.producer = self
+        for index, value in enumerate(self.inputs):
+            if value is not None:
+                value.uses[self, index] = None
 
     @property
     def output(self) -> Value:
@@ -221,6 +229,16 @@ class Node:
         self.inputs = (*self.inputs[:index], value, *self.inputs[index + 1 :])
         if value is not None:
             value.uses[self, index] = None
+
+    def replace_output(self, index: int, value: Value) -> None:
+        """The node computes `value` instead; the old output stays with its readers and is without a producer."""
+        if value.producer is not None:
+            raise InvalidGraph(f"{self}: {value.name!r} is already an output of {value.producer}")
+        old = self.outputs[index]
+        if old is not None:
+            old.producer = None
+        self.outputs = (*self.outputs[:index], value, *self.outputs[index + 1 :])
+        value.producer = self
 
     def subgraphs(self) -> list["Graph"]:
         """Bodies of this node, in attribute order; not those nested deeper."""
@@ -294,7 +312,7 @@ class Graph:
         """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
         for node in self:
             yield node
-            for body in node.subgraphs():
+            for body in node.subgraphs() if node.attributes else ():
                 yield from body.all_nodes()
 
     def append(self, node: Node) -> Node:
@@ -507,14 +525,17 @@ class Model:
     domain: str = ""
     model_version: int = 0
     doc_string: str = ""
-    unnamed_dims: set[str] = field(default_factory=set)  # symbols that stand for dimensions which the file leaves open
+    unnamed_dims: dict[str, str] = field(default_factory=dict)  # symbols made up for open dimensions -> what the file says
 
     def clone(self) -> "Model":
         """A copy with a graph of its own; functions and constants are shared."""
-        return Model(
-            self.graph.clone(), dict(self.opset_imports), self.ir_version, self.functions, dict(self.metadata_props),
-            self.producer_name, self.producer_version, self.domain, self.model_version, self.doc_string, set(self.unnamed_dims),
-        )  # fmt: skip
+        return replace(
+            self,
+            graph=self.graph.clone(),
+            opset_imports=dict(self.opset_imports),
+            metadata_props=dict(self.metadata_props),
+            unnamed_dims=dict(self.unnamed_dims),
+        )
 
 
 class Names:
@@ -550,10 +571,8 @@ def node_text(node: Node, indent: str = "") -> str:
     domain = f"{node.domain}." if node.domain else ""
     left = ", ".join("" if value is None else value.name for value in node.outputs)
     right = ", ".join("" if value is None else value.name for value in node.inputs)
-    lines = [f"{indent}{left} = {domain}{node.op_type}{attributes}({right})"]
-    for body in node.subgraphs():
-        lines.append(graph_text(body, indent + "    "))
-    return "\n".join(lines)
+    bodies = [graph_text(body, indent + "    ") for body in node.subgraphs()]
+    return "\n".join([f"{indent}{left} = {domain}{node.op_type}{attributes}({right})", *bodies])
 
 
 def graph_text(graph: Graph, indent: str = "") -> str:

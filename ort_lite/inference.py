@@ -1,7 +1,7 @@
 """Shape inference with symbolic dimensions: the contract of a rule, and the driver.
 
 A rule maps what is known of a node's inputs to what is known of its outputs. Known is an `Info`: the type, and for small
-integer tensors (at most `CONTENTS_LIMIT` elements, rank 0 or 1) their contents as symbolic integers, so that
+integer tensors (at most `CONTENTS_LIMIT` elements) their contents as symbolic integers, so that
 Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules are registered by transform distributions
 (hook `ort_lite_shape_rules`); the same rules annotate a graph before partitioning and serve providers while they lower.
 
@@ -13,6 +13,7 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import OrtLiteError, ShapeInferenceError
 from ort_lite.graph import Graph, Node, TensorType, Type, Value
-from ort_lite.shapes import Call, Dim, Expr, Shape, as_symbol, differ, equal, same, select, substitute, symbol, symbols
+from ort_lite.shapes import Call, Dim, Expr, Shape, as_symbol, differ, equal, product, same, select, substitute, symbol, symbols
 
 CONTENTS_LIMIT = 64
 _CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
@@ -171,6 +172,11 @@ class Op:
         if self._inference.strict:
             raise ContentsUnknown(index)
 
+    def needs_rank(self, index: int) -> None:
+        """As `needs`, for a rank that depends on dims which are open."""
+        if self._inference.strict:
+            raise RankUnknown(index)
+
     def constant(self, index: int) -> Array | None:
         """The array of a constant input of any type and size."""
         info = self.inputs[index] if index < len(self.inputs) else None
@@ -183,10 +189,12 @@ class Op:
         return value + rank if value < 0 else value
 
     def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
-        """An output. Contents that are too many, or of another type than the small integers, are dropped."""
-        shape = None if shape is None else tuple(shape)
-        kept = None if contents is None or dtype not in _CONTENT_TYPES else tuple(contents)
-        return Info(TensorType(dtype, shape), kept if kept is None or len(kept) <= CONTENTS_LIMIT else None)
+        """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
+        type_ = TensorType(dtype, None if shape is None else tuple(shape))
+        if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
+            return Info(type_)
+        kept = tuple(contents)
+        return Info(type_, kept if product(type_.shape) == len(kept) <= CONTENTS_LIMIT else None)
 
     def fresh(self) -> Dim:
         """A new symbol for a dimension that only running the program tells."""
@@ -201,6 +209,12 @@ class Op:
             return inference.run(graph, inputs)
         finally:
             inference.strict = strict
+
+    def dead_body(self, graph: Graph) -> None:
+        """Infers a nested graph that never runs, for its types alone: shapes need not fit there."""
+        if not self._inference.strict:
+            with suppress(ShapeInferenceError):
+                self.body(graph, [])
 
     def scope(self) -> int:
         """A mark: symbols made from here on are `inner` to it."""
@@ -253,6 +267,14 @@ class Inference:
             self.node(node)
         return [self.of(value) for value in graph.outputs]
 
+    def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+        """As `run`, never strict: a body's own provider finds out what is open when it lowers the body."""
+        strict, self.strict = self.strict, False
+        try:
+            return self.run(graph, inputs)
+        finally:
+            self.strict = strict
+
     def of(self, value: Value) -> Info:
         """What is known of the value; constants are read on first sight."""
         info = self.infos.get(value)
@@ -280,28 +302,28 @@ class Inference:
             raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
         for index, value in enumerate(node.outputs):
             if value is not None:
-                infos[value] = found[index] if index < len(found) else declared_info(value, self.fresh)
+                info = found[index] if index < len(found) else UNKNOWN
+                infos[value] = declared_info(value, self.fresh) if info.type is None else info
         return [UNKNOWN if value is None else infos[value] for value in node.outputs]
 
     def _open(self, op: Op, rule: ShapeRule) -> list[Info]:
-        """Outputs of which no more is known than the element type, and the rank if the model declares it."""
+        """Outputs of which no more is known than the element type: ranks that a model declares may be wrong."""
         found = []
-        for index, value in enumerate(op.node.outputs):
-            info = UNKNOWN if value is None else declared_info(value, self.fresh)
+        for index in range(len(op.node.outputs)):
             wanted = rule.types[min(index, len(rule.types) - 1)] if rule.types else None
             if isinstance(wanted, int):
                 given = op.inputs[wanted] if wanted < len(op.inputs) else None
                 wanted = None if given is None else given.dtype
             dtype = wanted(op) if callable(wanted) else wanted
-            found.append(info if dtype is None else Info(TensorType(dtype, info.shape)))
+            found.append(UNKNOWN if dtype is None else Info(TensorType(dtype)))
         return found
 
 
 def constant_info(array: Array) -> Info:
-    """The Info of an array; small integer arrays of rank 0 and 1 have contents."""
+    """The Info of an array; small integer arrays have contents."""
     dtype = from_numpy(array.dtype)
-    small = array.ndim <= 1 and array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
-    contents = tuple(int(x) for x in np.ravel(array).tolist()) if small else None
+    small = array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
+    contents = tuple([int(x) for x in np.ravel(array).tolist()]) if small else None
     return Info(TensorType(dtype, array.shape), contents, array)
 
 
@@ -349,10 +371,11 @@ def merge(a: Dim, b: Dim) -> Dim:
 def _merged(dim: Expr) -> tuple[Dim, ...]:
     """The dims that `merge` made `dim` from."""
     monomial, coefficient = dim.terms[0]
-    if len(dim.terms) == len(monomial) == coefficient == 1 and isinstance(call := monomial[0], Call):
-        if call.op == "select" and same(call.args[0], equal(one := call.args[2], 1)):
-            return (one, call.args[1], *(() if isinstance(one, int) else _merged(one)))
-    return ()
+    call = monomial[0]
+    if not len(dim.terms) == len(monomial) == coefficient == 1 or not isinstance(call, Call) or call.op != "select":
+        return ()
+    condition, other, one = call.args
+    return (one, other, *(() if isinstance(one, int) else _merged(one))) if same(condition, equal(one, 1)) else ()
 
 
 def _is_one_with(dim: Dim, other: Dim) -> bool:

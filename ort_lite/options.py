@@ -90,6 +90,13 @@ class SessionOptions(_Checked):
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
 
+    def copy(self) -> "SessionOptions":
+        """Options of its own; arrays of initialisers are shared."""
+        made = SessionOptions()
+        for name, value in vars(self).items():
+            setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        return made
+
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""
         _set_entry(self._config, key, value)
@@ -153,9 +160,9 @@ class RunOptions(_Checked):
 
 
 def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
-    if not isinstance(key, str) or not key or not isinstance(value, str):
-        raise InvalidArgument(f"config entry {key!r} = {value!r}: both must be str, and the key not empty")
-    entries[key] = value
+    if not key:
+        raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
+    entries[key] = str(value)
 
 
 def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
@@ -165,9 +172,10 @@ def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
 
 
 def _dim(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidArgument(f"free dimension {name!r}: got {value!r}, expected an int that is not negative")
-    return value
+    number = index(value)
+    if number < 0:
+        raise InvalidArgument(f"free dimension {name!r}: got {value!r}, expected 0 or more")
+    return number
 
 
 def _nearest(name: str, cls: type) -> str:

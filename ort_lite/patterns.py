@@ -7,6 +7,7 @@ places, every combination is tried. It costs a few comparisons of operators for 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import EllipsisType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class ConstantOperand:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """A node of one of `op_types` ("*": any) in `domain` whose version is in [since, until)."""
 
@@ -32,7 +33,18 @@ class Pattern:
     domain: str
     since: int
     until: int
-    orders: tuple[tuple["Operand", ...], ...]
+    orders: tuple["Order", ...]
+    depth: int
+    """Nodes on the longest way from the root."""
+
+
+class Order(NamedTuple):
+    """The operands in one of the orders to try, and what the operators before a node must be for it to be worth trying."""
+
+    operands: tuple["Operand", ...]
+    screen: tuple[tuple[int, frozenset[str]], ...]
+    least: int
+    """Inputs that the node must have at least."""
 
 
 Operand = Pattern | ConstantOperand | str | float | EllipsisType | None
@@ -50,7 +62,14 @@ def op(
     """A pattern. `name` captures the node; `commutative` also tries the first two operands exchanged."""
     types = frozenset((op_type,) if isinstance(op_type, str) else op_type)
     orders = (operands, (operands[1], operands[0], *operands[2:])) if commutative else (operands,)
-    return Pattern(types, operands, name, domain, since, until, orders)
+    depth = 1 + max((operand.depth for operand in operands if isinstance(operand, Pattern)), default=0)
+    return Pattern(types, operands, name, domain, since, until, tuple(map(_order, orders)), depth)
+
+
+def _order(operands: tuple["Operand", ...]) -> Order:
+    screen = tuple((index, operand.op_types) for index, operand in enumerate(operands) if isinstance(operand, Pattern))
+    needed = [index + 1 for index, operand in enumerate(operands) if operand is not None and operand is not ...]
+    return Order(operands, screen, max(needed, default=0))
 
 
 def constant(name: str) -> ConstantOperand:
@@ -66,10 +85,33 @@ class Match:
     captured: Mapping[str, Node | Value]
 
 
-def find(pattern: Pattern, node: Node, arrays: Arrays) -> Match | None:
-    """The first way in which the pattern fits with its root on the node."""
-    for nodes, captured in _match(pattern, node, (), {}, arrays):
-        return Match(nodes, captured)
+def operators_before(node: Node) -> list[str]:
+    """The operator that computes each input, "" where none does or it is in another graph."""
+    graph = node.graph
+    return [
+        "" if value is None or (producer := value.producer) is None or producer.graph is not graph else producer.op_type
+        for value in node.inputs
+    ]
+
+
+def promising(order: Order, before: Sequence[str]) -> bool:
+    """A look at the neighbours' operators (`operators_before`), before captures are tried one by one."""
+    if len(before) < order.least:
+        return False
+    for index, op_types in order.screen:
+        if before[index] not in op_types and (not before[index] or "*" not in op_types):
+            return False
+    return True
+
+
+def find(pattern: Pattern, node: Node, arrays: Arrays, before: Sequence[str] | None = None) -> Match | None:
+    """The first way in which the pattern fits with its root on the node. `before` is `operators_before(node)`, if known."""
+    before = operators_before(node) if before is None else before
+    for order in pattern.orders:
+        if promising(order, before):
+            for nodes, captured in _match(pattern, node, (), {}, arrays):
+                return Match(nodes, captured)
+            return None
     return None
 
 
@@ -82,28 +124,19 @@ def _match(
     if not _fits(pattern, node):
         return
     if pattern.name:
+        if captured.get(pattern.name, node) is not node:
+            return
         captured = {**captured, pattern.name: node}
-    for operands in pattern.orders:
-        if _promising(operands, node):
-            yield from _operands(operands, 0, node, (*nodes, node), captured, arrays)
+    before = operators_before(node)
+    for order in pattern.orders:
+        if promising(order, before):
+            yield from _operands(order.operands, 0, node, (*nodes, node), captured, arrays)
 
 
 def _fits(pattern: Pattern, node: Node) -> bool:
     if "*" in pattern.op_types:
         return True
     return node.op_type in pattern.op_types and node.domain == pattern.domain and pattern.since <= node.version < pattern.until
-
-
-def _promising(operands: Sequence[Operand], node: Node) -> bool:
-    """A look at the neighbours' operators, before captures are tried one by one."""
-    if len(operands) > len(node.inputs):
-        return all(operand is None or operand is ... for operand in operands[len(node.inputs) :])
-    for operand, value in zip(operands, node.inputs, strict=False):
-        if isinstance(operand, Pattern):
-            producer = None if value is None else value.producer
-            if producer is None or producer.op_type not in operand.op_types or producer.graph is not node.graph:
-                return False
-    return True
 
 
 def _operands(

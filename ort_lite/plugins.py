@@ -161,6 +161,10 @@ class Registry:
                 chosen.append(name)
         return chosen
 
+    def installed_providers(self) -> list[str]:
+        """Names of all providers that can be named, sorted; those with `default = False` too."""
+        return self._all_names()
+
     def _find(self, name: str) -> "type[ExecutionProvider] | None":
         if name not in self._classes:
             found = self._load(name) or self._hooked().get(name)
@@ -254,3 +258,4 @@ shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
 provider = _process.provider
 available_providers = _process.available_providers
+installed_providers = _process.installed_providers

@@ -7,7 +7,7 @@ classes. The module is not put into `sys.modules`: the import system would then 
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -96,8 +96,8 @@ def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimensi
     return None
 
 
-def write_type(type_: Type, proto: "pb.TypeProto", unnamed: frozenset[str] | set[str] = frozenset()) -> None:
-    """Fills `proto`. Symbolic dimensions are written as text, those whose text is in `unnamed` without a value."""
+def write_type(type_: Type, proto: "pb.TypeProto", unnamed: Mapping[str, str] | None = None) -> None:
+    """Fills `proto`. Symbolic dimensions are written as text, as that which `unnamed` has for it, if any."""
     match type_:
         case TensorType(dtype, shape):
             proto.tensor_type.elem_type = to_onnx(dtype)
@@ -107,8 +107,8 @@ def write_type(type_: Type, proto: "pb.TypeProto", unnamed: frozenset[str] | set
                 added = proto.tensor_type.shape.dim.add()
                 if isinstance(dim, int):
                     added.dim_value = dim
-                elif str(dim) not in unnamed:
-                    added.dim_param = str(dim)
+                elif text := (unnamed or {}).get(str(dim), str(dim)):
+                    added.dim_param = text
         case SequenceType(element):
             write_type(element, proto.sequence_type.elem_type, unnamed)
         case OptionalType(element):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
-from ort_lite.options import SessionOptions as SessionOptions  # what `configure` is given
+from ort_lite.options import SessionOptions
 
 CompiledPartition = Callable[[Sequence[Any]], Sequence[Any]]
 """Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
@@ -71,7 +71,8 @@ class Body(Protocol):
     the CPU. An output may be one of the inputs, captures or constants itself. Many threads may be in one call at once.
     """
 
-    captures: tuple[Value, ...]
+    @property
+    def captures(self) -> tuple[Value, ...]: ...
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...
 
@@ -180,3 +181,9 @@ class ExecutionProvider:
     def get_options(self) -> dict[str, Any]:
         """The options in force, for `InferenceSession.get_provider_options`."""
         return {}
+
+
+__all__ = [
+    "CPU", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device", "ExecutionProvider", "GraphView",
+    "Partition", "Rejection", "SessionOptions",
+]  # fmt: skip

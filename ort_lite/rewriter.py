@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Type, Value
-from ort_lite.inference import Inference, Info
+from ort_lite.inference import CONTENTS_LIMIT, Inference, Info
 from ort_lite.patterns import Match
 from ort_lite.shapes import differ
 
@@ -93,7 +93,7 @@ class Rewriter:
     ) -> Node:
         """Inserts a node before the anchor; attributes that are None are left out, those of `like` are taken over.
 
-        `version` defaults to the model's opset, so that a saved model says what is meant.
+        `version` defaults to that of `like`, or to the model's opset, so that a saved model says what is meant.
         """
         anchor = self.anchor
         if anchor is None or anchor.graph is None:
@@ -101,7 +101,9 @@ class Rewriter:
         given = list(inputs)
         while given and given[-1] is None:
             given.pop()
-        version = version or (anchor.version if anchor.domain == domain else self.opset_imports.get(domain, 1))
+        if version is None and like is not None and like.domain == domain:
+            version = like.version
+        version = version or self.opset_imports.get(domain, 1)
         self.opset_imports.setdefault(domain, version)
         copied = {} if like is None else dict(like.attributes)
         copied |= {key: Attr.of(key, value) for key, value in attributes.items() if value is not None}
@@ -136,22 +138,35 @@ class Rewriter:
     def replace(self, node: Node, *values: Value) -> Done | Skip:
         """Readers of the node's outputs take `values` instead; the node goes, and with it what only it read.
 
-        Nothing happens, and Skip says why, where a graph output would lose its name or a value would change its type.
+        Outputs beyond the last value must be unused. Nothing happens, and Skip says why, where they are not, where a graph
+        output would lose its name, or where a value would change its type.
         """
-        outputs = [value for value in node.outputs if value is not None]
-        if len(outputs) != len(values):
-            raise ValueError(f"{node} has {len(outputs)} outputs, {len(values)} values came")
-        for old, new in zip(outputs, values, strict=True):
-            if old.is_graph_output() and (new.producer is None or new.producer.graph is not node.graph):
-                return Skip(f"{old.name} is a graph output, and {new.name} comes from no node of that graph")
-            if not old.can_be_replaced_by(new):
-                return Skip(f"{old.name} and {new.name} are both graph outputs")
-            if clash(old.type, new.type):
-                return Skip(f"{old.name} would change its type: {old.type} to {new.type}")
-        for old, new in zip(outputs, values, strict=True):
+        pairs: list[tuple[Value, Value]] = []
+        for index, old in enumerate(node.outputs):
+            if old is None or (index >= len(values) and not old.uses and not old.is_graph_output()):
+                continue
+            if index >= len(values):
+                return Skip(f"{old.name}, output {index} of {node}, is used")
+            if reason := _why_not(old, values[index], node):
+                return Skip(reason)
+            if old.is_graph_output() and any(values[index] is new and out.is_graph_output() for out, new in pairs):
+                return Skip(f"{values[index].name} cannot be two graph outputs")
+            pairs.append((old, values[index]))
+        for old, new in pairs:
             self._substitute(old, new)
         self.discard(node)
         return Done()
+
+    def fold(self, node: Node, *arrays: Array) -> Done | Skip:
+        """The node's outputs become initialisers under their own names, and the node goes. As `replace`."""
+        graph = node.graph
+        assert graph is not None
+        values = [Value(old.name, constant=new) for old, new in zip(node.outputs, arrays, strict=False) if old is not None]
+        result = self.replace(node, *values)
+        if isinstance(result, Done):
+            for value in values:
+                graph.add_initializer(value)
+        return result
 
     def _substitute(self, old: Value, new: Value) -> None:
         before, after = self.info(old), self.info(new)
@@ -171,8 +186,9 @@ class Rewriter:
             node = pending.pop()
             if node.graph is None or any(v is not None and (v.uses or v.is_graph_output()) for v in node.outputs):
                 continue
-            inputs = dict.fromkeys(v for v in (*node.inputs, *node.captures()) if v is not None)
+            inputs = dict.fromkeys(v for v in node.inputs if v is not None)
             for body in node.subgraphs():
+                inputs.update(dict.fromkeys(body.captures()))
                 for inner in body.all_nodes():
                     self._forget(inner)
             node.graph.remove(node)
@@ -242,8 +258,24 @@ class Rewriter:
         self._new_constants.clear()
 
 
+def _why_not(old: Value, new: Value, node: Node) -> str:
+    """Why `new` cannot stand for the node's output `old`; empty when it can."""
+    if old.is_graph_output() and (new.producer is None or new.producer.graph is not node.graph):
+        return f"{old.name} is a graph output, and {new.name} comes from no node of that graph"
+    if not old.can_be_replaced_by(new):
+        return f"{old.name} and {new.name} are both graph outputs"
+    if clash(old.type, new.type):
+        return f"{old.name} would change its type from {old.type} to {new.type}"
+    return ""
+
+
 def same_info(a: Info, b: Info) -> bool:
-    return a is b or (a.type == b.type and a.contents == b.contents and a.constant is b.constant)
+    """Whether both tell rules the same; no rule reads large constants."""
+    if a is b:
+        return True
+    if a.type != b.type or a.contents != b.contents:
+        return False
+    return a.contents is not None or all(x is None or x.size > CONTENTS_LIMIT for x in (a.constant, b.constant))
 
 
 def clash(a: Type | None, b: Type | None) -> bool:

@@ -319,6 +319,11 @@ def _least_of(op: str, args: tuple[Dim, ...]) -> int | None:
 
 def symbols(dims: Iterable[Dim]) -> list[Symbol]:
     """The symbols of all dims, each once, in order of appearance. O(size of the expressions)."""
+    return [atom for atom in atoms(dims) if isinstance(atom, Symbol)]
+
+
+def atoms(dims: Iterable[Dim]) -> list[Atom]:
+    """The symbols and calls of all dims, each once, in order of appearance. O(size of the expressions)."""
     found: dict[Atom, None] = {}
 
     def visit(dim: Dim) -> None:
@@ -333,7 +338,7 @@ def symbols(dims: Iterable[Dim]) -> list[Symbol]:
 
     for dim in dims:
         visit(dim)
-    return [atom for atom in found if isinstance(atom, Symbol)]
+    return list(found)
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:

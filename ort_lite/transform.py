@@ -19,13 +19,11 @@ from dataclasses import dataclass
 
 from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, Node
-from ort_lite.inference import ShapeRules
 from ort_lite.patterns import Match, Pattern, constant, op
 from ort_lite.rewriter import FOLD_LIMIT, Done, Rewriter, Skip, clash, same_info
 
 LEVELS = ("required", "basic", "extended", "all")
 """`required` transforms run always; the others from the graph optimisation level of their name on."""
-
 
 
 RuleFunction = Callable[..., Done | Skip]
@@ -53,8 +51,8 @@ class GraphPass:
 
 
 Transform = LocalRule | GraphPass
-CastInsertion = Callable[[Graph, Mapping[Node, DType], ShapeRules], list[Node]]
-"""(graph, element type that each node is to compute in, rules) -> the Casts that were inserted."""
+CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
+"""(graph, element type that each node is to compute in) -> the Casts that were inserted."""
 
 
 def rule(*patterns: Pattern, level: str, name: str = "", private: bool = False) -> Callable[[RuleFunction], LocalRule]:
@@ -88,7 +86,7 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph and those nested in it, outer ones first."""
     yield graph
     for node in graph:
-        for body in node.subgraphs():
+        for body in node.subgraphs() if node.attributes else ():
             yield from all_graphs(body)
 
 

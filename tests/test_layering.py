@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[1]
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = ("dtypes", "errors", "graph", "hookspecs", "inference", "memory", "native", "provider", "shapes", "transform")
 
-# Expensive or unstable packages, and the one module that knows each.
+# Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
-    "numba": "ort_lite/native/compiler.py",
-    "onnx": "ort_lite/proto.py",
-    "google.protobuf": "ort_lite/proto.py",
+    "numba": ("ort_lite/native/compiler.py", "ort_lite/native/lowering.py"),
+    "onnx": ("ort_lite/proto.py",),
+    "google.protobuf": ("ort_lite/proto.py",),
 }
 
 Rule = Callable[[str, str], str | None]  # (path of the importing file, dotted name) -> what is wrong with it
@@ -62,9 +62,9 @@ def plugins_import_contracts_only(path: str, name: str) -> str | None:
 
 
 def each_expensive_package_has_one_keeper(path: str, name: str) -> str | None:
-    for package, keeper in KEEPERS.items():
-        if within(name, package) and path != keeper:
-            return f"only {keeper} imports {package}"
+    for package, keepers in KEEPERS.items():
+        if within(name, package) and path not in keepers:
+            return f"only {' and '.join(keepers)} imports {package}"
     return None
 
 

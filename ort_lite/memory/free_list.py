@@ -4,7 +4,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from ort_lite.memory.plan import align_up
+from ort_lite.memory.requests import align_up
 
 
 @dataclass(slots=True)

@@ -63,18 +63,16 @@ def alias_classes(
     """
     parent = {tensor: tensor for tensor in sizes}
     for group in groups:
-        first, *rest = [_known(tensor, sizes, "size") for tensor in group] or [None]
-        for tensor in rest:
-            parent[_root(tensor, parent)] = _root(first, parent)
+        roots = [_root(_known(tensor, sizes, "size"), parent) for tensor in group]
+        for root in roots[1:]:
+            parent[root] = roots[0]
     members: dict[TensorId, list[TensorId]] = {}
     for tensor in sizes:
         members.setdefault(_root(tensor, parent), []).append(tensor)
     return [_merged(group, sizes, lifetimes) for group in members.values()]
 
 
-def _merged(
-    group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]
-) -> AliasClass:
+def _merged(group: list[TensorId], sizes: Mapping[TensorId, int], lifetimes: Mapping[TensorId, TensorLifetime]) -> AliasClass:
     lifetime = replace(lifetimes[_known(group[0], lifetimes, "lifetime")])
     for tensor in group[1:]:
         lifetime.merge(lifetimes[_known(tensor, lifetimes, "lifetime")])

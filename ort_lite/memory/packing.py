@@ -81,8 +81,7 @@ def first_fit(
         else:
             offsets[t] = at
             tops[t] = at + room
-            if at + room > peak:
-                peak = at + room
+            peak = max(peak, at + room)
     return -misfits if misfits > 0 else peak
 
 
@@ -107,7 +106,7 @@ def lowest_near(room: int, mask: int, near: int, first: int, last: int, offset: 
         if low[k] - at >= room:
             break
         above = (high[k] + mask) & ~mask
-        at = above if above > at else at
+        at = max(at, above)
     return at
 
 
@@ -126,13 +125,14 @@ def lowest_walking(room: int, mask: int, query: int, count: int, n: int, placed:
     low, high, lives = pointer_i64(placed), pointer_i64(placed + 8 * n), pointer_i64(placed + 16 * n)
     at = 0
     for k in range(count):
-        # All bits if both guards survive, none otherwise. No branch: nothing predicts who lives together with whom.
+        # All bits if both guards survive, none otherwise. By shifts: the compiler makes a branch of a comparison, and
+        # nothing predicts who lives together with whom.
         guards = query - lives[k]
         together = ((guards & (guards << 31)) << 2) >> 63
         if (low[k] & together) - at >= room:
             break
         above = (high[k] + mask) & ~mask & together
-        at = above if above > at else at
+        at = max(at, above)
     return at
 
 
@@ -227,10 +227,10 @@ def order_key(rule: int, size: int, start: int, end: int) -> int:
     """What `order_by` sorts by, ascending, from 0 to LIMIT. Negative sizes count as 0."""
     if rule == BY_START:
         return start
-    weight = size if size > 0 else 0
+    weight = max(0, size)
     if rule == BY_AREA:
         # Saturates: 31 bits are left for the lifetime.
-        weight = weight if weight < 1 << 31 else 1 << 31
+        weight = min(1 << 31, weight)
         weight = weight * (end - start)
     return LIMIT - weight
 
@@ -265,5 +265,5 @@ def lower_bound(n: int, size: int, start: int, end: int, times: int, scratch: in
     live, most = 0, 0
     for i in range(times + 1):
         live += change[i]
-        most = live if live > most else most
+        most = max(most, live)
     return most

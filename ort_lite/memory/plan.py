@@ -2,85 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.lifetimes import TensorId, TensorLifetime
-
-MemoryType = str
-"""Names a memory of a platform: "cpu", "dtcm", "flash"."""
-
-
-class ArenaRole(StrEnum):
-    """What an arena is for; tensors of different roles never share bytes."""
-
-    scratch = "scratch"
-    """Writable; a slot is reused when its tensor has died."""
-    persistent = "persistent"
-    """Writable, zero at first, every tensor keeps its bytes: caches, variables."""
-    constant = "constant"
-    """Weights, read only. Cold: read where they are stored. Staged: copied once into a writable memory."""
-
-
-def power_of_two(value: int) -> bool:
-    return value > 0 and value & (value - 1) == 0
-
-
-def align_up(value: int, alignment: int) -> int:
-    """The next multiple of `alignment`, any positive number."""
-    return -(-value // alignment) * alignment
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """The memories of a device, each list in the order in which they are preferred, and the least alignment."""
-
-    writable: tuple[MemoryType, ...] = ("cpu",)
-    read_only: tuple[MemoryType, ...] = ()
-    min_alignment: int = 16
-
-    def __post_init__(self) -> None:
-        if not power_of_two(self.min_alignment):
-            raise InvalidArgument(f"Platform: min_alignment {self.min_alignment}, expected a power of two")
-        if len({*self.writable, *self.read_only}) != len(self.writable) + len(self.read_only):
-            raise InvalidArgument(f"Platform: a memory is named twice in {(*self.writable, *self.read_only)}")
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryConstraint:
-    """What the user asks of one memory: a limit in bytes for all its arenas together, a stronger alignment."""
-
-    name: MemoryType
-    max_size: int | None = None
-    arena_alignment: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_size is not None and self.max_size < 0:
-            raise InvalidArgument(f"MemoryConstraint {self.name!r}: max_size {self.max_size}, expected 0 or more bytes")
-        if self.arena_alignment is not None and not power_of_two(self.arena_alignment):
-            raise InvalidArgument(
-                f"MemoryConstraint {self.name!r}: arena_alignment {self.arena_alignment}, expected a power of two"
-            )
-
-    def base_alignment(self, platform: Platform) -> int:
-        """Of the arena's first byte: the user's, at least the platform's; 16 where the user asks for nothing."""
-        return max(self.arena_alignment, platform.min_alignment) if self.arena_alignment else 16
-
-    def slot_alignment(self, platform: Platform, dtype_alignment: int = 1, alignment_hint: int = 1) -> int:
-        """Of every slot in the arena: that of the base if the user asks for one, else what platform and tensor need.
-
-        Raises InvalidArgument for a tensor that needs more than the user asks for.
-        """
-        needed = max(dtype_alignment, alignment_hint)
-        if self.arena_alignment is None:
-            return max(platform.min_alignment, needed)
-        if needed > self.base_alignment(platform):
-            raise InvalidArgument(
-                f"MemoryConstraint {self.name!r}: slots are aligned to arena_alignment {self.arena_alignment} (platform: "
-                f"{platform.min_alignment}), a tensor needs {needed}; raise arena_alignment to {needed}, or leave it out"
-            )
-        return self.base_alignment(platform)
+from ort_lite.memory.requests import ArenaRole, MemoryType, align_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +141,7 @@ class MemoryPlan:
     @cached_property
     def certificates(self) -> dict[MemoryType, Certificate]:
         """One for each scratch arena."""
-        return {
-            memory: Certificate(arena.used, self._most_alive((memory,))) for memory, arena in self.arena_usages.items()
-        }
+        return {memory: Certificate(arena.used, self._most_alive((memory,))) for memory, arena in self.arena_usages.items()}
 
     def _most_alive(self, memories: Iterable[MemoryType]) -> int:
         sizes: dict[TensorId, int] = {}

@@ -1,29 +1,18 @@
-"""Tensors and their lifetimes -> MemoryPlan. A planner is one method, `pack`; all else is common to them."""
+"""The memory planners, and every name of a plan: a planner is one method, `pack`, over what `placement` has in common."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.errors import InvalidArgument
+from ort_lite.memory import packing
 from ort_lite.memory.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
-from ort_lite.memory.lifetimes import TensorId, TensorLifetime, alias_classes
-from ort_lite.memory.plan import (
-    ArenaRole,
-    ArenaUsage,
-    Certificate,
-    MemoryConstraint,
-    MemoryPlan,
-    MemoryType,
-    Platform,
-    TensorAllocation,
-    TensorBinding,
-    align_up,
-    power_of_two,
-)
+from ort_lite.memory.pack import Blocks
+from ort_lite.memory.placement import Block, MemoryPlanner
+from ort_lite.memory.plan import ArenaUsage, Certificate, MemoryPlan, TensorAllocation, TensorBinding
+from ort_lite.memory.requests import ArenaRole, MemoryConstraint, MemoryType, Platform, TensorAttributes, TensorRequest
 
 __all__ = [
     "PLANNERS",
@@ -47,3 +36,56 @@ __all__ = [
     "TensorRequest",
     "create_planner",
 ]
+
+
+class MemoryPlannerType(StrEnum):
+    """The planners of `PLANNERS`; `create_planner` takes these names and those of further ones."""
+
+    greedy = "greedy"
+    by_size = "by_size"
+
+
+class GreedyMemoryPlanner(MemoryPlanner):
+    """First fit in the order of first operators, as an allocator at run time would do. O(n * free blocks)."""
+
+    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
+        arena = FreeList(capacity)
+        offsets = [-1] * len(blocks)
+        for index in sorted(range(len(blocks)), key=lambda index: blocks[index].lifetime.start_op):
+            block = blocks[index]
+            arena.advance(block.lifetime.start_op)
+            offset = arena.place(block.size, block.lifetime.end_op, block.alignment)
+            offsets[index] = -1 if offset is None else offset
+        return offsets
+
+
+class BySizeMemoryPlanner(MemoryPlanner):
+    """First fit, largest first, by the native kernel. Within 1% of the lower bound on ordinary networks."""
+
+    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
+        if not blocks:
+            return []
+        lifetimes = np.array([block.lifetime.half_open() for block in blocks])
+        problem = Blocks(
+            [block.size for block in blocks], lifetimes[:, 0], lifetimes[:, 1], [block.alignment for block in blocks]
+        )
+        offsets, _ = problem.first_fit(problem.order(packing.BY_SIZE), problem.near(), capacity)
+        found: list[int] = offsets.tolist()
+        return found
+
+
+PLANNERS: Mapping[str, type[MemoryPlanner]] = MappingProxyType(
+    {MemoryPlannerType.greedy: GreedyMemoryPlanner, MemoryPlannerType.by_size: BySizeMemoryPlanner}
+)
+
+
+def create_planner(
+    kind: str,
+    platform: Platform | None = None,
+    constraints: Iterable[MemoryConstraint] = (),
+    planners: Mapping[str, type[MemoryPlanner]] = PLANNERS,
+) -> MemoryPlanner:
+    """The planner of this name; `{**PLANNERS, "mine": Mine}` adds one. Raises InvalidArgument for an unknown name."""
+    if kind not in planners:
+        raise InvalidArgument(f"memory planner {kind!r}: expected one of {', '.join(planners)}")
+    return planners[kind](platform, constraints)

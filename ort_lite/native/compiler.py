@@ -11,22 +11,22 @@ from types import FunctionType
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import codegen, cpu, types, typing
+from numba.core import codegen, cpu, fastmathpass, types, typing
 from numba.core import ir as numba_ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.cpu_options import FastMathOptions
-from numba.core.errors import NumbaError, TypingError
-from numba.core.typing.templates import AbstractTemplate
+from numba.core.errors import TypingError
+from numba.core.typing import templates
 from numba.core.untyped_passes import FixupArgs
 from numba.cpython import numbers
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
-from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
+from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
 from ort_lite.native.spec import Spec, is_static
 from ort_lite.native.values import Value
 
@@ -58,6 +58,11 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
 
         self.install_registry(mathimpl.registry)
 
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        """As numba's, but without linking its run-time system: kernels allocate nothing."""
+        if self.fastmath:
+            fastmathpass.rewrite_module(mod, self.fastmath)
+
     def cast(self, builder: Any, val: Any, fromty: Any, toty: Any) -> Any:
         """As numba's, but a float that becomes an integer is defined for every value."""
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):
@@ -68,7 +73,10 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
 class _TypingContext(typing.Context):  # type: ignore[misc]
     """Knows every plain Python function of the project as a helper to be compiled."""
 
-    session: "Session"
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.installed: dict[Any, Any] = {}
+        super().__init__()
 
     def resolve_value_type(self, val: Any) -> Any:
         if isinstance(val, FunctionType | Emitted) or any(val is item for item in BUILTINS):
@@ -79,6 +87,15 @@ class _TypingContext(typing.Context):  # type: ignore[misc]
         from numba.core.typing import mathdecl
 
         self.install_registry(mathdecl.registry)
+
+    def install_registry(self, registry: Any) -> None:
+        """Of attributes, those of modules and number classes: the others are of containers, 0.2 s to set up."""
+        if registry not in self.installed:
+            slim = templates.Registry()
+            slim.functions, slim.globals = registry.functions, registry.globals
+            slim.attributes = [item for item in registry.attributes if item.key in (types.Module, types.NumberClass)]
+            self.installed[registry] = slim
+            super().install_registry(slim)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -115,13 +132,15 @@ class Session:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.typing = _TypingContext()
-        self.typing.session = self
+        self.typing = _TypingContext(self)
         self.context = _TargetContext(self.typing, "cpu")
         self.context.refresh()
         self.callables: dict[Any, Any] = {}
         self.helpers: dict[Any, Any] = {}
         self.outlined: set[str] = set()
+        if target.triple != llvm.get_process_triple():
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
         self.machine = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.cpu, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
         )
@@ -133,9 +152,7 @@ class Session:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         flags.error_model = "numpy"
         flags.fastmath = FastMathOptions(set(options.fastmath))
-        compiled = compile_extra(
-            self.typing, self.context, function, arguments, result, flags, {}, pipeline_class=_Pipeline
-        )
+        compiled = compile_extra(self.typing, self.context, function, arguments, result, flags, {}, pipeline_class=_Pipeline)
         if not options.inline:
             self.outlined.add(compiled.fndesc.llvm_func_name)
         return compiled
@@ -169,7 +186,7 @@ class Session:
         """Template of a plain function: typing a call compiles it for the argument types."""
         session, pysig = self, inspect.signature(function)
 
-        class Helper(AbstractTemplate):  # type: ignore[misc]
+        class Helper(templates.AbstractTemplate):  # type: ignore[misc]
             key = function
 
             def generic(self, args: Any, kws: Any) -> Any:
@@ -258,7 +275,6 @@ def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(final)
 
 
-IDLE_SECONDS = 10.0
 _sessions: dict[Target, Session] = {}
 
 
@@ -271,8 +287,9 @@ def compile_module(spec: Spec, target: Target, symbol: str) -> Any:
         try:
             with _wrapping_integers():
                 return session.module(spec, symbol), session.machine
-        except (NumbaError, TypeError, ValueError, NotImplementedError, RuntimeError) as error:
-            raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
+            source = f"\n{spec.source[1]}" if spec.source else ""
+            raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
 
 
 def compile_object(spec: Spec, target: Target, symbol: str) -> bytes:
@@ -280,40 +297,3 @@ def compile_object(spec: Spec, target: Target, symbol: str) -> bytes:
     module, machine = compile_module(spec, target, symbol)
     data: bytes = machine.emit_object(module)
     return data
-
-
-def serve() -> None:
-    """Answers requests of `workers.py` until the stream ends or ten seconds pass without one."""
-    import os
-    import pickle
-    import select
-    import sys
-
-    from ort_lite.native import loader, spec, workers
-
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an imported module prints must not end up among the answers
-    requests = os.fdopen(0, "rb", buffering=0, closefd=False)
-    while select.select([requests], [], [], IDLE_SECONDS)[0]:
-        try:
-            key, pickled, target = workers.receive(requests)
-        except EOFError:
-            return
-        try:
-            wanted = pickle.loads(pickled)
-            if spec.key_of(wanted, target) != key:
-                answer: tuple[str, Any] = ("stale", "this process imported other code")
-            else:
-                answer = ("object", compile_object(wanted, target, loader.symbol_of(key)))
-        except KernelCompileError as error:
-            answer = ("error", str(error))
-        except Exception as error:  # the parent has the function, whatever keeps this process from importing it
-            answer = ("stale", repr(error))
-        workers.send(answers, answer)
-
-
-if __name__ == "__main__":
-    # Under its own name: numba's registries and the pickled classes must be those of the imported module.
-    from ort_lite.native.compiler import serve as serve_imported
-
-    serve_imported()

@@ -17,6 +17,11 @@ class Target:
         present = frozenset(self.features.split(","))
         return any(all("+" + name in present for name in way.split(",") if name) for way in names.split("|"))
 
+    def runs_on(self, machine: "Target") -> bool:
+        """True if the machine has the architecture and all features of this target."""
+        wanted = (name[1:] for name in self.features.split(",") if name.startswith("+"))
+        return self.triple.partition("-")[0] == machine.triple.partition("-")[0] and machine.has(",".join(wanted))
+
     @property
     def vector_bytes(self) -> int:
         """Width of the widest vector register that arithmetic should use: 16, 32 or 64."""
@@ -37,7 +42,7 @@ class Target:
     @property
     def has_vnni(self) -> bool:
         """vpdpbusd at the full vector width."""
-        return self.has("avx512vnni") or self.has("avxvnni") and not self.has("avx512f")
+        return self.has("avx512vnni") or (self.has("avxvnni") and not self.has("avx512f"))
 
     @property
     def has_bf16(self) -> bool:

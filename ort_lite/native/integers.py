@@ -109,7 +109,7 @@ def imax(a: Any, b: Any) -> Any:
 
 @arithmetic("@1(A,static)")
 def cast(a: Any, name: str) -> Any:
-    """a converted to the named type: cast(x[i], "i32").
+    """The value converted to the named type, as in `cast(x[i], "i32")`.
 
     Floats are truncated. Out of range, and NaN: the smallest i32 (i64 for 64-bit types and u32), cut to the type's
     bits, which is what x86 code compiled from C does. Spec: ONNX Cast-13 leaves it undefined.

@@ -135,7 +135,7 @@ def _constant(kind: Any) -> Any:
 
 
 def parse(text: str) -> tuple[str, list[str]]:
-    """ "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])"""
+    """Result and arguments: "f32(i64,*f32)" -> ("f32", ["i64", "*f32"])."""
     result, _, rest = text.replace(" ", "").partition("(")
     return result, [name for name in rest.rstrip(")").split(",") if name]
 

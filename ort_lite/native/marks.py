@@ -75,6 +75,9 @@ class Emitted:
         self.needs, self.otherwise = needs, otherwise
         self.__name__, self.__doc__, self.__module__ = emitter.__name__, emitter.__doc__, emitter.__module__
 
+    def __repr__(self) -> str:
+        return f"{self.__module__}.{self.__name__}"
+
     def __call__(self, *args: Any) -> Any:
         raise TypeError(f"{self.__name__} is emitted code: it runs in compiled kernels only")
 

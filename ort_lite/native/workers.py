@@ -1,7 +1,7 @@
 """Processes that compile, so that this one never imports numba and several kernels compile at once.
 
-A worker is `python -m ort_lite.native.compiler`: pickled requests on its standard input, pickled answers on its
-standard output. Workers stay for the next request, leave after ten idle seconds, or when this process does.
+A worker is `python -m ort_lite.native.serve`: pickled requests on its standard input, pickled answers on its
+standard output. Workers stay for the next request, leave when idle for ten seconds, or when this process does.
 """
 
 import atexit
@@ -10,8 +10,8 @@ import pickle
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from ort_lite.errors import KernelCompileError
@@ -20,48 +20,58 @@ from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec
 
 MOST_WORKERS = 4
+KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
+FEW = 2  # as many are compiled here where numba is imported anyway
 
 
 class Worker:
-    """One compiling process; started when first asked."""
+    """One compiling process, started when first asked."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
-        """("object", bytes), ("error", text) or ("stale", text). A worker that has gone is replaced once."""
+        """("object", bytes), ("error", text) or ("elsewhere", why). A process that has gone is replaced once.
+
+        Raises KernelCompileError if the second one goes as well.
+        """
         for _ in range(2):
             process = self.process or self._start()
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
                 send(process.stdin, request)
-                return receive(process.stdout)
+                answer: tuple[str, Any] = receive(process.stdout)
             except (OSError, EOFError):
                 self.close()
+            else:
+                return answer
         raise KernelCompileError("the compiling process ended without an answer, twice; its messages are on stderr")
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        # Numba's and Python's switches for debugging would change the code, or its messages.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ort_lite.native.compiler"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
+        command = [sys.executable, "-P", "-m", "ort_lite.native.serve"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         return self.process
 
     def close(self) -> None:
         """Ends the process and waits for it."""
         process, self.process = self.process, None
-        if process is not None:
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    try:
-                        stream.close()
-                    except OSError:
-                        pass  # unsent bytes for a process that has gone
-            process.wait()
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):  # unsent bytes for a process that has gone
+                    stream.close()
+        process.wait()
+
+    def forget(self) -> None:
+        """In a forked child: the process is the parent's to speak to and to wait for."""
+        if self.process is not None:
+            self.process.returncode = 0
+            self.process = None
 
 
 _workers = [Worker() for _ in range(MOST_WORKERS)]
@@ -72,38 +82,28 @@ def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[
 
     Callers hold the loader's lock: a worker serves one request at a time.
     """
-    if "numba" in sys.modules and len(specs) <= 2:
+    if not sys.executable or ("numba" in sys.modules and len(specs) <= FEW):
         return {key: compile_here(key, spec, target, folder) for key, spec in specs.items()}
-    waiting: queue.SimpleQueue[tuple[str, Spec]] = queue.SimpleQueue()
-    for item in specs.items():
-        waiting.put(item)
-    done: dict[str, bytes] = {}
-    failures: list[BaseException] = []
+    from concurrent.futures import ThreadPoolExecutor
 
-    def serve(worker: Worker) -> None:
-        while not failures:
-            try:
-                key, spec = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                done[key] = compile_in(worker, key, spec, target, folder)
-            except BaseException as error:
-                failures.append(error)
+    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    count = min(-(-len(specs) // KERNELS_A_WORKER), os.cpu_count() or 1, MOST_WORKERS)
+    for worker in _workers[:count]:
+        free.put(worker)
 
-    count = min(len(specs), os.cpu_count() or 1, MOST_WORKERS)
-    threads = [threading.Thread(target=serve, args=(worker,), daemon=True) for worker in _workers[:count]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return done
+    def serve(key: str) -> bytes:
+        worker = free.get()
+        try:
+            return compile_there(worker, key, specs[key], target, folder)
+        finally:
+            free.put(worker)
+
+    with ThreadPoolExecutor(count) as pool:
+        return dict(zip(specs, pool.map(serve, specs), strict=True))
 
 
-def compile_in(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:
-    """The object of a spec, from a worker if it can import what this process has, else compiled here."""
+def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:
+    """The object of a spec, from a worker; compiled here if the worker cannot import the very same code."""
     try:
         request = pickle.dumps(spec)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -111,10 +111,10 @@ def compile_in(worker: Worker, key: str, spec: Spec, target: Target, folder: str
     kind, answer = worker.ask((key, request, target))
     if kind == "error":
         raise KernelCompileError(answer)
-    if kind == "stale":
+    if kind == "elsewhere":
         return compile_here(key, spec, target, folder)
-    cache.write(folder, key, answer)
     data: bytes = answer
+    cache.write(folder, key, data)
     return data
 
 
@@ -138,25 +138,24 @@ def send(stream: IO[bytes], message: Any) -> None:
 def receive(stream: IO[bytes]) -> Any:
     """The next message. Raises EOFError at the end of the stream."""
     head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
     size = int.from_bytes(head, "little")
     data = stream.read(size)
-    if len(data) < size:
+    if len(head) < 8 or len(data) < size:
         raise EOFError
     return pickle.loads(data)
 
 
-def _forget() -> None:
-    for worker in _workers:
-        worker.process = None  # the parent's
-
-
-def _close() -> None:
+@atexit.register
+def close_all() -> None:
+    """Ends all workers; the next request starts new ones."""
     for worker in _workers:
         worker.close()
 
 
-atexit.register(_close)
+def _forget_all() -> None:
+    for worker in _workers:
+        worker.forget()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget_all)

@@ -157,7 +157,11 @@ class Assignment:
 
     def notes(self) -> list[str]:
         """Copies at borders, and which partitions of one provider cannot be one."""
-        return [str(note) for level in self.levels for note in (*level.copies, *level.apart)]
+        return [
+            f"in {level.path}: {note}" if level.path else str(note)
+            for level in self.levels
+            for note in (*level.copies, *level.apart)
+        ]
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:

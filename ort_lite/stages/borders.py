@@ -1,6 +1,7 @@
 """Where values cross between two memories: one copy a value and device, directly where a transfer can, else by the CPU."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Value
@@ -35,12 +36,10 @@ def copies(graph: Graph, partitions: Sequence[Partition], transfers: Sequence[Da
     return tuple(found)
 
 
-def route(
-    source: Device, destination: Device, transfers: Sequence[DataTransfer], value: Value, reader: str
-) -> tuple[Hop, ...]:
+def route(source: Device, destination: Device, transfers: Sequence[DataTransfer], value: Value, reader: str) -> tuple[Hop, ...]:
     """One hop, or two through the CPU; of several transfers the first that can."""
     for stops in ((source, destination), (source, CPU, destination)):
-        hops = [_hop(a, b, transfers) for a, b in zip(stops, stops[1:], strict=False)]
+        hops = [_hop(a, b, transfers) for a, b in pairwise(stops)]
         if all(hops):
             return tuple(hop for hop in hops if hop is not None)
     raise ProviderError(

@@ -141,7 +141,7 @@ class Claims:
 
     def _too_small(self, units: Mapping[int, Unit], joined: list[list[int]]) -> list[tuple[int, int]]:
         alone = [[g] for g, unit in units.items() if not unit.capability.merge]
-        found = []
+        found = list[tuple[int, int]]()
         for parts in (*joined, *alone):
             size = sum(len(self.quotient.members[g]) for g in parts)
             found.extend((g, size) for g in parts if g in units and size < units[g].capability.minimum)

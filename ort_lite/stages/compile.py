@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph import Graph, Value
-from ort_lite.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.stages.assignment import Assignment, Hop, Level
 from ort_lite.stages.borders import OUTPUT
 from ort_lite.stages.execute import CompiledBody, Executable, Step
@@ -63,7 +63,7 @@ def _compile_level(
 
 
 def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:
-    inside = {body: bodies[body] for node in partition.nodes for body in node.subgraphs() if body in bodies}
+    inside: dict[Graph, Body] = {body: bodies[body] for node in partition.nodes for body in node.subgraphs() if body in bodies}
     return replace(partition, bodies=inside) if inside else partition
 
 
@@ -76,6 +76,9 @@ class _Linker:
         self.slots: dict[tuple[Value, Device], int] = {(value, CPU): k for k, value in enumerate(self.inputs)}
         self.count = len(self.inputs)
         self.steps: list[Step] = []
+        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        for copy in level.copies:
+            self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
 
     def executable(self) -> Executable:
         for partition in self.level.partitions:
@@ -104,15 +107,13 @@ class _Linker:
         self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
 
     def _copies(self, reader: str) -> None:
-        for copy in self.level.copies:
-            for hop in copy.hops if copy.reader == reader else ():
-                if (copy.value, hop.destination) not in self.slots:
-                    source = self.slots[copy.value, hop.source]
-                    name = f"copy {copy.value.name!r} {hop.source} -> {hop.destination}"
-                    self._step(name, reader, partial(_move, hop), [source], [self._new(copy.value, hop.destination)])
+        for value, hop in self.hops.get(reader, ()):
+            if (value, hop.destination) not in self.slots:
+                source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
+                self._step(name, reader, partial(_move, hop), [source], [self._new(value, hop.destination)])
 
     def _returned(self, value: Value) -> Any:
-        return self.slots[value, CPU] if (value, CPU) in self.slots else value.constant
+        return self.slots.get((value, CPU), value.constant)
 
     def _direct(
         self, steps: Sequence[Step], returned: tuple[Any, ...], shares: bool

@@ -46,9 +46,7 @@ class Executable:
     direct: CompiledPartition | None = None
     picks: tuple[int, ...] | None = None
 
-    def run(
-        self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None
-    ) -> list[Any]:
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
         """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
         if self.direct is not None and options is None and observe is None:
             return self._run_direct(inputs)

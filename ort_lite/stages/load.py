@@ -14,6 +14,7 @@ from ort_lite.graph import Attr, Function, Graph, Model, Node, Type, Value
 from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, parse, pb, read_type
 from ort_lite.shapes import Dim, symbol
 from ort_lite.stages.external import ExternalData
+from ort_lite.stages.inline import check_functions
 from ort_lite.tensor_proto import read_sparse, read_tensor
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
@@ -57,11 +58,11 @@ def _read(model: ModelSource) -> tuple[pb.ModelProto, Path | None]:
 
 
 class _Dims:
-    """Dimensions of declared types. `unnamed` collects the symbols made up here."""
+    """Dimensions of declared types. `unnamed` collects the symbols made up here, with the text that they stand for."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
-        self.unnamed: set[str] = set()
+        self.unnamed: dict[str, str] = {}
         self.owner = ""
 
     def __call__(self, proto: pb.TensorShapeProto.Dimension, axis: int) -> Dim:
@@ -76,7 +77,7 @@ class _Dims:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)
-        self.unnamed.add(name)
+        self.unnamed[name] = proto.dim_param
         return symbol(name)
 
 
@@ -133,7 +134,7 @@ class _Loader:
         graph = self._graph(proto.graph, None)
         opset_imports = self._versions
         functions = [self._function(function, opset_imports) for function in proto.functions]
-        return Model(
+        model = Model(
             graph=graph,
             opset_imports=opset_imports,
             ir_version=proto.ir_version,
@@ -146,6 +147,8 @@ class _Loader:
             doc_string=proto.doc_string,
             unnamed_dims=self._dims.unnamed,
         )
+        check_functions(model.functions)
+        return model
 
     def _graph(self, proto: pb.GraphProto, outer: _Scope | None) -> Graph:
         graph = Graph(proto.name)

@@ -8,7 +8,7 @@ claims are inlined, nodes that nobody takes in their element type get Casts arou
 from collections.abc import Callable, Iterator, Sequence
 
 from ort_lite.errors import NotImplemented as NobodyCan
-from ort_lite.graph import Graph, Model, Node, Value
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import DataTransfer, ExecutionProvider, Partition
 from ort_lite.stages.assignment import Apart, Assignment, Level, Placement, Reason
@@ -101,9 +101,7 @@ def _described(node: Node) -> str:
 class _Assembly:
     """Turns claims into partitions, levels and placements."""
 
-    def __init__(
-        self, root: Claims, providers: Sequence[ExecutionProvider], labels: Sequence[str], rules: ShapeRules
-    ) -> None:
+    def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], labels: Sequence[str], rules: ShapeRules) -> None:
         self.root, self.providers, self.labels, self.rules = root, providers, labels, rules
         self.transfers: list[DataTransfer] = [t for p in providers if (t := p.data_transfer()) is not None]
         self.counts = [0] * len(providers)

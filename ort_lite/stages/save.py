@@ -4,11 +4,11 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidGraph
-from ort_lite.graph import Function, Graph, Model, Node, TensorType, Value
+from ort_lite.graph import Attr, Function, Graph, Model, Node, Value
 from ort_lite.proto import pb, same_operator, serialize, write_attribute, write_type
 from ort_lite.tensor_proto import describe, to_bytes, write_tensor
 
@@ -87,44 +87,127 @@ class _ExternalWriter:
 
 
 def _to_proto(model: Model, put_initializer: PutTensor) -> pb.ModelProto:
-    proto = pb.ModelProto(
-        ir_version=model.ir_version,
-        producer_name=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        model_version=model.model_version,
-        doc_string=model.doc_string,
-    )
+    proto = pb.ModelProto(ir_version=model.ir_version, model_version=model.model_version)
+    for field in ("producer_name", "producer_version", "domain", "doc_string"):
+        if text := getattr(model, field):
+            setattr(proto, field, text)
     for key, text in model.metadata_props.items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, text
-    imports = dict(model.opset_imports)
-    writer = _Writer(model, imports, put_initializer)
+    writer = _Writer(model, model.opset_imports, put_initializer)
     writer.graph(model.graph, proto.graph, {})
+    writer.put_imports(proto.opset_import)
     for function in model.functions.values():
-        _put_function(model, function, proto.functions.add(), put_initializer)
-    _put_imports(imports, proto.opset_import)
+        _Writer(model, function.opset_imports, put_initializer).function(function, proto.functions.add())
     return proto
 
 
-def _put_imports(imports: Mapping[str, int], opsets: "Repeated[pb.OperatorSetIdProto]") -> None:
-    for domain, version in imports.items():
-        opset = opsets.add()
-        opset.domain, opset.version = domain, version
+class _Writer:
+    """Writes a graph with those nested in it, or a function."""
+
+    def __init__(self, model: Model, imports: Mapping[str, int], put_initializer: PutTensor) -> None:
+        self._model, self._imports, self._put_initializer = model, dict(imports), put_initializer
+        self._names: dict[Value, str] = {}
+
+    def graph(self, graph: Graph, proto: pb.GraphProto, outer: Mapping[str, Value]) -> None:
+        """Fills `proto`. `outer` holds the values that the graphs around it define, by name."""
+        visible = self._declare(graph, outer)
+        proto.name = graph.name or "graph"
+        if graph.doc_string:
+            proto.doc_string = graph.doc_string
+        inputs = dict.fromkeys(graph.inputs)
+        for value in graph.initializers.values():
+            if value.constant is None:
+                raise InvalidGraph(f"initialiser {value.name!r} has no array")
+            self._put_initializer(value.constant, proto.initializer.add(), self._name(value))
+            if self._model.ir_version < 4:  # initialisers were inputs as well then
+                inputs[value] = None
+        self._infos(inputs, proto.input)
+        self._nodes(graph, proto.node, visible)
+        self._infos(graph.outputs, proto.output)
+        self._infos(_intermediate(graph), proto.value_info)
+
+    def function(self, function: Function, proto: pb.FunctionProto) -> None:
+        graph = function.graph
+        visible = self._declare(graph, {})
+        proto.domain, proto.name = function.domain, function.name
+        if function.overload:
+            proto.overload = function.overload
+        if graph.doc_string:
+            proto.doc_string = graph.doc_string
+        proto.input.extend(self._name(value) for value in graph.inputs)
+        proto.output.extend(self._name(value) for value in graph.outputs)
+        proto.attribute.extend(function.attributes)
+        for attribute in function.defaults.values():
+            self._attribute(attribute, proto.attribute_proto.add(), visible)
+        self._nodes(graph, proto.node, visible)
+        typed = [value for value in (*graph.inputs, *graph.outputs, *_intermediate(graph)) if value.type is not None]
+        self._infos(dict.fromkeys(typed), proto.value_info)
+        self.put_imports(proto.opset_import)
+
+    def put_imports(self, opsets: Any) -> None:
+        """Fills a repeated OperatorSetIdProto: what was imported, and what the nodes that were written need besides."""
+        for domain, version in self._imports.items():
+            opset = opsets.add()
+            opset.domain, opset.version = domain, version
+
+    def _declare(self, graph: Graph, outer: Mapping[str, Value]) -> dict[str, Value]:
+        """Names the values of the graph, no name twice and none that is in `outer`. Returns all that its nodes can read."""
+        visible = dict(outer)
+        made = [value for node in graph for value in node.outputs if value is not None]
+        for value in (*graph.inputs, *graph.outputs, *graph.initializers.values(), *made):
+            if value in self._names:
+                continue
+            name, count = value.name, 0
+            while name in visible or not name:
+                count += 1
+                name = f"{value.name}_{count}"
+            visible[name] = value
+            self._names[value] = name
+        return visible
+
+    def _name(self, value: Value) -> str:
+        if value not in self._names:
+            raise InvalidGraph(f"{value.name!r} is read where no graph defines it, by {', '.join(map(str, value.readers[:3]))}")
+        return self._names[value]
+
+    def _nodes(self, graph: Graph, nodes: Any, visible: Mapping[str, Value]) -> None:
+        for node in graph:
+            self._check_version(node)
+            proto = nodes.add()
+            proto.op_type, proto.name = node.op_type, node.name
+            if node.domain:
+                proto.domain = node.domain
+            if node.overload:
+                proto.overload = node.overload
+            proto.input.extend("" if value is None else self._name(value) for value in node.inputs)
+            proto.output.extend("" if value is None else self._name(value) for value in node.outputs)
+            for attribute in node.attributes.values():
+                self._attribute(attribute, proto.attribute.add(), visible)
+
+    def _attribute(self, attribute: Attr, proto: pb.AttributeProto, visible: Mapping[str, Value]) -> None:
+        write_attribute(attribute, proto, lambda body, into: self.graph(body, into, visible), write_tensor)
+
+    def _check_version(self, node: Node) -> None:
+        imported = self._imports.setdefault(node.domain, node.version)
+        if imported == node.version or (node.domain, node.op_type, node.overload) in self._model.functions:
+            return
+        if not same_operator(node.domain, node.op_type, node.version, imported):
+            domain = node.domain or "ai.onnx"
+            raise InvalidGraph(
+                f"{node} is of {domain} {node.version}, another version of the operator than {domain} {imported}, which the "
+                "model imports: save the model as it was before its functions were inlined"
+            )
+
+    def _infos(self, values: Iterable[Value], infos: Any) -> None:
+        for value in values:
+            info = infos.add()
+            info.name = self._name(value)
+            if value.type is not None:
+                write_type(value.type, info.type, self._model.unnamed_dims)
 
 
-def _put_function(model: Model, function: Function, proto: pb.FunctionProto, put_initializer: PutTensor) -> None:
-    proto.domain, proto.name, proto.doc_string = function.domain, function.name, function.graph.doc_string
-    if function.overload:
-        proto.overload = function.overload
-    proto.attribute.extend(function.attributes)
-    imports = dict(function.opset_imports)
-    writer = _Writer(model, imports, put_initializer)
-    visible = writer.declare(function.graph, {})
-    for attribute in function.defaults.values():
-        writer.attribute_into(proto.attribute_proto.add(), attribute, visible)
-    proto.input.extend(writer.name(value) for value in function.graph.inputs)
-    proto.output.extend(writer.name(value) for value in function.graph.outputs)
-    writer.nodes(function.graph, proto.node, visible)
-    writer.value_info((*function.graph.inputs, *writer.intermediate(function.graph)), proto.value_info)
-    _put_imports(imports, proto.opset_import)
+def _intermediate(graph: Graph) -> list[Value]:
+    """What the nodes compute beside the graph's outputs, as far as its type is known."""
+    made = [value for node in graph for value in node.outputs if value is not None and value.type is not None]
+    return [value for value in made if value not in graph.outputs]

@@ -2,8 +2,8 @@
 
 Levels come one after the other, so that fusions see a graph that is already simple: `required` transforms, then those of
 `basic` until nothing changes, then `basic` and `extended`, then all. Inside a level graph passes run in the order of the
-list, then rules over a work-list of nodes in graph order; a change puts its surroundings back on the list. A level ends with
-a round that changes nothing. Same model, same transforms: same result, name for name.
+list, then rules, over all nodes in graph order and then over those that something happened to. A level ends with a round that
+changes nothing. Same model, same transforms: same result, name for name.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model, Node
 from ort_lite.inference import Inference, ShapeRules
-from ort_lite.patterns import Pattern, find
+from ort_lite.patterns import Match, Pattern, find, operators_before
 from ort_lite.rewriter import FOLD_LIMIT, Rewriter, Skip
 from ort_lite.stages.annotate import annotate
 from ort_lite.transform import LEVELS, GraphPass, LocalRule, Transform
@@ -151,7 +151,8 @@ class _Driver:
         self.transforms = list(transforms)
         self.rounds = 0
         self.changes: list[Change] = []
-        self._skips: dict[str, dict[Skipped, None]] = {}
+        self._skips: dict[str, list[Skipped]] = {}  # by pass
+        self._node_skips: dict[Node, list[Skipped]] = {}
         self._budget = 1000 + 20 * sum(1 for _ in self.graph.all_nodes())
         self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
         self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
@@ -162,81 +163,107 @@ class _Driver:
 
     @property
     def skipped(self) -> list[Skipped]:
-        return [skip for found in self._skips.values() for skip in found]
+        """What was left alone in the graph as it is now."""
+        local = [skip for node, skips in self._node_skips.items() if node.graph is not None for skip in skips]
+        return [*(skip for skips in self._skips.values() for skip in skips), *local]
 
     def run(self, level: str) -> None:
-        """Runs the transforms up to `level` until a round changes nothing."""
+        """Runs the transforms up to `level` until nothing changes; the first look at all nodes is for rules that are new."""
         chosen = [t for t in self.transforms if LEVELS.index(t.level) <= LEVELS.index(level)]
         if all(t.level != level for t in chosen):
             return
         passes = [t for t in chosen if isinstance(t, GraphPass)]
-        index = _index(t for t in chosen if isinstance(t, LocalRule))
-        changed = True
-        while changed and self._budget > 0:
+        rules = [t for t in chosen if isinstance(t, LocalRule)]
+        index, new = _index(rules), _index([t for t in rules if t.level == level])
+        deep = _index([t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)])
+        self.rewriter.touched.clear()
+        while self._budget > 0:
             self.rounds += 1
-            changed = self._passes(passes)
-            changed |= self._rules(index)
-        if changed:
-            busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
-            warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)
+            before = len(self.changes)
+            self._passes(passes)
+            self._sweep(new, index)
+            if len(self.changes) == before:
+                return
+            new = deep  # a change puts its direct surroundings on the list, all that the other rules look at
+        busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
+        warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)
 
-    def _passes(self, passes: Iterable[GraphPass]) -> bool:
+    def _passes(self, passes: Iterable[GraphPass]) -> None:
         """Runs those passes that have not seen the graph as it is."""
-        before = len(self.changes)
         for found in passes:
             if self._seen.get(found.name) == len(self.changes):
                 continue
             self.rewriter.begin()
             self.rewriter.skips.clear()
             count = found.function(self.graph, self.rewriter)
-            self._skips[found.name] = {Skipped(found.name, *skip): None for skip in self.rewriter.skips}
+            self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
             if count:
                 self._note(found.name, count)
             self._seen[found.name] = len(self.changes)
-        return len(self.changes) > before
 
-    def _rules(self, index: "_Index") -> bool:
-        """One sweep over all nodes; changes put nodes around them back on the list."""
-        before, rewriter = len(self.changes), self.rewriter
-        for rules in index.values():
-            for rule, _ in rules:
-                self._skips.pop(rule.name, None)
-        queue = deque(self.graph.all_nodes())
-        waiting = set(queue)
-        rewriter.touched.clear()
+    def _sweep(self, first: "_Index", index: "_Index") -> None:
+        """Visits every node with the rules of `first`, and with all of `index` those that something happened to."""
+        touched = self.rewriter.touched
+        if first:
+            for node in list(self.graph.all_nodes()):
+                if node.graph is None:  # removed meanwhile
+                    continue
+                if node in touched:
+                    del touched[node]
+                    self._visit(node, index)
+                else:
+                    self._visit(node, first)
+        queue = deque(touched)
+        waiting = set(touched)
+        touched.clear()
         while queue and self._budget > 0:
             node = queue.popleft()
             waiting.discard(node)
-            if node.graph is None:  # removed meanwhile
-                continue
-            if node in rewriter.stale:
-                rewriter.refresh(node)
-            self._visit(node, index)
-            if rewriter.touched:
-                queue.extend(touched for touched in rewriter.touched if touched not in waiting)
-                waiting.update(rewriter.touched)
-                rewriter.touched.clear()
-        return len(self.changes) > before
+            if node.graph is not None:
+                self._visit(node, index)
+            if touched:
+                queue.extend(found for found in touched if found not in waiting)
+                waiting.update(touched)
+                touched.clear()
 
     def _visit(self, node: Node, index: "_Index") -> None:
         """Tries the rules until one of them fires."""
         rewriter = self.rewriter
-        for rule, patterns in index.get(node.op_type, index["*"]):
-            match = next((m for pattern in patterns if (m := find(pattern, node, rewriter.array))), None)
-            if match is None:
+        if node in rewriter.stale:
+            rewriter.refresh(node)
+        rules = index.get(node.op_type) or index.get("*")
+        if not rules:
+            return
+        before = operators_before(node)
+        skips = []
+        for rule, patterns in rules:
+            for pattern in patterns:
+                match = find(pattern, node, rewriter.array, before)
+                if match is not None:
+                    break
+            else:
                 continue
-            who = str(node)
-            try:
-                result = rewriter.apply(rule.function, match, rule.private)
-            except Exception as error:
-                error.add_note(f"while the transform {rule.name} looked at {who}")
-                raise
-            if not isinstance(result, Skip):
-                self._note(rule.name)
+            result = self._apply(rule, match, node)
+            if result is None:
                 if node.graph is not None:
                     rewriter.touched[node] = None
                 return
-            self._skips.setdefault(rule.name, {})[Skipped(rule.name, node.name or who, result.reason)] = None
+            skips.append(result)
+        if skips or node in self._node_skips:
+            others = [skip for skip in self._node_skips.get(node, ()) if all(skip.transform != rule.name for rule, _ in rules)]
+            self._node_skips[node] = others + skips
+
+    def _apply(self, rule: LocalRule, match: Match, node: Node) -> Skipped | None:
+        who = node.name or str(node)
+        try:
+            result = self.rewriter.apply(rule.function, match, rule.private)
+        except Exception as error:
+            error.add_note(f"while the transform {rule.name} looked at {who}")
+            raise
+        if isinstance(result, Skip):
+            return Skipped(rule.name, who, result.reason)
+        self._note(rule.name)
+        return None
 
     def _note(self, name: str, count: int = 1) -> None:
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
@@ -246,15 +273,15 @@ class _Driver:
 _Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]
 
 
-def _index(rules: Iterable[LocalRule]) -> _Index:
-    """Rules with those of their patterns that may have their root at an operator, by operator; "*" for any."""
+def _index(rules: Sequence[LocalRule]) -> _Index:
+    """Rules with those of their patterns that may have their root at an operator, by operator; "*" for any other."""
+    types = {op_type for rule in rules for pattern in rule.patterns for op_type in pattern.op_types}
     index: _Index = {}
-    listed = list(rules)
-    types = dict.fromkeys(t for rule in listed for pattern in rule.patterns for t in sorted(pattern.op_types))
-    for op_type in dict.fromkeys((*types, "*")):
-        index[op_type] = [
-            (rule, fitting)
-            for rule in listed
-            if (fitting := [pattern for pattern in rule.patterns if pattern.op_types & {op_type, "*"}])
-        ]
+    for rule in rules:
+        fitting: dict[str, list[Pattern]] = {}
+        for pattern in rule.patterns:
+            for op_type in types if "*" in pattern.op_types else pattern.op_types:
+                fitting.setdefault(op_type, []).append(pattern)
+        for op_type, patterns in fitting.items():
+            index.setdefault(op_type, []).append((rule, patterns))
     return index

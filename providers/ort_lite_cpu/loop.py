@@ -13,7 +13,8 @@ from ort_lite.native.lang import load64, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
 from ort_lite_cpu.atomics import call, get
-from ort_lite_cpu.team import MAX_PARTS, TEAM, Team, hire, release, share
+from ort_lite_cpu.team import TEAM, Team
+from ort_lite_cpu.ticket import MAX_PARTS, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
 HALTED = -1  # the status of a run that a Halt stopped

@@ -12,15 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ort_lite.dtypes import DType, itemsize
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, RankUnknown, ShapeRules
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
-from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, product, symbol
+from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, product, same, symbol
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.options import Options
@@ -329,7 +327,9 @@ class Lowering:
         if buffer.constant is not None or buffer in self.result.inputs or buffer in taken:
             made = self.new(tensor.dtype, tensor.shape)
             width = itemsize(tensor.dtype)
-            self.emit(_NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [BY_SIZE[width]] * 2, {}, None, "")
+            self.emit(
+                _NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [BY_SIZE[width]] * 2, {}, None, ""
+            )
             tensor = made
         assert tensor.buffer is not None
         self.result.primary[tensor.buffer] = tensor
@@ -353,56 +353,81 @@ def _type_of(operands: Sequence[Tensor | None], index: int) -> str:
     return tensor.native if tensor is not None else next(t.native for t in operands if t is not None)
 
 
-def emit_permute(
-    lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]
-) -> None:
-    """y = x (of `shape`, contiguous) with its axes in `order`; axes that stay neighbours are joined first."""
-    groups = _joined(shape, order)
-    dims = [product(shape[axis] for axis in group) for group in groups]
-    kernel_types = [BY_SIZE[itemsize(x.dtype)]] * 2
-    sequence = sorted(range(len(groups)), key=lambda k: groups[k][0])
-    strides: dict[int, Dim] = {}
+def emit_permute(lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+    """y = x (of `shape`, contiguous) with its axes in `order`."""
+    steps = contiguous(shape)
+    dims = tuple(shape[axis] for axis in order)
+    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+
+
+def contiguous(shape: Shape) -> list[Dim]:
+    """Strides of a contiguous tensor, in elements."""
+    strides: list[Dim] = []
     stride: Dim = 1
-    for k in reversed(sequence):
-        strides[k] = stride
-        stride = stride * dims[k]
-    size = product(dims)
-    if len(groups) <= 1:
-        lowering.emit(node, primitives.copy, [x, y], (size,), size // 4, kernel_types, {}, None, "")
-    elif sequence in ([1, 0], [0, 2, 1]):
-        outer: Dim = 1 if len(groups) == 2 else dims[0]
-        rows, columns = dims[sequence[-2]], dims[sequence[-1]]
-        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, kernel_types, {}, None, "")
-    elif len(groups) <= 6:
-        pad = 6 - len(groups)
-        lengths = (*(1,) * pad, *dims)
-        steps = (*(0,) * pad, *(strides[k] for k in range(len(groups))))
-        lowering.emit(node, primitives.permute, [x, y], (*lengths, *steps), size, kernel_types, {}, None, "")
-    else:
-        half = _halves(groups, order)
-        middle = lowering.new(x.dtype, tuple(shape[axis] for axis in half))
-        emit_permute(lowering, node, x, middle, shape, half)
-        emit_permute(lowering, node, middle, y, middle.shape, [half.index(axis) for axis in order])
+    for dim in reversed(shape):
+        strides.append(stride)
+        stride = stride * dim
+    return strides[::-1]
 
 
-def _joined(shape: Shape, order: Sequence[int]) -> list[list[int]]:
-    """Axes in output order, grouped where neighbours in the output are neighbours in the input; dims of 1 vanish."""
-    kept = [axis for axis in range(len(shape)) if shape[axis] != 1]
-    groups: list[list[int]] = []
-    for axis in order:
-        if axis not in kept:
+def emit_strided(
+    lowering: Lowering, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
+    x_at: Dim = 0, y_at: Dim = 0,
+) -> None:  # fmt: skip
+    """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
+
+    Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
+    """
+    loops: list[tuple[Dim, Dim, Dim]] = []
+    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
+        if same(n, 1):
             continue
-        if groups and kept.index(axis) == kept.index(groups[-1][-1]) + 1:
-            groups[-1].append(axis)
+        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
+            loops[-1] = (loops[-1][0] * n, s, t)
         else:
-            groups.append([axis])
-    return groups
+            loops.append((n, s, t))
+    size = product(dims)
+    types = [BY_SIZE[itemsize(x.dtype)]] * 2
+    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
+        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+        columns, rows = loops[-2][0], loops[-1][0]
+        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
+        return
+    if len(loops) > 6:
+        _emit_outer(lowering, node, x, y, loops, x_at, y_at)
+        return
+    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
+    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
+        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
+    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
+    numbers = [number for column in zip(*loops, strict=True) for number in column]
+    work = size // 4 if dense else size
+    lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
 
 
-def _halves(groups: list[list[int]], order: Sequence[int]) -> list[int]:
-    """An order on the way to `order`: its first four groups in front, the others as they were."""
-    front = [axis for group in groups[:4] for axis in group]
-    return front + [axis for axis in sorted(order) if axis not in front]
+def _emit_outer(
+    lowering: Lowering, node: Node, x: Tensor, y: Tensor, loops: Sequence[tuple[Dim, Dim, Dim]], x_at: Dim, y_at: Dim
+) -> None:
+    """More than six loops: the shortest one that has a known length is unrolled into instructions."""
+    known = [(n, k) for k, (n, _, _) in enumerate(loops) if isinstance(n, int)]
+    if not known:
+        raise NotSupported(f"{node} (CPUExecutionProvider): more than six dimensions that cannot be joined")
+    count, k = min(known)
+    rest = [loop for position, loop in enumerate(loops) if position != k]
+    dims, s, t = (tuple(loop[column] for loop in rest) for column in range(3))
+    for i in range(count):
+        emit_strided(lowering, node, x, y, dims, s, t, x_at + i * loops[k][1], y_at + i * loops[k][2])
 
 
-__all__ = ["HostStep", "Instruction", "Lowered", "Lowering", "Requirement", "Source", "emit_permute", "np"]
+def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:
+    """Whether the loops transpose the two innermost dimensions of contiguous tensors."""
+    if len(loops) not in (2, 3):
+        return False
+    (n, s, t), (m, s2, t2) = loops[-2], loops[-1]
+    plain = same(s, 1) and same(t, m) and same(s2, n) and same(t2, 1)
+    return plain and (len(loops) == 2 or (same(loops[0][1], n * m) and same(loops[0][2], n * m)))
+
+
+__all__ = [
+    "HostStep", "Instruction", "Lowered", "Lowering", "Requirement", "Source", "contiguous", "emit_permute", "emit_strided",
+]  # fmt: skip

@@ -1,6 +1,6 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
-from ort_lite.native.lang import OK, Ptr, native, span
+from ort_lite.native.lang import OK, Ptr, Static, native, span
 
 
 @native
@@ -12,21 +12,37 @@ def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 
 
 @native
-def permute(
-    x: Ptr, y: Ptr, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
-    s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, part: int, parts: int,
+def strided(
+    x: Ptr, y: Ptr, at_x: int, at_y: int, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
+    s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, t0: int, t1: int, t2: int, t3: int, t4: int, t5: int,
+    dense: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """y (n0, ..., n5) contiguous = x read with strides s0 to s5, in elements."""
+    """y[at_y + i . t] = x[at_x + i . s] for all i in (n0, ..., n5); strides in elements. dense: s5 and t5 are 1."""
     for row in span(n0 * n1 * n2 * n3, part, parts):
         i3 = row % n3
         rest = row // n3
         i2 = rest % n2
         rest = rest // n2
-        source = (rest // n1) * s0 + (rest % n1) * s1 + i2 * s2 + i3 * s3
-        target = row * n4 * n5
+        i1 = rest % n1
+        i0 = rest // n1
+        source = at_x + i0 * s0 + i1 * s1 + i2 * s2 + i3 * s3
+        target = at_y + i0 * t0 + i1 * t1 + i2 * t2 + i3 * t3
         for i in range(n4):
-            for j in range(n5):
-                y[target + i * n5 + j] = x[source + i * s4 + j * s5]
+            if dense:
+                for j in range(n5):
+                    y[target + i * t4 + j] = x[source + i * s4 + j]
+            else:
+                for j in range(n5):
+                    y[target + i * t4 + j * t5] = x[source + i * s4 + j * s5]
+    return OK
+
+
+@native
+def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y[i] = value[0]."""
+    v = value[0]
+    for i in span(count, part, parts):
+        y[i] = v
     return OK
 
 

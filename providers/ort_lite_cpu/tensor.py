@@ -76,3 +76,8 @@ class Tensor:
     @property
     def native(self) -> str:
         return NATIVE_TYPES[self.dtype]
+
+
+def channels_last(rank: int) -> tuple[int, ...]:
+    """The storage order (N, spatial axes, C) of an activation whose logical order is (N, C, spatial axes)."""
+    return (0, *range(2, rank), 1)

@@ -56,7 +56,9 @@ def _require_broadcast(op: Op, shape: Sequence[Dim], out: Sequence[Dim]) -> None
             op.require(fits, f"a dimension of its inputs is neither 1 nor that of the output: {dim} against {wanted}")
 
 
-def formula_tensor(dtype: DType, like: Tensor, formula: str, operands: Sequence[Tensor], scalars: Sequence[float | Dim] = ()) -> Tensor:
+def formula_tensor(
+    dtype: DType, like: Tensor, formula: str, operands: Sequence[Tensor], scalars: Sequence[float | Dim] = ()
+) -> Tensor:
     """A pending tensor of `like`'s shape, for operators that consist of several formulas."""
     return Tensor(dtype, like.shape, pending=Expression(formula, tuple(operands), tuple(scalars)))
 

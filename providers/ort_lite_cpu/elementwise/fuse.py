@@ -168,8 +168,8 @@ def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:
 def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, list[Dim]]:
     """(source, scalars before those of the expression)."""
     rank = len(loops.dims)
-    dims = loops.dims if rank else [1]
-    strides = loops.strides if rank else [[0] for _ in loops.strides]
+    dims: list[Dim] = loops.dims if rank else [1]
+    strides: list[list[Dim]] = loops.strides if rank else [[0] for _ in loops.strides]
     outer = len(dims) - 1
     parameters = [f"n{k}" for k in range(len(dims))]
     scalars: list[Dim] = list(dims)

@@ -3,16 +3,68 @@
 from typing import Any
 
 from ort_lite.native.lang import (
-    OK, Ptr, acos, acosh, asin, asinh, atan, atanh, bf16_to_f32, cast, ceil, copysign, cos, cosh, erf, exp, f16_to_f32,
-    f32_to_bf16, f32_to_f16, fabs, floor, fmax, fmin, fmod_trunc, iabs, idiv, ifloormod, imax, imin, imod, isinf, isnan, like,
-    log, log1p, power, rint, select, shl, shr, sigmoid, sin, sinh, span, sqrt, tan, tanh, wadd, wmul, wneg, wsub,
+    OK,
+    Ptr,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    bf16_to_f32,
+    cast,
+    ceil,
+    copysign,
+    cos,
+    cosh,
+    erf,
+    exp,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
+    fabs,
+    floor,
+    fmax,
+    fmin,
+    fmod_trunc,
+    iabs,
+    idiv,
+    ifloormod,
+    imax,
+    imin,
+    imod,
+    isinf,
+    isnan,
+    like,
+    log,
+    log1p,
+    power,
+    rint,
+    select,
+    shl,
+    shr,
+    sigmoid,
+    sin,
+    sinh,
+    span,
+    sqrt,
+    tan,
+    tanh,
+    wadd,
+    wmul,
+    wneg,
+    wsub,
 )  # fmt: skip
 
 
 def ipower(base: Any, exponent: Any) -> Any:
     """Integer power by squaring, wrapping; a negative exponent gives what C's truncated 1 / base**n gives."""
     if exponent < 0:
-        return select(base == like(base, 1), like(base, 1), select(base == like(base, -1), like(base, 1 - 2 * (exponent & 1)), like(base, 0)))
+        return select(
+            base == like(base, 1),
+            like(base, 1),
+            select(base == like(base, -1), like(base, 1 - 2 * (exponent & 1)), like(base, 0)),
+        )
     result = like(base, 1)
     factor = base
     while exponent > 0:

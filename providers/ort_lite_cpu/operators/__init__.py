@@ -2,6 +2,25 @@
 
 _ONNX = {
     "cast": "Cast CastLike",
+    "control_flow": "If Loop Scan",
+    "conv": "Conv ConvTranspose",
+    "fill": "Constant ConstantOfShape EyeLike Range",
+    "gather": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
+    "matmul": "Gemm MatMul",
+    "normalization": (
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization"
+    ),
+    "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
+    "recurrent": "GRU LSTM RNN",
+    "reductions": (
+        "ArgMax ArgMin CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+        "ReduceSumSquare"
+    ),
+    "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
+    "resize": "Resize Upsample",
+    "selection": "Compress NonZero OneHot TopK Trilu Unique",
+    "slices": "Concat Pad Slice Split",
+    "softmax": "Hardmax LogSoftmax Softmax",
     "elementwise": (
         "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos Cosh Div "
         "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean "
@@ -10,6 +29,8 @@ _ONNX = {
     ),
 }
 _MICROSOFT: dict[str, str] = {
+    "conv": "FusedConv",
+    "matmul": "FusedGemm FusedMatMul",
     "elementwise": "Gelu QuickGelu",
 }
 _ML: dict[str, str] = {}

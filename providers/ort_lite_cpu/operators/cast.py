@@ -42,5 +42,3 @@ def emit_cast(lowering: "Lowering", node: Node, x: Tensor, y: Tensor) -> None:
     y.buffer = pending.buffer
     assert y.buffer is not None
     lowering.result.primary[y.buffer] = y
-
-

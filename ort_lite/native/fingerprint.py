@@ -1,0 +1,149 @@
+"""A digest of what a function does, from bytecode: of its code and of all that it names in the project. Reads no file."""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
+
+# Their versions are part of every key: see spec.py.
+_FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "numba", "llvmlite", "builtins"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What one function contributes to a digest, and the functions and classes that it names."""
+
+    digest: bytes
+    references: list[Any]
+
+
+# One entry a function: code and globals do not change once they are compiled from.
+_known: dict[Any, _Own] = {}
+
+
+def fingerprint(root: Any) -> bytes:
+    """Digest of a function and, transitively, of the helpers, emitters and constants that its code names.
+
+    Comments and line numbers do not count. A module imported inside a function is not followed. O(code) once a
+    function, then O(number of functions reached).
+    """
+    number: dict[int, int] = {}
+    waiting = [root]
+    parts = []
+    while waiting:
+        item = waiting.pop()
+        if id(item) in number:
+            parts.append(b"%d" % number[id(item)])
+            continue
+        number[id(item)] = len(number)
+        own = _own(item)
+        parts.append(own.digest)
+        waiting.extend(own.references)
+    return _hash(b"".join(parts))
+
+
+def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> bytes:
+    """As `fingerprint`, of generated text whose globals are `scope`: its words stand for what bytecode would name."""
+    described = [text]
+    references: list[Any] = []
+    _note_globals(dict.fromkeys(_words(text)), scope, described, references)
+    return _hash(repr(described).encode() + b"".join(map(fingerprint, references)))
+
+
+def _words(text: str) -> Iterable[str]:
+    return "".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split()
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=20).digest()
+
+
+def _own(item: Any) -> _Own:
+    own = _known.get(item)
+    if own is None:
+        own = _known[item] = _describe(item)
+    return own
+
+
+def _describe(item: Any) -> _Own:
+    described: list[str] = []
+    references: list[Any] = []
+    if isinstance(item, Emitted):
+        described = ["emitted", *item.signatures, item.needs, str(item.typed)]
+        references = [item.emitter, *([item.otherwise] if item.otherwise else [])]
+    elif isinstance(item, type):
+        described = ["class", item.__qualname__]
+        for name, value in vars(item).items():
+            _note(name, value, described, references)
+    else:
+        _describe_function(item, described, references)
+    return _Own(_hash(repr(described).encode()), references)
+
+
+def _describe_function(function: Callable[..., Any], described: list[str], references: list[Any]) -> None:
+    assert isinstance(function, FunctionType)
+    options: Options = getattr(function, "__native__", DEFAULT_OPTIONS)
+    annotations = sorted((name, str(value)) for name, value in function.__annotations__.items())
+    described += [repr(options), _stable(function.__defaults__), repr(annotations)]
+    used: dict[str, None] = {}
+    _describe_code(function.__code__, described, used)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        _note(name, cell.cell_contents, described, references)
+    _note_globals(used, function.__globals__, described, references)
+
+
+def _describe_code(code: CodeType, described: list[str], used: dict[str, None]) -> None:
+    names = (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars)
+    described += [code.co_code.hex(), repr((code.co_argcount, code.co_kwonlyargcount, code.co_flags)), repr(names)]
+    used.update(dict.fromkeys(code.co_names))
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            _describe_code(value, described, used)
+        else:
+            described.append(_stable(value))
+
+
+def _note_globals(used: Iterable[str], scope: Mapping[str, Any], described: list[str], references: list[Any]) -> None:
+    for name in used:
+        if name not in scope:
+            continue
+        value = scope[name]
+        _note(name, value, described, references)
+        if isinstance(value, ModuleType) and not _foreign(value.__name__):
+            members = vars(value)
+            for attribute in used:
+                if attribute in members:
+                    _note(attribute, members[attribute], described, references)
+
+
+def _note(name: str, value: Any, described: list[str], references: list[Any]) -> None:
+    described.append(name)
+    if isinstance(value, FunctionType | Emitted | type):
+        if _foreign(value.__module__):
+            described.append(f"{value.__module__}.{value.__name__}")
+        else:
+            references.append(value)
+    elif isinstance(value, ModuleType | BuiltinFunctionType):
+        described.append(value.__name__)
+    else:
+        described.append(_stable(value))
+
+
+def _foreign(module: str) -> bool:
+    return module.partition(".")[0] in _FOREIGN
+
+
+def _stable(value: Any) -> str:
+    """repr without what differs between processes: the order of sets, addresses."""
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__}({', '.join(map(_stable, value))})"
+    if isinstance(value, frozenset | set):
+        return f"{type(value).__name__}({', '.join(sorted(map(_stable, value)))})"
+    if isinstance(value, dict):
+        return f"dict({', '.join(f'{_stable(key)}: {_stable(item)}' for key, item in value.items())})"
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text

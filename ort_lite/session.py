@@ -1,0 +1,207 @@
+"""InferenceSession: wires the stages, and keeps `run` short."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ort_lite import log, plugins, selection
+from ort_lite.errors import InvalidArgument
+from ort_lite.explanation import Explanation
+from ort_lite.feeds import Feeds
+from ort_lite.graph import Model, Value
+from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
+from ort_lite.options import RunOptions, SessionOptions
+from ort_lite.pipeline import Prepared, apply_options, no_span, prepare
+from ort_lite.profiling import Profiler
+from ort_lite.stages.execute import owned
+from ort_lite.stages.load import ModelSource, load
+
+
+class InferenceSession:
+    """A model, ready to run. `run` may be called from many threads at once.
+
+    `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto or binary file. `providers` lists names,
+    (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
+    The CPU provider comes last in any case. Raises what loading, transforms, providers and compilation raise.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: ModelSource,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[selection.ProviderEntry] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._options = options = sess_options.copy() if sess_options is not None else SessionOptions()
+        self._disabled = _disabled_transforms(kwargs, options)
+        self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
+        span = self._profiler.span if self._profiler is not None else no_span
+        with span("session_initialization"):
+            with span("model_loading_uri" if isinstance(path_or_bytes, (str, Path)) else "model_loading_array"):
+                model = load(path_or_bytes)
+            apply_options(model, options)
+            self._metadata = metadata(model)
+            self._selection = selection.select(providers, provider_options, options)
+            self._defaults = _overridable(model)
+            self._source = _split(model, self._defaults) if self._defaults else None
+            self._inputs = node_args(model.graph.inputs, model.unnamed_dims)
+            self._overridable = node_args(list(self._defaults.values()), model.unnamed_dims)
+            outputs = node_args(model.graph.outputs, model.unnamed_dims)
+            names = {dim for arg in self._inputs for dim in arg.shape if isinstance(dim, str)}
+            self._prepared = prepare(model, self._selection.providers, options, span, self._disabled)
+            self._outputs = refined(outputs, model.graph.outputs, names)
+            if options.optimized_model_filepath:
+                from ort_lite.stages.save import save
+
+                save(model, options.optimized_model_filepath)
+        self._ready = _Ready(self._prepared, self._profiler)
+        self._overriding: _Ready | None = None
+        self._lock = threading.Lock()
+
+    # Running
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Any]:
+        """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
+
+        Raises InvalidArgument for a feed or name that does not fit, RuntimeException naming node and provider.
+        """
+        if self._defaults and not self._defaults.keys().isdisjoint(input_feed):
+            return self._override(output_names, input_feed, run_options)
+        return self._ready.run(output_names, input_feed, run_options)
+
+    def _override(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        """Runs the model compiled with overridable initialisers as inputs; made at the first such run."""
+        with self._lock:
+            if self._overriding is None:
+                assert self._source is not None
+                model = self._source.clone()
+                prepared = prepare(model, self._selection.providers, self._options, disabled=self._disabled)
+                self._overriding = _Ready(prepared, self._profiler)
+        defaults = {name: value.constant for name, value in self._defaults.items()}
+        return self._overriding.run(names, {**defaults, **feed}, options)
+
+    # What the session is
+
+    def get_inputs(self) -> list[NodeArg]:
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Initialisers that a feed may replace (IR version 4 and newer, listed as inputs too)."""
+        return list(self._overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        return self._metadata
+
+    def get_providers(self) -> list[str]:
+        """Names in order of preference."""
+        return list(dict.fromkeys(provider.name for provider in self._selection.providers))
+
+    def get_provider_options(self) -> dict[str, dict[str, Any]]:
+        """The options in force, by name; of two instances of one provider those of the first."""
+        return {provider.name: provider.get_options() for provider in reversed(self._selection.providers)}
+
+    def get_session_options(self) -> SessionOptions:
+        """A copy: changing it changes nothing."""
+        return self._options.copy()
+
+    def explain(self) -> Explanation:
+        """Who runs each node and why nobody else does."""
+        return Explanation(self._prepared.assignment, self._selection.notes, self._prepared.compiled.facts())
+
+    # Profiling
+
+    def get_profiling_start_time_ns(self) -> int:
+        """On the clock of `time.perf_counter_ns`; 0 when profiling is off."""
+        return self._profiler.start if self._profiler is not None else 0
+
+    def end_profiling(self) -> str:
+        """Writes the profile and returns the file's name; "" when profiling is off."""
+        return self._profiler.end() if self._profiler is not None else ""
+
+    # There is no fallback behind the caller's back that these could turn on or off.
+
+    def disable_fallback(self) -> None:
+        """Accepted for compatibility."""
+
+    def enable_fallback(self) -> None:
+        """Accepted for compatibility."""
+
+
+class _Ready:
+    """A compiled model with what `run` looks up."""
+
+    __slots__ = ("_constants", "_feeds", "_names", "_profiler", "_run", "_shares")
+
+    def __init__(self, prepared: Prepared, profiler: Profiler | None) -> None:
+        executable = prepared.compiled.executable
+        self._feeds = Feeds(executable.inputs)
+        self._names = [value.name for value in executable.outputs]
+        self._run: Callable[..., list[Any]] = executable.run
+        self._shares = executable.shares
+        self._constants = [value for value in executable.returned if type(value) is not int]
+        self._profiler = profiler
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Any]:
+        inputs = self._feeds(input_feed)
+        outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
+        if self._shares:
+            outputs = owned(outputs, [*inputs, *self._constants])
+        if not output_names or output_names == self._names:
+            return outputs
+        return self._chosen(output_names, outputs)
+
+    def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
+        by_name = dict(zip(self._names, outputs, strict=True))
+        for name in names:
+            if name not in by_name:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+        return [by_name[name] for name in names]
+
+    def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
+        assert self._profiler is not None
+        begin = time.perf_counter_ns()
+        try:
+            return self._run(inputs, options, self._profiler.step)
+        finally:
+            self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+def _overridable(model: Model) -> dict[str, Value]:
+    """Initialisers that are inputs too, by name."""
+    return {value.name: value for value in model.graph.inputs if value.constant is not None}
+
+
+def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
+    """Makes the overridable initialisers of `model` constants, which nearly every run wants.
+
+    Returns a copy of it in which they are inputs.
+    """
+    source = model.clone()
+    for value in source.graph.inputs:
+        if source.graph.initializers.pop(value.name, None) is not None:
+            value.constant = None
+    model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
+    return source
+
+
+def _disabled_transforms(kwargs: Mapping[str, Any], options: SessionOptions) -> list[str]:
+    """Names in `disabled_optimizers`; those that only onnxruntime has cost a warning. Raises TypeError for other keywords."""
+    unknown = kwargs.keys() - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
+    if unknown:
+        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
+    disabled = list(kwargs.get("disabled_optimizers") or ())
+    known = {transform.name for transform in plugins.transforms()} if disabled else set()
+    for name in disabled:
+        if name not in known:
+            log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
+    return [name for name in disabled if name in known]

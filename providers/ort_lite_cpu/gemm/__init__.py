@@ -1,0 +1,1 @@
+"""The matrix product and what is built on it: one register tile, packing, blocked drivers, Winograd."""

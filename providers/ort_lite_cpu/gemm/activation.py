@@ -1,0 +1,59 @@
+"""What an epilogue applies last. Relu and Clip are limits inside the register tile; the others are a pass over a block."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ort_lite.native.lang import Ptr, Static, fmax, fmin, like, native, select, sigmoid, tanh
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes."""
+
+    kind: str = ""
+    low: float = -math.inf
+    high: float = math.inf
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def scalars(self) -> tuple[float, float, float, float]:
+        return self.low, self.high, self.alpha, self.beta
+
+
+NONE = Activation()
+
+_DEFAULTS = {
+    "LeakyRelu": (0.01, 0.0), "Sigmoid": (0.0, 0.0), "Tanh": (0.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5),
+}  # fmt: skip
+
+
+def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
+    """The activation for an operator's name and its parameters as com.microsoft's fused operators give them, or None."""
+    if name in ("", "Relu", "Clip"):
+        low, high = (0.0, math.inf) if name == "Relu" else (*map(float, params), -math.inf, math.inf)[:2] if params else (-math.inf, math.inf)
+        return Activation(low=low, high=high)
+    if name not in _DEFAULTS:
+        return None
+    alpha, beta = (*params, *_DEFAULTS[name][len(params) :])[:2]
+    return Activation(name, alpha=float(alpha), beta=float(beta))
+
+
+@native
+def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: Static) -> None:
+    """c (m, n), row stride ldc, = kind(c) in place."""
+    a, b, zero, one = like(c, alpha), like(c, beta), like(c, 0), like(c, 1)
+    for i in range(m):
+        for j in range(i * ldc, i * ldc + n):
+            x = c[j]
+            if kind == "LeakyRelu":
+                c[j] = select(x < zero, x * a, x)
+            elif kind == "Sigmoid":
+                c[j] = sigmoid(x)
+            elif kind == "Tanh":
+                c[j] = tanh(x)
+            elif kind == "HardSigmoid":
+                c[j] = fmax(zero, fmin(one, x * a + b))
+            elif kind == "HardSwish":
+                c[j] = x * fmax(zero, fmin(one, x * a + b))

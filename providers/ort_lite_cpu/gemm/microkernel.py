@@ -1,0 +1,289 @@
+"""The register tile of all matrix products: C = A @ B for a few rows and one panel of columns, as LLVM vector IR.
+
+A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. The sums stay in
+registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
+chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
+one or two rows alone would leave the multipliers idle, and use several chains.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ort_lite.native.cpu import Target, host
+from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
+
+ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
+"""Bits of a tile's mode: add to what C holds; then, after the last piece of the depth, add a bias, a residual, and clip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Shape of the register tile: rows x (vectors * lanes)."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def statics(self) -> dict[str, int]:
+        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
+
+
+def tile_for(native_type: str, target: Target | None = None) -> Tile:
+    """The tile for elements of "f32" or "f64": as many accumulators as the vector registers hold beside the operands."""
+    target = target or host()
+    lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
+    if target.vector_registers == 16:
+        return Tile(6, 2, lanes)
+    return Tile(14, 2, lanes) if target.vector_bytes == 64 else Tile(8, 3, lanes)
+
+
+@native(inline=False)
+def panel(
+    a: Ptr, lda: int, b: Ptr, c: Ptr, ldc: int, m: int, n: int, k: int, mode: int, bias: Ptr, residual: Ptr,
+    low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """C (m, n), row stride ldc, from A (m, k), row stride lda, and a packed panel b (k, vectors * lanes); n may be less.
+
+    `mode` holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller
+    that cuts C there gets the same bits. What is left over is done in powers of two.
+    """
+    i = 0
+    while i + rows <= m:
+        at = i * ldc
+        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, rows, vectors, lanes)
+        i += rows
+    if rows > 8 and m - i >= 8:
+        at = i * ldc
+        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 8, vectors, lanes)
+        i += 8
+    if m - i >= 4:
+        at = i * ldc
+        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 4, vectors, lanes)
+        i += 4
+    if m - i >= 2:
+        at = i * ldc
+        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 2, vectors, lanes)
+        i += 2
+    if m - i >= 1:
+        at = i * ldc
+        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 1, vectors, lanes)
+
+
+@native
+def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> int:
+    """The mode of one piece of the depth."""
+    mode = 0 if first else ACCUMULATE
+    if last:
+        mode += 0 if null(bias) else BIAS
+        mode += 0 if null(residual) else RESIDUAL
+        mode += CLIP if clips else 0
+    return mode
+
+
+@emitted("void(*F,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+def tile(
+    builder: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, n: Any, k: Any, mode: Any, bias: Any, residual: Any,
+    low: Any, high: Any, rows: int, vectors: int, lanes: int,
+) -> None:  # fmt: skip
+    """One tile of `rows` rows and min(n, vectors * lanes) columns; k > 0."""
+    emit = Vectors(builder, a.type.pointee, lanes)
+    sums = _products(emit, a, lda, b, k, rows, vectors)
+    outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
+    residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
+    limits = emit.splat(low), emit.splat(high)
+
+    def finish(j: int, mask: Any) -> None:
+        at = j * lanes
+        values = [row[j] for row in sums]
+
+        def loaded(pointers: Sequence[Any]) -> list[Any]:
+            return [emit.load(pointer, at, mask) for pointer in pointers]
+
+        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, loaded(outputs)))
+        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, loaded([bias]) * rows))
+        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, loaded(residuals)))
+        values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
+        for value, pointer in zip(values, outputs, strict=True):
+            emit.store(value, pointer, at, mask)
+
+    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
+    with builder.if_else(whole) as (inside, edge):
+        with inside:
+            for j in range(vectors):
+                finish(j, None)
+        with edge:
+            for j in range(vectors):
+                left = builder.sub(n, emit.integer(j * lanes))
+                with builder.if_else(builder.icmp_signed(">=", left, emit.integer(lanes))) as (full, part):
+                    with full:
+                        finish(j, None)
+                    with part, builder.if_then(builder.icmp_signed(">", left, emit.integer(0))):
+                        finish(j, emit.mask(left))
+
+
+def _products(emit: "Vectors", a: Any, lda: Any, b: Any, k: Any, rows: int, vectors: int) -> list[list[Any]]:
+    """sums[i][j]: vector j of row i of A @ B."""
+    builder = emit.builder
+    starts = [emit.move(a, emit.mul(lda, i)) for i in range(rows)]
+    columns = vectors * emit.lanes
+    chains = max(1, 8 // (rows * vectors))
+
+    def step(at: Any, chain: int, sums: Sequence[Any]) -> list[Any]:
+        """One k: sums of one chain."""
+        source = emit.move(b, emit.mul(at, columns))
+        values = [emit.load(source, j * emit.lanes) for j in range(vectors)]
+        factors = [emit.splat(builder.load(emit.move(start, at))) for start in starts]
+        return [emit.fma(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
+
+    count = rows * vectors
+    sums = [emit.zero] * (count * chains)
+    at = emit.integer(0)
+    if chains > 1:
+
+        def unrolled(at: Any, sums: Sequence[Any]) -> list[Any]:
+            out: list[Any] = []
+            for chain in range(chains):
+                out += step(builder.add(at, emit.integer(chain)), chain, sums[chain * count : (chain + 1) * count])
+            return out
+
+        at, sums = emit.loop(at, k, chains, sums, unrolled)
+    at, first = emit.loop(at, k, 1, sums[:count], lambda at, sums: step(at, 0, sums))
+    for chain in range(1, chains):
+        first = [emit.add(x, y) for x, y in zip(first, sums[chain * count :], strict=False)]
+    return [first[i * vectors : (i + 1) * vectors] for i in range(rows)]
+
+
+class Vectors:
+    """Emits operations on vectors of `lanes` elements."""
+
+    def __init__(self, builder: Any, element: Any, lanes: int) -> None:
+        from llvmlite import ir
+
+        self.ir, self.builder, self.lanes, self.element = ir, builder, lanes, element
+        self.type = ir.VectorType(element, lanes)
+        self.zero = ir.Constant(self.type, [0.0] * lanes)
+        self.nbytes = 4 if isinstance(element, ir.FloatType) else 8
+        self.name = f"v{lanes}f{8 * self.nbytes}"
+
+    # --- integers, addresses and control
+    def integer(self, value: int) -> Any:
+        return self.ir.Constant(self.ir.IntType(64), value)
+
+    def mul(self, x: Any, factor: int) -> Any:
+        return self.builder.mul(x, self.integer(factor))
+
+    def bit(self, mode: Any, bit: int) -> Any:
+        return self.builder.icmp_signed("!=", self.builder.and_(mode, self.integer(bit)), self.integer(0))
+
+    def move(self, pointer: Any, count: Any) -> Any:
+        return self.builder.gep(pointer, [count])
+
+    def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
+        """change(values) where the condition holds at run time, else values."""
+        builder = self.builder
+        before = builder.block
+        with builder.if_then(condition):
+            changed = change(values)
+            last = builder.block
+        return [self._merge([(x, before), (y, last)]) for x, y in zip(values, changed, strict=True)]
+
+    def _merge(self, incoming: Sequence[tuple[Any, Any]]) -> Any:
+        phi = self.builder.phi(self.type)
+        for value, block in incoming:
+            phi.add_incoming(value, block)
+        return phi
+
+    def loop(
+        self, start: Any, end: Any, step: int, values: Sequence[Any], body: Callable[[Any, Sequence[Any]], list[Any]]
+    ) -> tuple[Any, list[Any]]:
+        """for at in start, start + step, ...: while at + step <= end: values = body(at, values). Returns the last of both."""
+        builder = self.builder
+        entry, inside, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("end")
+        bound = builder.sub(end, self.integer(step - 1))
+        builder.cbranch(builder.icmp_signed("<", start, bound), inside, after)
+        builder.position_at_end(inside)
+        at = builder.phi(self.ir.IntType(64))
+        at.add_incoming(start, entry)
+        carried = [self._merge([(value, entry)]) for value in values]
+        new = body(at, carried)
+        following = builder.add(at, self.integer(step))
+        at.add_incoming(following, builder.block)
+        for phi, value in zip(carried, new, strict=True):
+            phi.add_incoming(value, builder.block)
+        last = builder.block
+        builder.cbranch(builder.icmp_signed("<", following, bound), inside, after)
+        builder.position_at_end(after)
+        position = builder.phi(self.ir.IntType(64))
+        position.add_incoming(start, entry)
+        position.add_incoming(following, last)
+        return position, [self._merge([(x, entry), (y, last)]) for x, y in zip(values, new, strict=True)]
+
+    # --- memory
+    def _pointer(self, pointer: Any, at: int) -> Any:
+        return self.builder.bitcast(self.move(pointer, self.integer(at)), self.type.as_pointer())
+
+    def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
+        """Elements at..at + lanes; with a mask only those that it selects are read."""
+        address = self._pointer(pointer, at)
+        if mask is None:
+            return self.builder.load(address, align=self.nbytes)
+        kinds = [self.type, address.type, self.ir.IntType(32), mask.type, self.type]
+        function = self._declare(f"llvm.masked.load.{self.name}.p0", kinds[0], kinds[1:])
+        return self.builder.call(function, [address, self.ir.Constant(kinds[2], self.nbytes), mask, self.zero])
+
+    def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
+        address = self._pointer(pointer, at)
+        if mask is None:
+            self.builder.store(value, address, align=self.nbytes)
+            return
+        kinds = [self.type, address.type, self.ir.IntType(32), mask.type]
+        function = self._declare(f"llvm.masked.store.{self.name}.p0", self.ir.VoidType(), kinds)
+        self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
+
+    def mask(self, count: Any) -> Any:
+        """Selects the first `count` lanes."""
+        kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
+        numbers = self.ir.Constant(kind, list(range(self.lanes)))
+        return self.builder.icmp_signed("<", numbers, self._splat(self.builder.trunc(count, self.ir.IntType(32)), kind))
+
+    # --- arithmetic
+    def constant(self, value: float) -> Any:
+        return self.ir.Constant(self.type, [value] * self.lanes)
+
+    def splat(self, scalar: Any) -> Any:
+        return self._splat(scalar, self.type)
+
+    def _splat(self, scalar: Any, kind: Any) -> Any:
+        zeros = self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.lanes), [0] * self.lanes)
+        undefined = self.ir.Constant(kind, self.ir.Undefined)
+        single = self.builder.insert_element(undefined, scalar, self.ir.Constant(self.ir.IntType(32), 0))
+        return self.builder.shuffle_vector(single, undefined, zeros)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """x * y + z, fused where the target can."""
+        return self.builder.call(self._declare(f"llvm.fmuladd.{self.name}", self.type, [self.type] * 3), [x, y, z])
+
+    def add(self, x: Any, y: Any) -> Any:
+        return self.builder.fadd(x, y)
+
+    def sub(self, x: Any, y: Any) -> Any:
+        return self.builder.fsub(x, y)
+
+    def add_all(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        """Sums, vector by vector."""
+        return [self.builder.fadd(x, y) for x, y in zip(left, right, strict=True)]
+
+    def clip(self, x: Any, low: Any, high: Any) -> Any:
+        """x within [low, high]; NaN stays."""
+        x = self.builder.select(self.builder.fcmp_ordered(">", low, x), low, x)
+        return self.builder.select(self.builder.fcmp_ordered("<", high, x), high, x)
+
+    def _declare(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+        found = self.builder.module.globals.get(name)
+        return found or self.ir.Function(self.builder.module, self.ir.FunctionType(result, arguments), name)

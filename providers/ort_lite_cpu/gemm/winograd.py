@@ -1,0 +1,197 @@
+"""Winograd F(4x4, 3x3): a 3x3 convolution with a quarter of the multiplications, channels last.
+
+A tile of 4x4 outputs sees 6x6 inputs. Both sides are transformed to 36 numbers, in which the convolution is a product; over
+channels and tiles these are 36 matrix products. Tiles are taken in blocks whose transforms stay in the cache. The error is
+about 1e-5 of the largest magnitude. Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite_cpu.gemm.activation import activate
+from ort_lite_cpu.gemm.convolution import copy_run
+from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Vectors, panel
+from ort_lite_cpu.gemm.pack import panels
+
+GAP = 16
+"""Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
+
+_G = np.array([[1 / 4, 0, 0], [-1 / 6] * 3, [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])
+
+
+def transformed_filters(weight: Array, width: int) -> Array:
+    """(O, C, 3, 3) -> panels (36, ceil(O / width), C, width) of G g G'. O(36 * size), in float64 before rounding."""
+    outputs, channels = weight.shape[:2]
+    both = np.kron(_G, _G).T  # (9, 36)
+    planes = (weight.reshape(-1, 9).astype(np.float64) @ both).astype(weight.dtype)
+    return panels(planes.reshape(outputs, channels, 36).transpose(2, 1, 0), width)
+
+
+def scratch_size(tiles: int, channels: int, columns: int) -> int:
+    """Elements that one part needs: both transforms of a block, and a patch for tiles at the border."""
+    return 36 * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+
+
+@native
+def winograd(
+    x: Ptr, u: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
+    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
+    dd: int, dh: int, dw: int, block: int, columns: int, size: int, low: float, high: float, alpha: float, beta: float,
+    kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As `convolution.conv` for a 3x3 kernel, strides and dilations 1, and c and o multiples of `lanes`.
+
+    block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks.
+    """
+    width = vectors * lanes
+    down, across = (oh + 3) // 4, (ow + 3) // 4
+    tiles = n * down * across
+    across_panels = (o + width - 1) // width
+    v = shift(scratch, part * size)
+    m = shift(v, 36 * block * (c + GAP))
+    patch = shift(m, 36 * block * (columns + GAP))
+    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
+    for number in span((tiles + block - 1) // block, part, parts):
+        first = number * block
+        count = min(block, tiles - first)
+        _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), lanes)
+        for j in range(0, o, columns):
+            some = min(columns, o - j)
+            for plane in range(36):
+                for p in range(0, some, width):
+                    panel(
+                        shift(v, plane * block * (c + GAP)), c + GAP, shift(u, (plane * across_panels + (j + p) // width) * c * width),
+                        shift(m, plane * block * (columns + GAP) + p), columns + GAP, count, some - p, c,
+                        0, bias, residual, 0.0, 0.0, rows, vectors, lanes,
+                    )  # fmt: skip
+            _transform_outputs(
+                m, shift(y, j), shift(bias, j), shift(residual, j), first, count, down, across, some, o, oh, ow,
+                columns + GAP, block * (columns + GAP), mode, low, high, alpha, beta, kind, lanes,
+            )  # fmt: skip
+    return OK
+
+
+@native(inline=False)
+def _transform_inputs(
+    x: Ptr, v: Ptr, patch: Ptr, first: int, count: int, down: int, across: int, c: int, ih: int, iw: int, ph: int, pw: int,
+    plane: int, lanes: Static,
+) -> None:  # fmt: skip
+    """v (36, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros."""
+    for tile in range(count):
+        number = first + tile
+        batch = number // (down * across)
+        h, w = number // across % down * 4 - ph, number % across * 4 - pw
+        target = shift(v, tile * (c + GAP))
+        start = ((batch * ih + h) * iw + w) * c
+        if h >= 0 and w >= 0 and h + 6 <= ih and w + 6 <= iw:
+            _input_tile(shift(x, start), iw * c, c, target, plane, c, lanes)
+        else:
+            for i in range(6):
+                for j in range(6):
+                    at = (i * 6 + j) * c
+                    if h + i < 0 or h + i >= ih or w + j < 0 or w + j >= iw:
+                        for k in range(c):
+                            patch[at + k] = like(patch, 0)
+                    else:
+                        copy_run(shift(patch, at), shift(x, start + (i * iw + j) * c), c, lanes)
+            _input_tile(patch, 6 * c, c, target, plane, c, lanes)
+
+
+@emitted("void(*F,i64,i64,*F,i64,i64,static)")
+def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, lanes: int) -> None:
+    """v[6 i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel."""
+    emit = Vectors(builder, x.type.pointee, lanes)
+    sources = [[emit.move(x, builder.add(emit.mul(line, i), emit.mul(pixel, j))) for j in range(6)] for i in range(6)]
+    targets = [emit.move(v, emit.mul(plane, k)) for k in range(36)]
+
+    def body(at: Any, _: Any) -> list[Any]:
+        columns = [_times_b(emit, [emit.load(emit.move(sources[i][j], at), 0) for i in range(6)]) for j in range(6)]
+        for i in range(6):
+            for j, value in enumerate(_times_b(emit, [columns[k][i] for k in range(6)])):
+                emit.store(value, emit.move(targets[6 * i + j], at), 0)
+        return []
+
+    emit.loop(emit.integer(0), c, lanes, [], body)
+
+
+def _times_b(emit: Vectors, d: Sequence[Any]) -> list[Any]:
+    """B' d."""
+    two, four, five = (emit.constant(value) for value in (2.0, 4.0, -5.0))
+    even, odd = emit.fma(d[2], emit.constant(-4.0), d[4]), emit.fma(d[1], emit.constant(-4.0), d[3])
+    far, near = emit.sub(d[3], d[1]), emit.sub(d[4], d[2])
+    return [
+        emit.fma(d[2], five, emit.fma(d[0], four, d[4])),
+        emit.add(even, odd),
+        emit.sub(even, odd),
+        emit.fma(far, two, near),
+        emit.fma(far, emit.constant(-2.0), near),
+        emit.fma(d[3], five, emit.fma(d[1], four, d[5])),
+    ]
+
+
+@native(inline=False)
+def _transform_outputs(
+    m: Ptr, y: Ptr, bias: Ptr, residual: Ptr, first: int, count: int, down: int, across: int, some: int, o: int, oh: int, ow: int,
+    line: int, plane: int, mode: int, low: float, high: float, alpha: float, beta: float, kind: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """`some` channels of y from m (36, count, some), tiles `first` and following; bias, residual, limits and activation."""
+    for tile in range(count):
+        number = first + tile
+        h, w = number // across % down * 4, number % across * 4
+        at = ((number // (down * across) * oh + h) * ow + w) * o
+        lines, pixels = min(oh - h, 4), min(ow - w, 4)
+        _output_tile(
+            shift(m, tile * line), plane, shift(y, at), ow * o, o, some, lines, pixels, mode, bias, shift(residual, at), low, high, lanes
+        )
+        if kind != "":
+            for i in range(lines):
+                activate(shift(y, at + i * ow * o), o, pixels, some, alpha, beta, kind)
+
+
+@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static)")
+def _output_tile(
+    builder: Any, m: Any, plane: Any, y: Any, line: Any, pixel: Any, c: Any, lines: Any, pixels: Any, mode: Any, bias: Any,
+    residual: Any, low: Any, high: Any, lanes: int,
+) -> None:  # fmt: skip
+    """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel."""
+    emit = Vectors(builder, m.type.pointee, lanes)
+    limits = emit.splat(low), emit.splat(high)
+
+    def inside(at: Any, count: Any) -> Any:
+        return builder.icmp_signed("<", emit.integer(at), count)
+
+    def body(at: Any, _: Any) -> list[Any]:
+        columns = [
+            _times_a(emit, [emit.load(emit.move(m, builder.add(emit.mul(plane, 6 * i + j), at)), 0) for i in range(6)]) for j in range(6)
+        ]
+        rows = [_times_a(emit, [columns[k][i] for k in range(6)]) for i in range(4)]
+        values = [value for row in rows for value in row]
+        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, [emit.load(emit.move(bias, at), 0)] * 16))
+        for number, value in enumerate(values):
+            i, j = divmod(number, 4)
+            with builder.if_then(builder.and_(inside(i, lines), inside(j, pixels))):
+                position = builder.add(at, builder.add(emit.mul(line, i), emit.mul(pixel, j)))
+                place, other = emit.move(y, position), emit.move(residual, position)
+                final = emit.when(emit.bit(mode, RESIDUAL), [value], lambda v, other=other: [emit.add(v[0], emit.load(other, 0))])
+                final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
+                emit.store(final[0], place, 0)
+        return []
+
+    emit.loop(emit.integer(0), c, lanes, [], body)
+
+
+def _times_a(emit: Vectors, m: Sequence[Any]) -> list[Any]:
+    """A' m."""
+    near, far = emit.add(m[1], m[2]), emit.add(m[3], m[4])
+    odd, wide = emit.sub(m[1], m[2]), emit.sub(m[3], m[4])
+    return [
+        emit.add(emit.add(m[0], near), far),
+        emit.fma(wide, emit.constant(2.0), odd),
+        emit.fma(far, emit.constant(4.0), near),
+        emit.add(emit.fma(wide, emit.constant(8.0), odd), m[5]),
+    ]

@@ -1,0 +1,116 @@
+"""If, Loop and Scan: steps between two segments that call the compiled bodies. State goes from trip to trip as arrays."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Graph, TensorType, Value
+from ort_lite.provider import Body
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import ANY, operator
+
+
+class _Captured:
+    """A body with the positions of its captures among the arrays that the step receives after the node's own inputs."""
+
+    def __init__(self, op: Op, graph: Graph, captures: Sequence[Value]) -> None:
+        self._body: Body = op.lowering.bodies[graph]
+        self._take = [captures.index(value) for value in self._body.captures]
+
+    def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+        return self._body(inputs, [captured[k] for k in self._take])
+
+
+def _captures(op: Op, *graphs: Graph) -> list[Value]:
+    """Outer values that the compiled bodies ask for, each once, in order."""
+    return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
+
+
+@operator("If", types=frozenset({"bool"}))
+def if_(op: Op) -> None:
+    """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
+    then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
+    captures = _captures(op, then_graph, else_graph)
+    branches = (_Captured(op, else_graph, captures), _Captured(op, then_graph, captures))
+
+    def step(condition: Array, *captured: Any) -> list[Any]:
+        return branches[bool(condition.reshape(-1)[0])]([], captured)
+
+    op.lowering.host(op.node, step, python=False, captures=captures)
+
+
+@operator("Loop", types=ANY)
+def loop(op: Op) -> None:
+    """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
+    body_graph: Graph = op.attr("body")
+    captures = _captures(op, body_graph)
+    body = _Captured(op, body_graph, captures)
+    given = len(op.node.inputs)
+    carried = given - 2
+    empties = [_empty(value) for value in body_graph.outputs[1 + carried :]]
+
+    def step(*arrays: Any) -> list[Any]:
+        limit, condition, captured = arrays[0], arrays[1], arrays[given:]
+        state = list(arrays[2:given])
+        scans: list[list[Array]] = [[] for _ in empties]
+        trips = np.iinfo(np.int64).max if limit is None else int(limit.reshape(-1)[0])
+        going = condition is None or bool(condition.reshape(-1)[0])
+        trip = 0
+        while trip < trips and going:
+            results = body([np.array(trip, np.int64), np.array(going), *state], captured)
+            going = bool(results[0].reshape(-1)[0])
+            state = results[1 : 1 + carried]
+            for rows, row in zip(scans, results[1 + carried :], strict=True):
+                rows.append(row)
+            trip += 1
+        stacked = [np.stack(rows) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
+        return [*state, *stacked]
+
+    op.lowering.host(op.node, step, python=False, captures=captures)
+
+
+def _empty(value: Value) -> Array:
+    """What no trip leaves of a scan output: no rows; dimensions that only a trip tells are 0."""
+    from ort_lite.dtypes import to_numpy
+
+    if not isinstance(value.type, TensorType):
+        return np.empty(0, np.float32)
+    shape = tuple(dim if isinstance(dim, int) else 0 for dim in value.type.shape or ())
+    return np.empty((0, *shape), to_numpy(value.type.dtype))
+
+
+@operator("Scan", since=9, types=ANY)
+def scan(op: Op) -> None:
+    """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
+    body_graph: Graph = op.attr("body")
+    captures = _captures(op, body_graph)
+    body = _Captured(op, body_graph, captures)
+    given = len(op.node.inputs)
+    scanned: int = op.attr("num_scan_inputs")
+    states = given - scanned
+    outputs = len(body_graph.outputs) - states
+    in_axes = op.attr("scan_input_axes", [0] * scanned)
+    in_backward = op.attr("scan_input_directions", [0] * scanned)
+    out_axes = op.attr("scan_output_axes", [0] * outputs)
+    out_backward = op.attr("scan_output_directions", [0] * outputs)
+    empties = [_empty(value) for value in body_graph.outputs[states:]]
+
+    def step(*arrays: Any) -> list[Any]:
+        state, captured = list(arrays[:states]), arrays[given:]
+        rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
+        rolled = [a[::-1] if back else a for a, back in zip(rolled, in_backward, strict=True)]
+        scans: list[list[Array]] = [[] for _ in range(outputs)]
+        for slices in zip(*rolled, strict=True):
+            results = body([*state, *(np.ascontiguousarray(part) for part in slices)], captured)
+            state = results[:states]
+            for rows, row in zip(scans, results[states:], strict=True):
+                rows.append(row)
+        stacked = []
+        for rows, empty, axis, back in zip(scans, empties, out_axes, out_backward, strict=True):
+            whole = np.stack(rows[::-1] if back else rows) if rows else empty
+            stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
+        return [*state, *stacked]
+
+    op.lowering.host(op.node, step, python=False, captures=captures)

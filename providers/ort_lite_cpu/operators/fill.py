@@ -1,0 +1,65 @@
+"""Constants of a size that is known when a shape is bound: Constant, ConstantOfShape, Range, EyeLike."""
+
+import numpy as np
+
+from ort_lite.dtypes import itemsize, to_numpy
+from ort_lite.native.lang import OK, Ptr, like, native, span
+from ort_lite_cpu import primitives
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import ANY, NATIVE, operator
+from ort_lite_cpu.tensor import BY_SIZE, Tensor
+
+
+def emit_fill(op: Op, y: Tensor, value: object) -> None:
+    """Every element of y becomes `value`."""
+    constant = op.array(np.array([value], to_numpy(y.dtype)))
+    op.emit(primitives.fill, [constant, y], y.size, types=[BY_SIZE[itemsize(y.dtype)]] * 2, work=y.size // 4)
+
+
+@operator("Constant", types=ANY)
+def constant(op: Op) -> None:
+    """All forms of the attribute; ordinary models have it folded before."""
+    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+        if name in op.node.attributes:
+            dtype = op.info().dtype
+            assert dtype is not None
+            op.set(0, op.array(np.asarray(op.attr(name), to_numpy(dtype))))
+            return
+    raise op.reject("a Constant of strings is folded before it gets here")
+
+
+@operator("ConstantOfShape", since=9, types=ANY)
+def constant_of_shape(op: Op) -> None:
+    value = op.attr("value")
+    emit_fill(op, op.output(0), 0 if value is None else value.reshape(-1)[0])
+
+
+@native
+def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y[i] = start + i * delta."""
+    first, step = start[0], delta[0]
+    for i in span(count, part, parts):
+        y[i] = first + like(y, i) * step
+    return OK
+
+
+@operator("Range", since=11, types=NATIVE)
+def range_(op: Op) -> None:
+    start, delta, y = op.input(0), op.input(2), op.output(0)
+    op.emit(arange, [start, delta, y], y.size)
+
+
+@native
+def eye(y: Ptr, rows: int, columns: int, k: int, part: int, parts: int) -> int:
+    """y (rows, columns) is 1 where column - row == k, else 0."""
+    for row in span(rows, part, parts):
+        for column in range(columns):
+            y[row * columns + column] = like(y, 1) if column - row == k else like(y, 0)
+    return OK
+
+
+@operator("EyeLike", since=9, types=NATIVE)
+def eye_like(op: Op) -> None:
+    y = op.output(0)
+    rows, columns = y.shape
+    op.emit(eye, [y], rows, columns, op.attr("k", 0))

@@ -1,0 +1,201 @@
+"""BatchNormalization, LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization, LRN, Lp, MeanVariance."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
+from ort_lite.shapes import Dim, product
+from ort_lite_cpu.elementwise.expression import define
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor, channels_last
+
+
+@operator("BatchNormalization", types=REAL)
+def batch_normalization(op: Op) -> None:
+    """x * scale + shift with two numbers a channel, made here when the statistics are constants. Inference only."""
+    if op.attr("training_mode", 0) or op.wants(1):
+        raise op.reject("BatchNormalization in training mode")
+    x = op.raw(0)
+    spatial = (1,) * max(len(x.shape) - 2, 0)
+    constants = [op.constant(k) for k in range(1, 5)]
+    epsilon = float(op.attr("epsilon", 1e-5))
+    if all(array is not None for array in constants):
+        scale, bias, mean, variance = (np.asarray(array, np.float64) for array in constants)
+        factor = scale / np.sqrt(variance + epsilon)
+        shift = bias - mean * factor
+        dtype = np.dtype(x.dtype)
+        operands = [op.array(a.astype(dtype).reshape(-1, *spatial)) for a in (factor, shift)]
+        define(op, "{0} * {1} + {2}", [x, *operands])
+        return
+    views = [op.view(op.input(k), (*op.raw(k).shape, *spatial)) for k in range(1, 5)]
+    define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [epsilon], 1.0)
+
+
+@native(fastmath=REDUCE)
+def normalise(
+    x: Ptr, scale: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, rows: int, n: int, group: int, run: int, epsilon: float,
+    centred: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y[r, i] = (x[r, i] - mean) / sqrt(variance + epsilon) * scale[c] + bias[c], mean and variance of row r.
+
+    c = (r % group) * (n // run) + i // run: layer norm has group 1, run 1; instance norm group C, run n. centred False: root
+    mean square. scale, bias, mean and inverse may be null. Two passes in the element type, the second around the mean.
+    """
+    for row in span(rows, part, parts):
+        p = row * n
+        centre = like(x, 0)
+        if centred:
+            for i in range(n):
+                centre += x[p + i]
+            centre = centre / like(x, n)
+        total = like(x, 0)
+        for i in range(n):
+            d = x[p + i] - centre
+            total += d * d
+        factor = like(x, 1) / sqrt(total / like(x, n) + like(x, epsilon))
+        if not null(mean):
+            mean[row] = centre
+        if not null(inverse):
+            inverse[row] = factor
+        first = (row % group) * (n // run)
+        if run == 1:
+            if null(bias):
+                for i in range(n):
+                    y[p + i] = (x[p + i] - centre) * factor * scale[first + i]
+            else:
+                for i in range(n):
+                    y[p + i] = (x[p + i] - centre) * factor * scale[first + i] + bias[first + i]
+            continue
+        for c in range(n // run):
+            s = factor if null(scale) else factor * scale[first + c]
+            b = like(x, 0) if null(bias) else bias[first + c]
+            for i in range(c * run, (c + 1) * run):
+                y[p + i] = (x[p + i] - centre) * s + b
+    return OK
+
+
+def _emit(
+    op: Op, operands: Sequence[Tensor | None], rows: Dim, n: Dim, group: Dim, run: Dim, epsilon: float, centred: bool = True
+) -> None:
+    """operands: x, scale, bias, y, mean, inverse."""
+    x, y = operands[0], operands[3]
+    assert x is not None and y is not None
+    statics = {"centred": centred}
+    op.emit(normalise, operands, rows, n, group, run, epsilon, statics=statics, work=x.size, inplace=(3, 0))
+
+
+@operator("LayerNormalization", since=1, types=REAL)
+def layer_normalization(op: Op) -> None:
+    """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
+    x, y = op.input(0), op.output(0)
+    axis = op.attr("axis", -1) % len(x.shape)
+    mean, inverse = (op.output(k) if op.wants(k) else None for k in (1, 2))
+    rows, n = product(x.shape[:axis]), product(x.shape[axis:])
+    _emit(
+        op, [x, _full(op, 1, x, axis), _full(op, 2, x, axis), y, mean, inverse], rows, n, 1, 1, float(op.attr("epsilon", 1e-5))
+    )
+
+
+@operator("RMSNormalization", since=23, types=REAL)
+def rms_normalization(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    axis = op.attr("axis", -1) % len(x.shape)
+    rows, n = product(x.shape[:axis]), product(x.shape[axis:])
+    operands = [x, _full(op, 1, x, axis), None, y, None, None]
+    _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
+
+
+def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
+    """A scale or bias with one number for each normalised element; smaller ones are broadcast first."""
+    from ort_lite.shapes import same
+    from ort_lite_cpu.lower import contiguous, emit_strided
+
+    given = op.optional(index)
+    if given is None:
+        return None
+    wanted = x.shape[axis:]
+    lead = len(wanted) - len(given.shape)
+    if same(given.size, product(wanted)):
+        return given
+    if lead < 0:
+        raise op.reject(f"scale of shape {given.shape} for normalised axes {wanted}")
+    own = [0] * lead + [0 if same(d, 1) else s for d, s in zip(given.shape, contiguous(given.shape), strict=True)]
+    made = op.temporary(given.dtype, wanted)
+    emit_strided(op.lowering, op.node, given, made, wanted, own, contiguous(wanted))
+    return made
+
+
+@operator("InstanceNormalization", types=REAL)
+def instance_normalization(op: Op) -> None:
+    """Each (n, c) plane is normalised by itself."""
+    x, y = op.input(0), op.output(0)
+    rows, n = product(x.shape[:2]), product(x.shape[2:])
+    _emit(op, [x, op.input(1), op.input(2), y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
+
+
+@operator("GroupNormalization", since=18, types=REAL)
+def group_normalization(op: Op) -> None:
+    """Groups of channels are normalised together; scale and bias a channel (opset 18: a group)."""
+    x, y = op.input(0), op.output(0)
+    groups = op.attr("num_groups")
+    channels = x.shape[1] // groups
+    area = product(x.shape[2:])
+    run = area if op.version >= 21 else channels * area
+    operands = [x, op.input(1), op.input(2), y, None, None]
+    _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
+
+
+@native
+def local_response(
+    x: Ptr, y: Ptr, rows: int, c: int, size: int, alpha: float, beta: float, bias: float, part: int, parts: int
+) -> int:
+    """y[r, i] = x[r, i] / (bias + alpha / size * sum of squares of size channels around i) ** beta, channels last."""
+    before = (size - 1) // 2
+    after = size // 2
+    for row in span(rows, part, parts):
+        p = row * c
+        for i in range(c):
+            total = like(x, 0)
+            for k in range(max(0, i - before), min(c, i + after + 1)):
+                total += x[p + k] * x[p + k]
+            base = like(x, bias) + like(x, alpha / size) * total
+            if beta == 0.75:
+                root = sqrt(base)
+                y[p + i] = x[p + i] / (root * sqrt(root))
+            else:
+                y[p + i] = x[p + i] / power(base, like(x, beta))
+    return OK
+
+
+@operator("LRN", types=REAL)
+def lrn(op: Op) -> None:
+    order = channels_last(len(op.raw(0).shape))
+    x, y = op.input(0, order), op.output(0, order)
+    c = x.shape[1]
+    numbers = (op.attr("size"), float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0)))
+    op.emit(local_response, [x, y], x.size // c, c, *numbers, work=x.size * 4)
+
+
+@native
+def lp_normalise(x: Ptr, y: Ptr, outer: int, n: int, inner: int, p: int, part: int, parts: int) -> int:
+    """y[o, :, i] = x[o, :, i] / its p-norm; zero vectors stay zero."""
+    for row in span(outer * inner, part, parts):
+        base = (row // inner) * n * inner + row % inner
+        total = like(x, 0)
+        for k in range(n):
+            v = x[base + k * inner]
+            total += fabs(v) if p == 1 else v * v
+        norm = total if p == 1 else sqrt(total)
+        for k in range(n):
+            y[base + k * inner] = like(x, 0) if norm == like(x, 0) else x[base + k * inner] / norm
+    return OK
+
+
+@operator("LpNormalization", types=REAL)
+def lp_normalization(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    axis = op.attr("axis", -1) % len(x.shape)
+    numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]), op.attr("p", 2))
+    op.emit(lp_normalise, [x, y], *numbers, work=x.size)

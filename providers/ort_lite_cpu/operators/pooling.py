@@ -1,0 +1,226 @@
+"""MaxPool, AveragePool, LpPool and their global forms, over 1 to 3 spatial axes, on channels-last activations.
+
+Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop over C is contiguous.
+"""
+
+from collections.abc import Sequence
+
+from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, like, native, power, span, sqrt
+from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor, channels_last
+
+INTEGER_BYTES = frozenset({"int8", "uint8"})
+
+
+@native
+def pool(
+    x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
+    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int,
+    kind: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, od, oh, ow, c) from x (n, id, ih, iw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
+
+    kind: "max", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent), "l1", "l2".
+    """
+    for row in span(n * od * oh, part, parts):
+        d0 = ((row // oh) % od) * sd - pd
+        h0 = (row % oh) * sh - ph
+        batch = (row // oh) // od
+        for column in range(ow):
+            w0 = column * sw - pw
+            out = (row * ow + column) * c
+            count = 0
+            for i in range(kd):
+                d = d0 + i * dd
+                for j in range(kh):
+                    h = h0 + j * dh
+                    for k in range(kw):
+                        w = w0 + k * dw
+                        if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
+                            continue
+                        source = (((batch * id_ + d) * ih + h) * iw + w) * c
+                        if count == 0:
+                            for q in range(c):
+                                y[out + q] = _first(x[source + q], kind)
+                        else:
+                            for q in range(c):
+                                y[out + q] = _join(y[out + q], x[source + q], kind)
+                        count += 1
+            if kind == "average_padded":
+                count = _inside(d0, kd, dd, pd, ed) * _inside(h0, kh, dh, ph, eh) * _inside(w0, kw, dw, pw, ew)
+            if kind == "average" or kind == "average_padded":
+                for q in range(c):
+                    y[out + q] = y[out + q] / like(y, count)
+            if kind == "l2":
+                for q in range(c):
+                    y[out + q] = sqrt(y[out + q])
+    return OK
+
+
+def _first(v: object, kind: Static) -> object:
+    if kind == "l1":
+        return fabs(v)
+    if kind == "l2":
+        return v * v  # type: ignore[operator]
+    return v
+
+
+def _join(a: object, v: object, kind: Static) -> object:
+    if kind == "max":
+        return fmax(a, v)
+    if kind == "max_integer":
+        return max(a, v)  # type: ignore[call-overload]
+    if kind == "l1":
+        return a + fabs(v)  # type: ignore[operator]
+    if kind == "l2":
+        return a + v * v  # type: ignore[operator]
+    return a + v  # type: ignore[operator]
+
+
+def _inside(first: int, window: int, dilation: int, before: int, extent: int) -> int:
+    """How many positions of a window lie inside the padded input [-before, extent - before)."""
+    count = 0
+    for i in range(window):
+        if first + i * dilation < extent - before:
+            count += 1
+    return count
+
+
+@native
+def max_indices(
+    x: Ptr, index: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
+    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, column_major: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """index (n, c, od, oh, ow): flat position of each maximum in x (n, c, id, ih, iw), contiguous in logical order."""
+    for plane in span(n * c, part, parts):
+        base = plane * id_ * ih * iw
+        for at in range(od * oh * ow):
+            best = -1
+            bd, bh, bw = 0, 0, 0
+            for i in range(kd):
+                d = (at // (oh * ow)) * sd - pd + i * dd
+                for j in range(kh):
+                    h = ((at // ow) % oh) * sh - ph + j * dh
+                    for k in range(kw):
+                        w = (at % ow) * sw - pw + k * dw
+                        if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
+                            continue
+                        here = base + (d * ih + h) * iw + w
+                        if best < 0 or x[here] > x[best]:
+                            best = here
+                            bd, bh, bw = d, h, w
+            if column_major != 0:
+                best = base + bd + id_ * (bh + ih * bw) if od * id_ > 1 else base + bh + ih * bw
+            index[plane * od * oh * ow + at] = best
+    return OK
+
+
+@operator("MaxPool", types=REAL | INTEGER_BYTES)
+def max_pool(op: Op) -> None:
+    x = op.input(0, channels_last(len(op.raw(0).shape)))
+    if op.wants(0):
+        _emit(op, x, "max" if x.dtype in REAL else "max_integer")
+    if op.wants(1):
+        plain, index = op.input(0), op.output(1)
+        numbers = _numbers(op, plain.shape, index.shape)[:-3]
+        op.emit(max_indices, [plain, index], *numbers, int(op.attr("storage_order", 0)), work=index.size * 16)
+
+
+@operator("AveragePool", types=REAL)
+def average_pool(op: Op) -> None:
+    x = op.input(0, channels_last(len(op.raw(0).shape)))
+    _emit(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
+
+
+@operator("LpPool", types=REAL)
+def lp_pool(op: Op) -> None:
+    p = op.attr("p", 2)
+    if p not in (1, 2):
+        raise op.reject(f"LpPool with p {p}; 1 and 2 are there")
+    _emit(op, op.input(0, channels_last(len(op.raw(0).shape))), f"l{p}")
+
+
+def _emit(op: Op, x: Tensor, kind: str) -> None:
+    y = op.output(0, channels_last(len(x.shape)))
+    window = op.attr("kernel_shape")
+    numbers = _numbers(op, x.shape, y.shape)
+    op.emit(pool, [x, y], *numbers, statics={"kind": kind}, work=y.size * product(window) // 4)
+
+
+def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
+    return [*([fill] * (3 - len(values))), *values]
+
+
+def _numbers(op: Op, x: Sequence[Dim], y: Sequence[Dim]) -> list[Dim]:
+    """Scalars of `pool`: sizes, then window, strides, pads, dilations and padded extents, over three axes."""
+    window = op.attr("kernel_shape")
+    rank = len(window)
+    strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
+    before, after = pads_of(op, x[2:], y[2:], window, strides, dilations)
+    extents = [b + n + a for b, n, a in zip(before, x[2:], after, strict=True)]
+    columns = ((x[2:], 1), (y[2:], 1), (window, 1), (strides, 1), (before, 0), (dilations, 1), (extents, 1))
+    return [x[0], x[1], *(number for values, fill in columns for number in _three(values, fill))]
+
+
+def pads_of(
+    op: Op, x: Sequence[Dim], y: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[Dim], list[Dim]]:
+    """(in front, behind) along the spatial axes, from `pads` or `auto_pad`."""
+    auto = op.attr("auto_pad", "NOTSET")
+    rank = len(window)
+    if auto in ("NOTSET", "VALID"):
+        pads = op.attr("pads", [0] * 2 * rank) if auto == "NOTSET" else [0] * 2 * rank
+        return list(pads[:rank]), list(pads[rank:])
+    before: list[Dim] = []
+    after: list[Dim] = []
+    for n, o, k, s, d in zip(x, y, window, strides, dilations, strict=True):
+        total = maximum(0, (o - 1) * s + (k - 1) * d + 1 - n)
+        front = floordiv(total, 2) if auto == "SAME_UPPER" else ceildiv(total, 2)
+        before.append(front)
+        after.append(total - front)
+    return before, after
+
+
+@native
+def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: int, kind: Static, part: int, parts: int) -> int:
+    """y (n, c) from x (n, area, c): kind "max", "average" or "lp". Parts share batches and blocks of 16 channels."""
+    blocks = (c + 15) // 16
+    for job in span(n * blocks, part, parts):
+        first = (job % blocks) * 16
+        last = min(first + 16, c)
+        base = (job // blocks) * area * c
+        out = (job // blocks) * c
+        for q in range(first, last):
+            y[out + q] = _start(x[base + q], p, kind)
+        for a in range(1, area):
+            for q in range(first, last):
+                v = x[base + a * c + q]
+                if kind == "max":
+                    y[out + q] = fmax(y[out + q], v)
+                elif kind == "lp":
+                    y[out + q] += power(fabs(v), like(v, p))
+                else:
+                    y[out + q] += v
+        for q in range(first, last):
+            if kind == "average":
+                y[out + q] = y[out + q] / like(y, area)
+            if kind == "lp":
+                y[out + q] = power(y[out + q], like(y, 1) / like(y, p))
+    return OK
+
+
+def _start(v: object, p: int, kind: Static) -> object:
+    return power(fabs(v), like(v, p)) if kind == "lp" else v
+
+
+@operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
+def global_pools(op: Op) -> None:
+    """(N, C, spatial axes) -> (N, C, 1, ...)."""
+    kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "lp"}[op.node.op_type]
+    rank = len(op.raw(0).shape)
+    x = op.input(0, channels_last(rank))
+    y = op.output(0, channels_last(rank))
+    n, c, *space = x.shape
+    op.emit(global_pool, [x, y], n, c, product(space), int(op.attr("p", 2)), statics={"kind": kind}, work=x.size // 4)

@@ -1,0 +1,406 @@
+"""LSTM, GRU and RNN: every direction, layout, activation, clip, peephole and sequence length.
+
+The products with the inputs of all time steps are one matrix multiplication; a kernel then walks the time steps of one direction.
+Gates lie beside each other, so that the product with the hidden state is a sum of rows of the transposed recurrence weights.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
+from ort_lite.shapes import Dim
+from ort_lite_cpu.lower import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.matmul import emit_matmul
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+ACTIVATIONS = {
+    "sigmoid": (0.0, 0.0), "tanh": (0.0, 0.0), "relu": (0.0, 0.0), "affine": (1.0, 0.0), "leakyrelu": (0.01, 0.0),
+    "thresholdedrelu": (1.0, 0.0), "scaledtanh": (1.0, 1.0), "hardsigmoid": (0.2, 0.5), "elu": (1.0, 0.0),
+    "softsign": (0.0, 0.0), "softplus": (0.0, 0.0),
+}  # fmt: skip
+"""Name -> defaults of alpha and beta."""
+
+
+def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
+    if kind == "sigmoid":
+        return sigmoid(x)
+    if kind == "tanh":
+        return tanh(x)
+    if kind == "relu":
+        return fmax(x, like(x, 0))
+    if kind == "affine":
+        return like(x, alpha) * x + like(x, beta)
+    if kind == "leakyrelu":
+        return x if x >= like(x, 0) else like(x, alpha) * x
+    if kind == "thresholdedrelu":
+        return x if x >= like(x, alpha) else like(x, 0)
+    if kind == "scaledtanh":
+        return like(x, alpha) * tanh(like(x, beta) * x)
+    if kind == "hardsigmoid":
+        return fmax(like(x, 0), fmin(like(x, 1), like(x, alpha) * x + like(x, beta)))
+    if kind == "elu":
+        return x if x >= like(x, 0) else like(x, alpha) * (exp(x) - like(x, 1))
+    if kind == "softsign":
+        return x / (like(x, 1) + fabs(x))
+    return fmax(x, like(x, 0)) + log1p(exp(-fabs(x)))
+
+
+def clipped(x: Any, limit: float) -> Any:
+    return fmin(fmax(x, like(x, -limit)), like(x, limit)) if limit > 0 else x
+
+
+@native(fastmath=REDUCE)
+def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, size: int, out: Ptr) -> int:
+    """out[first : first + count] += h[at : at + size] @ r[:, first : first + count] for r (size, width)."""
+    for k in range(size):
+        v = h[at + k]
+        row = k * width
+        for j in range(first, first + count):
+            out[j] += v * r[row + j]
+    return 0
+
+
+@native
+def lstm(
+    xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
+    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
+    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
+
+    y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null.
+    """
+    for b in range(batch):
+        valid = steps if null(lengths) else min(int(lengths[b]), steps)
+        for step in range(steps):
+            t = valid - 1 - step if backward != 0 else step
+            if step >= valid:
+                t = step
+            out = (t * batch + b) * stride + offset
+            if step >= valid:
+                for j in range(size):
+                    if not null(y):
+                        y[out + j] = like(y, 0)
+                continue
+            base = (t * batch + b) * 4 * size
+            for j in range(4 * size):
+                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
+            add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
+            for j in range(size):
+                old = c[b * size + j]
+                zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
+                if not null(peephole):
+                    zi += peephole[j] * old
+                    zf += peephole[2 * size + j] * old
+                gate_i = activate(clipped(zi, limit), f, a0, b0)
+                gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
+                new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
+                if not null(peephole):
+                    zo += peephole[size + j] * new
+                value = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
+                c[b * size + j] = new
+                h[b * size + j] = value
+                if not null(y):
+                    y[out + j] = value
+    return OK
+
+
+@native
+def gru(
+    xw: Ptr, r: Ptr, bias: Ptr, recurrent_bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
+    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, linear: int,
+    a0: float, b0: float, a1: float, b1: float, f: Static, g: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """One direction. xw (steps, batch, 3 size), gates z, r, h; r (size, 3 size); gates is scratch of 4 size.
+
+    linear: the reset gate is applied after the product with the recurrence weights, as in cuDNN.
+    """
+    for b in range(batch):
+        valid = steps if null(lengths) else min(int(lengths[b]), steps)
+        for step in range(steps):
+            t = valid - 1 - step if backward != 0 else step
+            if step >= valid:
+                t = step
+            out = (t * batch + b) * stride + offset
+            if step >= valid:
+                for j in range(size):
+                    if not null(y):
+                        y[out + j] = like(y, 0)
+                continue
+            base = (t * batch + b) * 3 * size
+            for j in range(3 * size):
+                gates[j] = like(h, 0) if null(recurrent_bias) else recurrent_bias[j]
+            add_product(h, b * size, r, 3 * size, 0, 3 * size if linear != 0 else 2 * size, size, gates)
+            for j in range(2 * size):
+                z = gates[j] + xw[base + j]
+                gates[j] = activate(clipped(z if null(bias) else z + bias[j], limit), f, a0, b0)
+            if linear == 0:
+                for j in range(size):
+                    gates[3 * size + j] = gates[size + j] * h[b * size + j]
+                add_product(gates, 3 * size, r, 3 * size, 2 * size, size, size, gates)
+            for j in range(size):
+                hidden = gates[2 * size + j] * gates[size + j] if linear != 0 else gates[2 * size + j]
+                z = xw[base + 2 * size + j] + hidden
+                new = activate(clipped(z if null(bias) else z + bias[2 * size + j], limit), g, a1, b1)
+                value = (like(h, 1) - gates[j]) * new + gates[j] * h[b * size + j]
+                h[b * size + j] = value
+                if not null(y):
+                    y[out + j] = value
+    return OK
+
+
+@native
+def rnn(
+    xw: Ptr, r: Ptr, bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
+    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float,
+    a0: float, b0: float, f: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """One direction. xw (steps, batch, size); r (size, size)."""
+    for b in range(batch):
+        valid = steps if null(lengths) else min(int(lengths[b]), steps)
+        for step in range(steps):
+            t = valid - 1 - step if backward != 0 else step
+            if step >= valid:
+                t = step
+            out = (t * batch + b) * stride + offset
+            base = (t * batch + b) * size
+            if step >= valid:
+                for j in range(size):
+                    if not null(y):
+                        y[out + j] = like(y, 0)
+                continue
+            for j in range(size):
+                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
+            add_product(h, b * size, r, size, 0, size, size, gates)
+            for j in range(size):
+                value = activate(clipped(gates[j], limit), f, a0, b0)
+                h[b * size + j] = value
+                if not null(y):
+                    y[out + j] = value
+    return OK
+
+
+class _Layer:
+    """What the three operators have in common: inputs in time-major order, states, and outputs written back."""
+
+    def __init__(self, op: Op, gates: int, names: Sequence[str]) -> None:
+        self.op, self.gates = op, gates
+        self.batch_first = bool(op.attr("layout", 0))
+        direction = op.attr("direction", "forward")
+        self.directions = 2 if direction == "bidirectional" else 1
+        self.backward = [direction == "reverse", True][: self.directions]
+        self.size: int = op.attr("hidden_size") or _known(op, op.raw(2).shape[-1])
+        x = op.input(0)
+        if self.batch_first:
+            moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
+            emit_permute(op.lowering, op.node, x, moved, x.shape, (1, 0, 2))
+            x = moved
+        self.x = x
+        self.steps, self.batch = x.shape[0], x.shape[1]
+        self.limit = float(op.attr("clip", 0.0))
+        self.functions = _activations(op, names, self.directions)
+        self.y = self._sequence()
+        self.h = self._state(5 if op.has(5) else None)
+
+    def _sequence(self) -> Tensor | None:
+        """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""
+        if not self.op.wants(0):
+            return None
+        return self.op.temporary(self.x.dtype, (self.steps, self.batch, self.directions, self.size))
+
+    def _state(self, index: int | None) -> Tensor:
+        """A copy (directions, batch, size) of an initial state; zeros when it is left out."""
+        from ort_lite_cpu.operators.fill import emit_fill
+
+        op = self.op
+        state = op.temporary(self.x.dtype, (self.directions, self.batch, self.size))
+        if index is None or not op.has(index):
+            emit_fill(op, state, 0)
+            return state
+        given = op.input(index)
+        order = (1, 0, 2) if self.batch_first else (0, 1, 2)
+        emit_permute(op.lowering, op.node, given, state, given.shape, order)
+        return state
+
+    def product(self, direction: int) -> Tensor:
+        """x @ W[direction].T, (steps * batch, gates * size)."""
+        op = self.op
+        flat = op.view(self.x, (self.steps * self.batch, self.x.shape[2]))
+        w = op.constant(1)
+        if w is not None:
+            right = op.packed(w, f"W.T {direction}", lambda: np.ascontiguousarray(w[direction].T))
+        else:
+            right = self._transposed(op.input(1), direction)
+        out = op.temporary(self.x.dtype, (self.steps * self.batch, self.gates * self.size))
+        emit_matmul(op, flat, right, out)
+        return out
+
+    def recurrence(self, direction: int) -> Tensor:
+        """R[direction].T, (size, gates * size)."""
+        r = self.op.constant(2)
+        if r is not None:
+            return self.op.packed(r, f"R.T {direction}", lambda: np.ascontiguousarray(r[direction].T))
+        return self._transposed(self.op.input(2), direction)
+
+    def _transposed(self, weights: Tensor, direction: int) -> Tensor:
+        """weights[direction].T of weights (directions, rows, columns)."""
+        _, rows, columns = weights.shape
+        made = self.op.temporary(weights.dtype, (columns, rows))
+        at = direction * rows * columns
+        emit_strided(self.op.lowering, self.op.node, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
+        return made
+
+    def vector(self, index: int, direction: int, parts: Sequence[tuple[int, int]], form: str) -> Tensor | None:
+        """Sum of runs [first, first + length) * size of row `direction` of an optional input (bias, peephole)."""
+        op = self.op
+        if not op.has(index):
+            return None
+        array = op.constant(index)
+        length = parts[0][1] * self.size
+        if array is not None:
+            given: Array = array
+
+            def make() -> Array:
+                return np.sum([given[direction][first * self.size :][:length] for first, _ in parts], 0, given.dtype)
+
+            return op.packed(given, f"{form} {direction}", make)
+        return self._summed(op.input(index), direction, [first for first, _ in parts], length)
+
+    def _summed(self, given: Tensor, direction: int, firsts: Sequence[int], length: int) -> Tensor:
+        from ort_lite_cpu.elementwise.expression import formula_tensor
+
+        op = self.op
+        rows: list[Tensor] = []
+        for first in firsts:
+            row = op.temporary(given.dtype, (length,))
+            at = direction * given.shape[1] + first * self.size
+            emit_strided(op.lowering, op.node, given, row, row.shape, (1,), (1,), at)
+            rows.append(row)
+        return rows[0] if len(rows) == 1 else op.lowering.stored(formula_tensor(given.dtype, rows[0], "{0} + {1}", rows))
+
+    def state_of(self, states: Tensor, direction: int) -> Tensor:
+        """The rows of one direction: a copy, so that a kernel works on memory of its own, written back by `keep`."""
+        op = self.op
+        if self.directions == 1:
+            return op.view(states, (self.batch, self.size))
+        row = op.temporary(states.dtype, (self.batch, self.size))
+        n = self.batch * self.size
+        emit_strided(op.lowering, op.node, states, row, (n,), (1,), (1,), direction * n)
+        return row
+
+    def keep(self, row: Tensor, states: Tensor, direction: int) -> None:
+        if self.directions > 1:
+            n = self.batch * self.size
+            emit_strided(self.op.lowering, self.op.node, row, states, (n,), (1,), (1,), 0, direction * n)
+
+    def finish(self, last: Sequence[tuple[int, Tensor]]) -> None:
+        """Y (steps, directions, batch, size) or batch first, and the last states."""
+        op = self.op
+        if self.y is not None:
+            order = (1, 0, 2, 3) if self.batch_first else (0, 2, 1, 3)
+            emit_permute(op.lowering, op.node, self.y, op.output(0), self.y.shape, order)
+        for index, state in last:
+            if op.wants(index):
+                order3 = (1, 0, 2) if self.batch_first else (0, 1, 2)
+                emit_permute(op.lowering, op.node, state, op.output(index), state.shape, order3)
+
+    def numbers(self, direction: int) -> tuple[Dim | float, ...]:
+        stride = self.directions * self.size
+        backward = int(self.backward[direction])
+        return (self.steps, self.batch, self.size, backward, stride, direction * self.size, self.limit)
+
+    def work(self) -> Dim:
+        return 0  # one thread: every step needs the one before
+
+
+def _known(op: Op, dim: Dim) -> int:
+    if not isinstance(dim, int):
+        raise op.reject("hidden_size is missing and the weights' shape is open")
+    return dim
+
+
+def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
+    """For each direction the (name, alpha, beta) of each activation."""
+    names = [name.lower() for name in op.attr("activations", [])] or list(defaults) * directions
+    alphas, betas = list(op.attr("activation_alpha", [])), list(op.attr("activation_beta", []))
+    found = []
+    for name in names:
+        if name not in ACTIVATIONS:
+            raise op.reject(f"activation {name}; there are {', '.join(ACTIVATIONS)}")
+        alpha, beta = ACTIVATIONS[name]
+        takes_alpha = name not in ("sigmoid", "tanh", "relu", "softsign", "softplus")
+        takes_beta = name in ("affine", "scaledtanh", "hardsigmoid")
+        found.append((
+            name,
+            float(alphas.pop(0)) if takes_alpha and alphas else alpha,
+            float(betas.pop(0)) if takes_beta and betas else beta,
+        ))  # fmt: skip
+    each = len(defaults)
+    return [found[k * each : (k + 1) * each] for k in range(directions)]
+
+
+@operator("LSTM", types=REAL)
+def lower_lstm(op: Op) -> None:
+    """Spec: ONNX LSTM-22."""
+    layer = _Layer(op, 4, ("sigmoid", "tanh", "tanh"))
+    cells = layer._state(6)
+    lengths = op.optional(4)
+    for d in range(layer.directions):
+        (f, a0, b0), (g, a1, b1), (k, a2, b2) = layer.functions[d]
+        h, c = layer.state_of(layer.h, d), layer.state_of(cells, d)
+        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
+        bias = layer.vector(3, d, ((0, 4), (4, 4)), "Wb + Rb")
+        peephole = layer.vector(7, d, ((0, 3),), "P")
+        xw, r = layer.product(d), layer.recurrence(d)
+        operands = [xw, r, bias, peephole, lengths, h, c, layer.y, gates]
+        numbers = (*layer.numbers(d), op.attr("input_forget", 0), a0, b0, a1, b1, a2, b2)
+        op.emit(lstm, operands, *numbers, statics={"f": f, "g": g, "k": k}, work=layer.work(), types=_types(operands))
+        layer.keep(h, layer.h, d)
+        layer.keep(c, cells, d)
+    layer.finish([(1, layer.h), (2, cells)])
+
+
+@operator("GRU", types=REAL)
+def lower_gru(op: Op) -> None:
+    """Spec: ONNX GRU-22."""
+    layer = _Layer(op, 3, ("sigmoid", "tanh"))
+    lengths = op.optional(4)
+    for d in range(layer.directions):
+        (f, a0, b0), (g, a1, b1) = layer.functions[d]
+        h = layer.state_of(layer.h, d)
+        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
+        bias, recurrent_bias = layer.vector(3, d, ((0, 3),), "Wb"), layer.vector(3, d, ((3, 3),), "Rb")
+        xw, r = layer.product(d), layer.recurrence(d)
+        operands = [xw, r, bias, recurrent_bias, lengths, h, layer.y, gates]
+        numbers = (*layer.numbers(d), op.attr("linear_before_reset", 0), a0, b0, a1, b1)
+        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work(), types=_types(operands))
+        layer.keep(h, layer.h, d)
+    layer.finish([(1, layer.h)])
+
+
+@operator("RNN", types=REAL)
+def lower_rnn(op: Op) -> None:
+    """Spec: ONNX RNN-22."""
+    layer = _Layer(op, 1, ("tanh",))
+    lengths = op.optional(4)
+    for d in range(layer.directions):
+        [(f, a0, b0)] = layer.functions[d]
+        h = layer.state_of(layer.h, d)
+        gates = op.temporary(layer.x.dtype, (layer.size,))
+        bias = layer.vector(3, d, ((0, 1), (1, 1)), "Wb + Rb")
+        xw, r = layer.product(d), layer.recurrence(d)
+        operands = [xw, r, bias, lengths, h, layer.y, gates]
+        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work(), types=_types(operands))
+        layer.keep(h, layer.h, d)
+    layer.finish([(1, layer.h)])
+
+
+def _types(operands: Sequence[Tensor | None]) -> list[str]:
+    """Pointer types; sequence lengths are int32, what else is left out has the type of the others."""
+    width = operands[0].native if operands[0] is not None else "f32"
+    return [width if tensor is None else tensor.native for tensor in operands]

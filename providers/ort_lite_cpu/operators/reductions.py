@@ -1,0 +1,296 @@
+"""Reduce* over any axes, ArgMax and ArgMin, CumSum.
+
+What is reduced is brought into one of two forms: the last axis of a matrix, or the middle one of (outer, n, inner).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.dtypes import INTEGERS
+from ort_lite.native.lang import (
+    OK,
+    REDUCE,
+    Ptr,
+    Static,
+    cast,
+    exp,
+    fabs,
+    fmax,
+    fmin,
+    iabs,
+    imax,
+    imin,
+    like,
+    log,
+    native,
+    span,
+    sqrt,
+    wadd,
+    wmul,
+)  # fmt: skip
+from ort_lite.shapes import Dim, equal, product, same
+from ort_lite_cpu.lower import emit_permute
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+INFINITY = float("inf")
+BLOCK = 1024
+
+
+def start(v: Any, kind: Static) -> Any:
+    """The result over nothing, in the type of `v`."""
+    if kind == "prod":
+        return like(v, 1)
+    if kind == "max":
+        return like(v, -INFINITY)
+    if kind == "min":
+        return like(v, INFINITY)
+    return like(v, 0)
+
+
+def term(v: Any, kind: Static) -> Any:
+    """What one element contributes."""
+    if kind == "l1":
+        return fabs(v)
+    if kind == "l1_integer":
+        return iabs(v)
+    if kind == "l2" or kind == "square":
+        return wmul(v, v)
+    return v
+
+
+@native(fastmath=REDUCE)
+def join(a: Any, v: Any, kind: Static) -> Any:
+    if kind == "prod":
+        return wmul(a, v)
+    if kind == "max":
+        return fmax(a, v)
+    if kind == "min":
+        return fmin(a, v)
+    if kind == "max_integer":
+        return imax(a, v)
+    if kind == "min_integer":
+        return imin(a, v)
+    return wadd(a, v)
+
+
+def finish(a: Any, n: int, kind: Static) -> Any:
+    if kind == "mean":
+        return a / like(a, n)
+    if kind == "l2":
+        return sqrt(a)
+    if kind == "log_sum":
+        return log(a)
+    return a
+
+
+@native(fastmath=REDUCE)
+def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
+    """Of at most BLOCK elements, in their own type, by as many lanes as the machine has."""
+    total = like(x, 0)
+    for i in range(n):
+        total += term(x[at + i], kind)
+    return total
+
+
+@native
+def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
+    """y[r] = reduction of x[r, :]. Sums of floats add blocks of 1,024 in float64."""
+    for row in span(rows, part, parts):
+        base = row * n
+        total = 0.0
+        for at in range(0, n, BLOCK):
+            total += cast(block_sum(x, base + at, min(BLOCK, n - at), kind), "f64")
+        y[row] = like(y, finish(total, n, kind))
+    return OK
+
+
+@native
+def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
+    """As reduce_rows for what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
+    for row in span(rows, part, parts):
+        base = row * n
+        if kind == "max_integer" or kind == "min_integer":
+            a = x[base]
+            for i in range(1, n):
+                a = join(a, x[base + i], kind)
+        else:
+            a = start(x[base], kind)
+            for i in range(n):
+                a = join(a, term(x[base + i], kind), kind)
+        y[row] = a
+    return OK
+
+
+@native
+def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
+    """y[r] = log(sum(exp(x[r, :]))), with the largest taken out first."""
+    for row in span(rows, part, parts):
+        base = row * n
+        top = like(x, -INFINITY)
+        for i in range(n):
+            top = fmax(top, x[base + i])
+        shift = like(x, 0)
+        if top - top == like(x, 0):
+            shift = top
+        total = 0.0
+        for i in range(n):
+            total += cast(exp(x[base + i] - shift), "f64")
+        y[row] = log(like(x, total)) + shift
+    return OK
+
+
+@native
+def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, kind: Static, part: int, parts: int) -> int:
+    """y[o, i] = reduction of x[o, :, i]; parts share rows of y, blocks of 64 columns."""
+    blocks = (inner + 63) // 64
+    for job in span(outer * blocks, part, parts):
+        first = (job % blocks) * 64
+        last = min(first + 64, inner)
+        base = (job // blocks) * n * inner
+        out = (job // blocks) * inner
+        for i in range(first, last):
+            if kind == "max_integer" or kind == "min_integer":
+                y[out + i] = x[base + i]
+            else:
+                y[out + i] = start(y[out + i], kind)
+        for k in range(n):
+            row = base + k * inner
+            for i in range(first, last):
+                y[out + i] = join(y[out + i], term(x[row + i], kind), kind)
+        for i in range(first, last):
+            y[out + i] = finish(y[out + i], n, kind)
+    return OK
+
+
+_KINDS = {
+    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod", "ReduceL1": "l1",
+    "ReduceL2": "l2", "ReduceLogSum": "log_sum", "ReduceLogSumExp": "log_sum_exp", "ReduceSumSquare": "square",
+}  # fmt: skip
+_SUMS = frozenset({"sum", "mean", "l1", "l2", "log_sum", "square"})
+
+
+@operator(*_KINDS, types=REAL | INTEGERS | {"bool"})
+def reduce(op: Op) -> None:
+    """axes are an attribute before opset 18 (ReduceSum: 13), an input since; keepdims 1."""
+    kind = _KINDS[op.node.op_type]
+    raw = op.raw(0)
+    dtype = raw.dtype
+    if dtype not in REAL:
+        if kind in ("mean", "l2", "log_sum", "log_sum_exp"):
+            x = op.cast(op.input(0), "float64")
+            y = op.temporary("float64", _shape(op))
+            _emit(op, x, y, _axes(op, len(raw.shape)), kind)
+            op.set(0, op.cast(y, dtype))
+            return
+        kind = {"max": "max_integer", "min": "min_integer", "l1": "l1_integer"}.get(kind, kind)
+    axes = _axes(op, len(raw.shape))
+    if axes == []:
+        op.set(0, raw) if kind not in ("l1", "l2", "square", "log_sum", "l1_integer") else _single(op, kind)
+        return
+    _emit(op, op.input(0), op.output(0), axes, kind)
+
+
+def _shape(op: Op) -> tuple[Dim, ...]:
+    shape = op.info().shape
+    assert shape is not None
+    return shape
+
+
+def _axes(op: Op, rank: int) -> list[int]:
+    """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise."""
+    named: Sequence[Any] | None = op.attr("axes")
+    if named is None and op.has(1):
+        named = op.contents(1)
+    if not named:
+        return [] if op.attr("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted(int(axis) % max(rank, 1) for axis in named)
+
+
+def _single(op: Op, kind: str) -> None:
+    """No axis: every element is a reduction of its own."""
+    x, y = op.input(0), op.output(0)
+    op.emit(reduce_middle, [x, y], 1, 1, x.size, statics={"kind": kind})
+
+
+def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
+    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
+    if kind.endswith("_integer") and kind != "l1_integer":
+        size = product(x.shape[axis] for axis in axes)
+        op.require(
+            1 - equal(size, 0) if not isinstance(size, int) else int(size != 0), "nothing to reduce, and no smallest integer"
+        )
+    order = [*kept, *axes]
+    rows, n = product(x.shape[axis] for axis in kept), product(x.shape[axis] for axis in axes)
+    inner = product(x.shape[axis] for axis in range(axes[-1] + 1, len(x.shape))) if axes else 1
+    together = list(axes) == list(range(axes[0], axes[-1] + 1)) if axes else True
+    if together and not same(inner, 1) and kind != "log_sum_exp":
+        outer = product(x.shape[: axes[0]])
+        op.emit(reduce_middle, [x, y], outer, n, inner, statics={"kind": kind}, work=x.size // 2)
+        return
+    if order != sorted(order):
+        moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
+        emit_permute(op.lowering, op.node, x, moved, x.shape, order)
+        x = moved
+    if kind == "log_sum_exp":
+        op.emit(log_sum_exp_rows, [x, y], rows, n, work=x.size * 2)
+    elif kind in _SUMS and x.dtype in REAL:
+        op.emit(reduce_rows, [x, y], rows, n, statics={"kind": kind}, work=x.size // 4)
+    else:
+        op.emit(fold_rows, [x, y], rows, n, statics={"kind": kind}, work=x.size)
+
+
+@native
+def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static, last: Static, part: int, parts: int) -> int:
+    """y[o, i] = index of the largest (or smallest) of x[o, :, i]; of equal ones the first, or the last. NaN counts as extreme."""
+    for row in span(outer * inner, part, parts):
+        base = (row // inner) * n * inner + row % inner
+        best = x[base]
+        index = 0
+        for k in range(1, n):
+            v = x[base + k * inner]
+            better = v > best if largest else v < best
+            if better or (last and v == best) or (v != v and best == best):
+                best = v
+                index = k
+        y[row] = index
+    return OK
+
+
+@operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
+def arg(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    axis = op.attr("axis", 0) % max(len(x.shape), 1)
+    n: Dim = x.shape[axis] if x.shape else 1
+    op.require(1 - equal(n, 0) if not isinstance(n, int) else int(n != 0), "the axis has no elements")
+    statics = {"largest": op.node.op_type == "ArgMax", "last": bool(op.attr("select_last_index", 0))}
+    op.emit(arg_extreme, [x, y], product(x.shape[:axis]), n, product(x.shape[axis + 1 :]), statics=statics, work=x.size)
+
+
+@native
+def cumulate(x: Ptr, y: Ptr, outer: int, n: int, inner: int, exclusive: int, reverse: int, part: int, parts: int) -> int:
+    """y[o, k, i] = sum of x[o, :k + 1, i]; exclusive: without k itself; reverse: from the end."""
+    for row in span(outer * inner, part, parts):
+        base = (row // inner) * n * inner + row % inner
+        total = like(x, 0)
+        for k in range(n):
+            at = base + (n - 1 - k if reverse != 0 else k) * inner
+            if exclusive != 0:
+                y[at] = total
+                total = wadd(total, x[at])
+            else:
+                total = wadd(total, x[at])
+                y[at] = total
+    return OK
+
+
+@operator("CumSum", since=11, types=REAL | INTEGERS)
+def cum_sum(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    [named] = op.contents(1)
+    if not isinstance(named, int):
+        raise op.reject("an axis that depends on data")
+    axis = named % len(x.shape)
+    numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
+    op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0))

@@ -1,0 +1,158 @@
+"""TopK, OneHot, Trilu; and, as Python steps, what has as many results as the data says: NonZero, Compress, Unique."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import INTEGERS, Array, itemsize
+from ort_lite.native.lang import OK, Ptr, Static, like, native, span
+from ort_lite.shapes import less, product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import ANY, MOVABLE, REAL, operator
+from ort_lite_cpu.tensor import BY_SIZE
+
+
+def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static) -> bool:
+    """Whether element i is taken before element j; of equal ones the first."""
+    a, b = x[base + i * inner], x[base + j * inner]
+    if a == b:
+        return i < j
+    return a > b if largest else a < b
+
+
+def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, largest: Static) -> int:
+    """Moves the entry at `at` of a heap of n entries down to its place."""
+    item = heap[first + at]
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            break
+        if child + 1 < n and comes_before(x, heap[first + child + 1], heap[first + child], base, inner, largest):
+            child += 1
+        if not comes_before(x, heap[first + child], item, base, inner, largest):
+            break
+        heap[first + at] = heap[first + child]
+        at = child
+    heap[first + at] = item
+    return at
+
+
+@native
+def top_k(
+    x: Ptr, values: Ptr, indices: Ptr, heap: Ptr, outer: int, n: int, inner: int, k: int, largest: Static, part: int, parts: int
+) -> int:
+    """values, indices (outer, k, inner): the k largest (smallest) of x[o, :, i], in order. heap: (outer * inner, n) of scratch."""
+    for row in span(outer * inner, part, parts):
+        base = (row // inner) * n * inner + row % inner
+        out = (row // inner) * k * inner + row % inner
+        first = row * n
+        for i in range(n):
+            heap[first + i] = i
+        for i in range(n // 2):
+            sift(x, heap, n // 2 - 1 - i, n, first, base, inner, largest)
+        left = n
+        for i in range(k):
+            best = heap[first]
+            values[out + i * inner] = x[base + best * inner]
+            indices[out + i * inner] = best
+            left -= 1
+            heap[first] = heap[first + left]
+            if left > 0:
+                sift(x, heap, 0, left, first, base, inner, largest)
+    return OK
+
+
+@operator("TopK", types=REAL | INTEGERS)
+def lower_top_k(op: Op) -> None:
+    """Sorted always, which `sorted=0` allows. O(n + k log n) a row."""
+    x = op.input(0)
+    axis = op.attr("axis", -1) % len(x.shape)
+    n, inner, outer = x.shape[axis], product(x.shape[axis + 1 :]), product(x.shape[:axis])
+    shape = op.info(0).shape or op.info(1).shape
+    assert shape is not None
+    op.require(1 - less(n, shape[axis]), f"k {shape[axis]} is more than the axis has: {n}")
+    values = op.output(0) if op.wants(0) else op.temporary(x.dtype, shape)
+    indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
+    heap = op.temporary("int64", x.shape)
+    statics = {"largest": bool(op.attr("largest", 1))}
+    op.emit(top_k, [x, values, indices, heap], outer, n, inner, shape[axis], statics=statics, work=x.size * 8)
+
+
+@native
+def one_hot(index: Ptr, depth: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
+    """y[o, d, i] = values[1] where index[o, i] is d (or d - n), else values[0]."""
+    for row in span(outer * n, part, parts):
+        d = row % n
+        for i in range(inner):
+            at = index[(row // n) * inner + i]
+            k = like(depth, at)
+            hit = k == like(depth, d) or k == like(depth, d - n)
+            y[row * inner + i] = values[1] if hit else values[0]
+    return OK
+
+
+@operator("OneHot", since=9, types=REAL | INTEGERS)
+def lower_one_hot(op: Op) -> None:
+    index, values = op.input(0), op.input(2)
+    y = op.output(0)
+    axis = op.attr("axis", -1) % len(y.shape)
+    numbers = (product(y.shape[:axis]), y.shape[axis], product(y.shape[axis + 1 :]))
+    width = BY_SIZE[itemsize(values.dtype)]
+    wide = op.array(np.zeros(1, np.int64))
+    op.emit(one_hot, [index, wide, values, y], *numbers, types=[index.native, "i64", width, width])
+
+
+@native
+def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upper: int, part: int, parts: int) -> int:
+    """The upper or lower triangle of each matrix, from diagonal k on; zeros elsewhere."""
+    for row in span(matrices * rows, part, parts):
+        r = row % rows
+        for c in range(columns):
+            inside = c - r >= k if upper != 0 else c - r <= k
+            y[row * columns + c] = x[row * columns + c] if inside else like(y, 0)
+    return OK
+
+
+@operator("Trilu", since=14, types=MOVABLE)
+def trilu(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    k = op.contents(1)[0] if op.has(1) else 0
+    numbers = (product(x.shape[:-2]), x.shape[-2], x.shape[-1], k, op.attr("upper", 1))
+    op.emit(triangle, [x, y], *numbers, types=[BY_SIZE[itemsize(x.dtype)]] * 2)
+
+
+@operator("NonZero", since=9, types=ANY, python=True)
+def non_zero(op: Op) -> None:
+    def step(x: Array) -> Sequence[Array]:
+        return [np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: x.ndim or 0].reshape(x.ndim, -1)]
+
+    op.python(step)
+
+
+@operator("Compress", since=9, types=ANY, python=True)
+def compress(op: Op) -> None:
+    axis = op.attr("axis")
+
+    def step(x: Array, condition: Array) -> Sequence[Array]:
+        return [np.compress(condition, x, axis=axis)]
+
+    op.python(step)
+
+
+@operator("Unique", since=11, types=ANY, python=True)
+def unique(op: Op) -> None:
+    axis, in_order = op.attr("axis"), not op.attr("sorted", 1)
+
+    def step(x: Array) -> Sequence[Any]:
+        values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+        inverse = inverse.reshape(-1)
+        if in_order:
+            order = np.argsort(first, kind="stable")
+            rank = np.empty_like(order)
+            rank[order] = np.arange(order.size)
+            values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
+            inverse = rank[inverse]
+        return [values, *(a.astype(np.int64) for a in (first, inverse, counts))]
+
+    op.python(step)

@@ -1,0 +1,150 @@
+"""Parts of tensors: Slice, Split, Concat, Pad. All are copies with strides."""
+
+from ort_lite.dtypes import itemsize
+from ort_lite.native.lang import OK, Ptr, Static, native, span
+from ort_lite.shapes import Dim, less, maximum, minimum, product, select
+from ort_lite_cpu.lower import contiguous, emit_strided
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.fill import emit_fill
+from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.tensor import BY_SIZE, Tensor
+
+
+@operator("Slice", types=MOVABLE)
+def slice_(op: Op) -> None:
+    """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are clamped here."""
+    x, y = op.input(0), op.output(0)
+    rank = len(x.shape)
+    if op.version < 10:
+        starts: tuple[Dim, ...] = tuple(op.attr("starts"))
+        axes: tuple[Dim, ...] = tuple(op.attr("axes", range(len(starts))))
+        steps: tuple[Dim, ...] = (1,) * len(starts)
+    else:
+        starts = op.contents(1)
+        axes = op.contents(3) if op.has(3) else tuple(range(len(starts)))
+        steps = op.contents(4) if op.has(4) else (1,) * len(starts)
+    own = contiguous(x.shape)
+    strides = list(own)
+    at: Dim = 0
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        if not isinstance(axis, int):
+            raise op.reject("axes that depend on the shape")
+        k = axis % rank
+        at = at + _first(start, step, x.shape[k]) * own[k]
+        strides[k] = own[k] * step
+    emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at)
+
+
+def _first(start: Dim, step: Dim, length: Dim) -> Dim:
+    """The first index of a slice: negative ones count from the end, then clamped to [0, length] or, backwards, length - 1."""
+    begin = select(less(start, 0), start + length, start)
+    last = length if isinstance(step, int) and step > 0 else select(less(step, 0), length - 1, length)
+    return maximum(minimum(begin, last), 0)
+
+
+@operator("Split", types=MOVABLE)
+def split(op: Op) -> None:
+    """Each output is a run of the input along `axis`."""
+    x = op.input(0)
+    axis = op.attr("axis", 0) % len(x.shape)
+    at: Dim = 0
+    for k in range(len(op.node.outputs)):
+        length = op.info(k).shape
+        assert length is not None
+        if op.wants(k):
+            y = op.output(k)
+            strides = contiguous(x.shape)
+            emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
+        at = at + length[axis]
+
+
+@operator("Concat", types=MOVABLE)
+def concat(op: Op) -> None:
+    """Copies each input to its place; keeps a storage order that the first input has."""
+    raws = [op.raw(k) for k in range(len(op.node.inputs))]
+    perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
+    y = op.output(0, perm)
+    order = perm or tuple(range(len(y.shape)))
+    axis = order.index(op.attr("axis", 1) % len(y.shape))
+    strides = contiguous(y.stored_shape)
+    at: Dim = 0
+    for k in range(len(raws)):
+        x = op.input(k, perm)
+        emit_strided(op.lowering, op.node, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
+        at = at + x.stored_shape[axis]
+
+
+@native
+def pad_axis(
+    x: Ptr, y: Ptr, outer: int, n: int, inner: int, before: int, total: int, mode: Static, part: int, parts: int
+) -> int:
+    """y (outer, total, inner) = x (outer, n, inner) continued along the middle axis: edge, reflect or wrap."""
+    for row in span(outer * total, part, parts):
+        i = row % total - before
+        if mode == "edge":
+            i = min(max(i, 0), n - 1)
+        elif mode == "wrap":
+            i = i % n
+        elif n == 1:
+            i = 0
+        else:
+            i = i % (2 * n - 2)
+            if i >= n:
+                i = 2 * n - 2 - i
+        source = ((row // total) * n + i) * inner
+        for j in range(inner):
+            y[row * inner + j] = x[source + j]
+    return OK
+
+
+@operator("Pad", types=MOVABLE)
+def pad(op: Op) -> None:
+    """Modes constant, reflect, edge, wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""
+    x = op.input(0)
+    rank = len(x.shape)
+    pads: tuple[Dim, ...] = tuple(op.attr("pads", op.attr("paddings"))) if op.version < 11 else op.contents(1)
+    axes = [int(axis) % rank for axis in op.contents(3)] if op.has(3) else list(range(rank))  # type: ignore[arg-type]
+    count = len(axes)
+    before: list[Dim] = [0] * rank
+    after: list[Dim] = [0] * rank
+    for k, axis in enumerate(axes):
+        before[axis], after[axis] = pads[k], pads[k + count]
+    mode = op.attr("mode", "constant")
+    if mode == "constant":
+        _pad_constant(op, x, before, after)
+    else:
+        _pad_axes(op, x, before, after, mode)
+
+
+def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> None:
+    from ort_lite_cpu import primitives
+
+    y = op.output(0)
+    value = op.optional(2) if op.version >= 11 else None
+    if value is not None:
+        op.emit(primitives.fill, [value, y], y.size, types=[BY_SIZE[itemsize(y.dtype)]] * 2, work=y.size // 4)
+    else:
+        emit_fill(op, y, op.attr("value", 0.0) if op.version < 11 else 0)
+    own, out = contiguous(x.shape), contiguous(y.shape)
+    cut = [maximum(0, 0 - b) for b in before]
+    dims = tuple(n - c - maximum(0, 0 - a) for n, c, a in zip(x.shape, cut, after, strict=True))
+    x_at = sum((c * s for c, s in zip(cut, own, strict=True)), 0)
+    y_at = sum((maximum(0, b) * s for b, s in zip(before, out, strict=True)), 0)
+    emit_strided(op.lowering, op.node, x, y, dims, own, out, x_at, y_at)
+
+
+def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:
+    """One axis after the other, the last one into the output."""
+    moving = [k for k in range(len(x.shape)) if not (before[k] == 0 and after[k] == 0)]
+    if not moving:
+        op.alias(x)
+        return
+    shape = list(x.shape)
+    for k in moving:
+        n = shape[k]
+        shape[k] = n + before[k] + after[k]
+        y = op.output(0) if k == moving[-1] else op.temporary(x.dtype, tuple(shape))
+        numbers = (product(shape[:k]), n, product(shape[k + 1 :]), before[k], shape[k])
+        types = [BY_SIZE[itemsize(x.dtype)]] * 2
+        op.emit(pad_axis, [x, y], *numbers, types=types, statics={"mode": mode}, work=product(shape))
+        x = y

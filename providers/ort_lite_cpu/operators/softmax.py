@@ -1,0 +1,92 @@
+"""Softmax, LogSoftmax, Hardmax: rows of the axis, or before opset 13 of everything from the axis on."""
+
+from collections.abc import Callable
+
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, span
+from ort_lite.shapes import Dim, product, same
+from ort_lite_cpu.lower import emit_permute
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+INFINITY = float("inf")
+
+
+@native(fastmath=REDUCE)
+def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, parts: int) -> int:
+    """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm. Three passes, the second and third over y."""
+    for row in span(rows, part, parts):
+        p = row * n
+        top = like(x, -INFINITY)
+        for i in range(n):
+            top = fmax(top, x[p + i])
+        total = like(x, 0)
+        if logarithm:
+            for i in range(n):
+                total += exp(x[p + i] - top)
+            shift = top + log(total)
+            for i in range(n):
+                y[p + i] = x[p + i] - shift
+        else:
+            for i in range(n):
+                e = exp(x[p + i] - top)
+                y[p + i] = e
+                total += e
+            factor = like(x, 1) / total
+            for i in range(n):
+                y[p + i] = y[p + i] * factor
+    return OK
+
+
+@native
+def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
+    """y[r, :] is 1 at the first largest element of x[r, :], else 0."""
+    for row in span(rows, part, parts):
+        p = row * n
+        best = 0
+        for i in range(1, n):
+            if x[p + i] > x[p + best]:
+                best = i
+        for i in range(n):
+            y[p + i] = like(x, 0)
+        if n > 0:
+            y[p + best] = like(x, 1)
+    return OK
+
+
+@operator("Softmax", "LogSoftmax", types=REAL)
+def lower_softmax(op: Op) -> None:
+    statics = {"logarithm": op.node.op_type == "LogSoftmax"}
+
+    def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
+        op.emit(softmax, [x, y], rows, n, statics=statics, work=x.size * 2, inplace=(1, 0))
+
+    _by_rows(op, emit)
+
+
+@operator("Hardmax", types=REAL)
+def lower_hardmax(op: Op) -> None:
+    def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
+        op.emit(hardmax, [x, y], rows, n, work=x.size)
+
+    _by_rows(op, emit)
+
+
+def _by_rows(op: Op, emit: Callable[[Tensor, Tensor, Dim, Dim], None]) -> None:
+    """Calls `emit` with matrices whose rows are normalised."""
+    x, y = op.input(0), op.output(0)
+    rank = len(x.shape)
+    axis = op.attr("axis", 1 if op.version < 13 else -1) % max(rank, 1)
+    if op.version < 13:
+        emit(x, y, product(x.shape[:axis]), product(x.shape[axis:]))
+        return
+    inner = product(x.shape[axis + 1 :])
+    n = x.shape[axis] if rank else 1
+    if same(inner, 1):
+        emit(x, y, product(x.shape[:axis]), n)
+        return
+    shape = (product(x.shape[:axis]), n, inner)
+    moved, result = (op.temporary(x.dtype, (shape[0], inner, n)) for _ in range(2))
+    emit_permute(op.lowering, op.node, x, moved, shape, (0, 2, 1))
+    emit(moved, result, shape[0] * inner, n)
+    emit_permute(op.lowering, op.node, result, y, result.shape, (0, 2, 1))

@@ -1,0 +1,126 @@
+"""The program loop, on the calling thread alone; test_team.py has the rest."""
+
+import ctypes
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from ort_lite_cpu.loop import HALTED, Halt, Job
+from ort_lite_cpu.team import Team
+from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
+
+
+def logged(y: Words) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in y[1 : y[0] + 1].reshape(-1, 3).tolist()]
+
+
+def test_instructions_run_in_order_and_their_parts_too() -> None:
+    y = np.zeros(100, np.int64)
+    program = Program([Step(log, [y], [7]), Step(log, [y], [8], parts=3), Step(log, [y], [9])])
+    assert program.run() is None
+    assert logged(y) == [(7, 0, 1), (8, 0, 3), (8, 1, 3), (8, 2, 3), (9, 0, 1)]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, 2), (1, 3), (2, 2), (3, 1)])
+def test_a_run_covers_the_instructions_from_start_to_stop(start: int, stop: int) -> None:
+    y = np.zeros(100, np.int64)
+    program = Program([Step(log, [y], [mark]) for mark in range(4)])
+    assert program.job.run(start, stop) == 0
+    assert [mark for mark, _, _ in logged(y)] == list(range(start, stop))
+
+
+def test_operands_are_addressed_through_the_memory_table() -> None:
+    y = np.zeros(10, np.int64)
+    program = Program([Step(log, [y], [5])])
+    descriptor = np.array([1, 16, 5])  # entry 1, offset 16
+    program.table[0, 1] = descriptor.ctypes.data
+    memory = np.array([0, y.ctypes.data])
+    program.job.attach(program.table.ctypes.data, memory.ctypes.data, cost_us=0)
+    assert program.run() is None
+    assert logged(y[2:]) == [(5, 0, 1)]
+
+
+@pytest.mark.parametrize(("first", "parts"), [(0, 1), (0, 3), (2, 3)])
+def test_a_failure_names_its_instruction_and_status_and_ends_the_run(first: int, parts: int) -> None:
+    y = np.zeros(100, np.int64)
+    program = Program([Step(log, [y], [1]), Step(fail, [], [3, first, 1], parts), Step(log, [y], [2])])
+    assert program.run() == (1, 3 + 256 * first)
+    assert logged(y) == [(1, 0, 1)]
+
+
+def test_a_job_runs_again_after_a_failure() -> None:
+    y = np.zeros(100, np.int64)
+    program = Program([Step(log, [y], [1]), Step(fail, [], [3, 0, 1])])
+    assert program.run() == program.run() == (1, 3)
+    assert program.job.run(0, 1) == 0
+    assert len(logged(y)) == 3
+
+
+def test_any_number_of_parts_runs_serially() -> None:
+    x, y, expected = np.arange(100), np.zeros(100, np.int64), 3 * np.arange(100) + np.roll(np.arange(100), -1)
+    assert Program([Step(blend, [x, y], [100], parts=1000)]).run() is None
+    assert y.tolist() == expected.tolist()
+
+
+def test_a_halt_stops_before_the_next_instruction() -> None:
+    y, halt = np.zeros(100, np.int64), Halt()
+    program = Program([Step(log, [y], [1]), Step(write, [], [halt.address, 1]), Step(log, [y], [2])], halt=halt)
+    assert program.run() == (2, HALTED)
+    assert logged(y) == [(1, 0, 1)]
+    assert halt.is_set
+
+
+def test_a_halt_that_is_set_lets_no_run_begin_until_it_is_cleared() -> None:
+    y, halt = np.zeros(100, np.int64), Halt()
+    program = Program([Step(log, [y], [1])], halt=halt)
+    halt.set()
+    assert program.run() == (0, HALTED)
+    assert logged(y) == []
+    halt.clear()
+    assert not halt.is_set
+    assert program.run() is None
+
+
+def test_a_halt_set_by_the_last_instruction_comes_too_late() -> None:
+    halt = Halt()
+    assert Program([Step(write, [], [halt.address, 1])], halt=halt).run() is None
+
+
+def test_another_thread_halts_a_run_and_the_global_lock_is_free_meanwhile() -> None:
+    y, halt, opened = np.zeros(100, np.int64), Halt(), word()
+    program = Program([Step(wait, [], [opened.ctypes.data]), Step(log, [y], [1])], halt=halt)
+    results: list[tuple[int, int] | None] = []
+    thread = threading.Thread(target=lambda: results.append(program.run()))
+    thread.start()
+    time.sleep(0.01)  # the run is, most likely, in its first instruction
+    halt.set()
+    opened[0] = 1
+    thread.join()
+    assert results in ([(0, HALTED)], [(1, HALTED)])
+    assert logged(y) == []
+
+
+def test_a_job_can_watch_another_halt() -> None:
+    first, second = Halt(), Halt()
+    program = Program([Step(fail, [], [3, 9, 1])], halt=first)
+    program.job.watch(second)
+    first.set()
+    assert program.run() is None
+    second.set()
+    assert program.run() == (0, HALTED)
+
+
+def test_jobs_of_one_thread_and_short_programs_start_no_workers() -> None:
+    team = Team()
+    assert Program([Step(fail, [], [3, 9, 1], parts=4)], 1, team).run() is None
+    short = Program([Step(fail, [], [3, 9, 1], parts=4)], 4, team, cost_us=Job.WORTH_WAKING_US - 1)
+    assert short.run() is None
+    assert team.threads == team.asked == 1
+
+
+def test_the_job_record_is_all_that_native_code_takes() -> None:
+    """The entry is one address; ctypes converts one argument a run."""
+    job = Job()
+    assert ctypes.c_int64.from_address(job._address).value == job._team.control

@@ -1,0 +1,242 @@
+"""Validation of feeds: what is passed on as it is, what is converted, what is refused and in which words."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.feeds import Feeds
+from ort_lite.graph import MapType, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.shapes import symbol
+
+N = symbol("N")
+
+
+def fed(type_: Type | None, value: Any) -> Any:
+    return Feeds([Value("x", type_)])({"x": value})[0]
+
+
+def tensor(dtype: str, *shape: Any) -> TensorType:
+    return TensorType(dtype, shape)
+
+
+# Passed on as they are
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "uint8", "bool"])
+def test_an_array_that_is_right_is_passed_on(dtype: str) -> None:
+    x = np.zeros((2, 3), dtype)
+    assert fed(tensor(dtype, N, 3), x) is x
+
+
+def test_types_that_numpy_lacks_are_passed_on() -> None:
+    x = np.zeros((2, 3), ml_dtypes.bfloat16)
+    assert fed(tensor("bfloat16", N, 3), x) is x
+
+
+def test_strings_that_are_right_are_passed_on() -> None:
+    x = np.array(["a", "b"], object)
+    assert fed(tensor("string", N), x) is x
+
+
+def test_an_array_without_a_known_type_is_passed_on() -> None:
+    x = np.zeros(2)
+    assert fed(None, x) is x
+
+
+# Converted
+
+
+def views() -> dict[str, np.ndarray[Any, Any]]:
+    base = np.arange(24, dtype=np.float32).reshape(4, 6)
+    unaligned = np.frombuffer(b"\0" + base[:, :3].tobytes(), np.float32, offset=1).reshape(4, 3)
+    return {
+        "a step": base[:, ::2],
+        "a transpose": base[:3, :4].T,
+        "backwards": base[::-1, :3],
+        "big-endian": base[:, :3].astype(">f4"),
+        "unaligned": unaligned,
+        "fortran order": np.asfortranarray(base[:, :3]),
+        "broadcast": np.broadcast_to(base[0, :3], (4, 3)),
+    }
+
+
+@pytest.mark.parametrize("kind", views())
+def test_views_are_made_contiguous_native_and_aligned(kind: str) -> None:
+    x = views()[kind]
+    before = x.copy()
+    got = fed(tensor("float32", 4, 3), x)
+    assert got.flags.c_contiguous
+    assert got.flags.aligned
+    assert got.dtype == np.float32
+    assert got.dtype.isnative
+    np.testing.assert_array_equal(got, before)
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("float32", [[1, 2.5]], [[1, 2.5]]),
+        ("float32", [], []),
+        ("int64", [1, True], [1, 1]),
+        ("int64", [1.0, 2.0], [1, 2]),
+        ("int32", 7, 7),
+        ("bool", [True, False], [True, False]),
+        ("uint8", (1, 255), [1, 255]),
+        ("float16", 0.5, 0.5),
+        ("bfloat16", [1, 0.5], [1, 0.5]),
+        ("float32", [np.float32(1.5), 2], [1.5, 2]),
+    ],
+)
+def test_python_numbers_take_the_declared_type(dtype: str, value: Any, expected: Any) -> None:
+    got = fed(TensorType(dtype), value)
+    assert got.dtype == np.dtype(getattr(ml_dtypes, dtype, dtype))
+    np.testing.assert_array_equal(got.astype(np.float64), expected)
+
+
+def test_a_numpy_scalar_and_a_0d_array_stay_0d() -> None:
+    assert fed(tensor("int64"), np.int64(3)).shape == ()
+    assert fed(tensor("int64"), np.array(3)[...]).shape == ()
+
+
+def test_subclasses_become_plain_arrays() -> None:
+    got = fed(tensor("float32", N, 3), np.ma.masked_array(np.ones((2, 3), np.float32)))
+    assert type(got) is np.ndarray
+
+
+class ArrayLike:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+def test_objects_that_make_arrays_are_taken() -> None:
+    np.testing.assert_array_equal(fed(tensor("float32", 2), ArrayLike(np.ones(2, np.float32))), [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["a", "ß"], ["a", "ß"]),
+        (np.array(["a", "bc"]), ["a", "bc"]),
+        (np.array([b"a", "ß".encode()], object), ["a", "ß"]),
+        (np.array([b"a", b"bc"]), ["a", "bc"]),
+        (np.array(["a", 1, None], object), ["a", "1", "None"]),
+        (np.array([["a", "b"], ["c", "d"]], object)[:, ::-1], [["b", "a"], ["d", "c"]]),
+        (np.array([np.str_("a")], object), ["a"]),
+        ("a", "a"),
+        ([], []),
+    ],
+    ids=repr,
+)
+def test_strings_become_object_arrays_of_str(value: Any, expected: Any) -> None:
+    got = fed(TensorType("string"), value)
+    assert got.dtype == object
+    assert got.flags.c_contiguous
+    assert got.tolist() == expected
+    assert all(type(item) is str for item in got.flat)
+
+
+def test_sequences_take_a_value_for_each_element() -> None:
+    got = fed(SequenceType(tensor("float32", N)), [[1, 2], np.zeros(3, np.float32)])
+    assert [x.shape for x in got] == [(2,), (3,)]
+    assert all(x.dtype == np.float32 for x in got)
+
+
+def test_maps_are_passed_on() -> None:
+    value = {"a": 1.0}
+    assert fed(MapType("string", tensor("float32")), value) is value
+
+
+def test_an_optional_input_may_be_none_or_missing() -> None:
+    feeds = Feeds([Value("x", OptionalType(tensor("float32", N))), Value("y", tensor("float32", N))])
+    y = np.zeros(2, np.float32)
+    assert feeds({"y": y}) == [None, y]
+    assert feeds({"y": y, "x": None})[0] is None
+    assert feeds({"y": y, "x": [1]})[0].dtype == np.float32
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "message"),
+    [
+        (tensor("float32", N, 3), np.zeros((2, 3)),
+         "input 'x' is tensor(double) of shape [2, 3]; expected tensor(float): convert it, e.g. by .astype('float32')"),
+        (tensor("bool", N), np.zeros(2, np.uint8),
+         "input 'x' is tensor(uint8) of shape [2]; expected tensor(bool): convert it, e.g. by .astype('bool')"),
+        (tensor("float32", N), np.float64(1),
+         "input 'x' is tensor(double) of shape []; expected tensor(float): convert it, e.g. by .astype('float32')"),
+        (tensor("float32", N), np.array(["a"]),
+         "input 'x' is tensor(string) of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')"),
+        (tensor("float32", N), np.zeros(1, "M8[s]"),
+         "input 'x' is datetime64[s] of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')"),
+        (tensor("float32", N, 3), np.zeros(3, np.float32), "input 'x' has rank 1, shape [3]; expected rank 2, [N, 3]"),
+        (tensor("float32", N, 3), np.zeros((2, 4), np.float32),
+         "input 'x' has 4 in dimension 1, shape [2, 4]; expected [N, 3]"),
+        (tensor("float32", N), None, "input 'x' is None; expected tensor(float)"),
+        (tensor("int64", N), [1.5], "input 'x' holds numbers that tensor(int64) cannot; they came as tensor(double)"),
+        (tensor("uint8", N), [300], "input 'x' holds numbers that tensor(uint8) cannot; they came as tensor(int64)"),
+        (tensor("int64", N), ["a"], "input 'x' holds tensor(string); expected numbers for tensor(int64)"),
+        (tensor("float32", N), [[1, 2], [3]],
+         "input 'x' makes no array of tensor(float): setting an array element with a sequence"),
+        (tensor("string", N), np.zeros(2), "input 'x' is tensor(double); expected tensor(string): str, or an array of them"),
+        (tensor("string", N), np.array([b"\xff"]), "input 'x' holds bytes that are not UTF-8: "),
+        (tensor("string", N), [["a", "b"], ["c"]],
+         "input 'x' is ragged: it holds ['a', 'b'] where tensor(string) has one element"),
+        (tensor("string", N, 2), np.array(["a"]), "input 'x' has rank 1, shape [1]; expected rank 2, [N, 2]"),
+        (SequenceType(tensor("float32", N)), np.zeros(3, np.float32), "input 'x' is a ndarray; expected seq(tensor(float))"),
+        (SequenceType(tensor("float32", N)), [np.zeros(3)], "input 'x' is tensor(double) of shape [3]"),
+        (MapType("string", tensor("float32")), 3, "input 'x' is a int; expected map(string,tensor(float))"),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+def test_what_does_not_fit_names_the_input_what_came_and_what_is_expected(type_: Type, value: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        fed(type_, value)
+    assert str(caught.value).startswith(message)
+
+
+def test_the_rank_of_a_scalar_is_not_enforced() -> None:
+    assert fed(tensor("int64"), np.array([16000])).shape == (1,)
+
+
+def test_a_shape_that_came_before_does_not_let_another_one_through() -> None:
+    feeds = Feeds([Value("x", tensor("float32", N, 3))])
+    for _ in range(2):
+        feeds({"x": np.zeros((2, 3), np.float32)})
+        with pytest.raises(InvalidArgument, match="4 in dimension 1"):
+            feeds({"x": np.zeros((2, 4), np.float32)})
+
+
+A, B = np.zeros(1, np.float32), np.ones(1, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ({"a": A}, "missing input 'b'; fed were 'a'"),
+        ({}, "missing inputs 'a', 'b'; fed were nothing"),
+        ({"a": A, "c": B}, "missing input 'b'; fed were 'a', 'c'"),
+        ({"a": A, "b": B, "c": A, "d": A}, "the model has no input 'c', 'd'; expected 'a', 'b'"),
+        ([A, B], "the feed is a list; expected a dict from input names to arrays"),
+        (None, "the feed is a NoneType; expected a dict from input names to arrays"),
+        (A, "the feed is a ndarray; expected a dict from input names to arrays"),
+    ],
+)
+def test_names_that_do_not_fit_are_listed(feed: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Feeds([Value("a", tensor("float32", 1)), Value("b", tensor("float32", 1))])(feed)
+    assert str(caught.value) == message
+
+
+def test_inputs_come_in_the_order_of_the_graph() -> None:
+    feeds = Feeds([Value("a", tensor("float32", 1)), Value("b", tensor("float32", 1))])
+    assert feeds({"b": B, "a": A}) == [A, B]
+    assert Feeds([])({}) == []

@@ -1,0 +1,162 @@
+"""Which providers a session gets."""
+
+from typing import Any
+
+import pytest
+
+from ort_lite import log, plugins, selection
+from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.options import SessionOptions
+from ort_lite.plugins import Registry
+from ort_lite.provider import ExecutionProvider
+from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
+
+
+class Installed(NumpyProvider):
+    name = "InstalledExecutionProvider"
+
+
+class Optional(NumpyProvider):
+    name = "OptionalExecutionProvider"
+    default = False
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Registry(paths=[])
+    for cls in (Installed, Optional, CpuStandIn):
+        made.register_provider(cls.name, cls)
+    for name in ("provider", "available_providers", "installed_providers"):
+        monkeypatch.setattr(plugins, name, getattr(made, name))
+
+
+def names(entries: Any, options: Any = None) -> list[str]:
+    return [p.name for p in selection.select(entries, options, SessionOptions()).providers]
+
+
+def test_none_means_all_that_take_part_by_default() -> None:
+    assert names(None) == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_the_default_provider_is_added_at_the_end() -> None:
+    assert names([]) == ["CPUExecutionProvider"]
+    assert names(["OptionalExecutionProvider"]) == ["OptionalExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_the_order_is_the_callers() -> None:
+    assert names(["CPUExecutionProvider", "InstalledExecutionProvider"]) == [
+        "CPUExecutionProvider",
+        "InstalledExecutionProvider",
+    ]
+
+
+def test_classes_and_instances_are_taken_too() -> None:
+    instance = NumpyProvider()
+    assert selection.select([instance, Optional], None, SessionOptions()).providers[0] is instance
+    assert names([instance, Optional]) == ["NumpyExecutionProvider", "OptionalExecutionProvider", "CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "options"),
+    [
+        ([("InstalledExecutionProvider", {"device_id": 1}), "CPUExecutionProvider"], None),
+        (["InstalledExecutionProvider", "CPUExecutionProvider"], [{"device_id": 1}, {}]),
+        ([("InstalledExecutionProvider", {"device_id": 1}), "CPUExecutionProvider"], [{}, {}]),
+    ],
+)
+def test_options_come_with_the_name_or_beside_it(entries: Any, options: Any) -> None:
+    first = selection.select(entries, options, SessionOptions()).providers[0]
+    assert first.get_options() == {"device_id": 1}
+
+
+def test_two_instances_with_different_options_are_both_made() -> None:
+    twice = [("InstalledExecutionProvider", {"device_id": 0}), ("InstalledExecutionProvider", {"device_id": 1})]
+    assert names(twice)[:2] == ["InstalledExecutionProvider"] * 2
+
+
+def test_the_same_entry_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    chosen = selection.select(["InstalledExecutionProvider"] * 2, None, SessionOptions())
+    assert [p.name for p in chosen.providers] == ["InstalledExecutionProvider", "CPUExecutionProvider"]
+    assert list(chosen.notes) == caplog.messages
+    assert caplog.messages == ["InstalledExecutionProvider is listed twice with the same options; once is enough"]
+
+
+def test_a_known_name_that_is_not_installed_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    chosen = selection.select(["CUDAExecutionProvider", "CPUExecutionProvider"], None, SessionOptions())
+    assert [p.name for p in chosen.providers] == ["CPUExecutionProvider"]
+    assert chosen.notes == ("CUDAExecutionProvider is not installed; it is left out",)
+    assert [(r.name, r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("ort_lite", "WARNING", "CUDAExecutionProvider is not installed; it is left out")
+    ]
+
+
+@pytest.mark.parametrize(("severity", "count"), [(-1, 1), (0, 1), (2, 1), (3, 0), (4, 0)])
+def test_a_session_above_warning_logs_none(severity: int, count: int, caplog: pytest.LogCaptureFixture) -> None:
+    options = SessionOptions()
+    options.log_severity_level = severity
+    assert selection.select(["CUDAExecutionProvider"], None, options).notes
+    assert len(caplog.records) == count
+
+
+def test_the_modules_severity_holds_for_all_sessions(caplog: pytest.LogCaptureFixture) -> None:
+    before = log.logger().level
+    try:
+        log.set_default_logger_severity(3)
+        selection.select(["CUDAExecutionProvider"], None, SessionOptions())
+        assert caplog.records == []
+        with pytest.raises(InvalidArgument, match="logger severity 7: expected 0"):
+            log.set_default_logger_severity(7)
+    finally:
+        log.logger().setLevel(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("CudaExecutionProvider", "CUDAExecutionProvider"), ("InstaledExecutionProvider", "InstalledExecutionProvider")],
+)
+def test_an_unknown_name_is_an_error_with_a_suggestion(name: str, suggestion: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"called '{name}'; did you mean '{suggestion}'\? \(installed: CPUExec"):
+        names([name])
+
+
+@pytest.mark.parametrize(
+    ("entries", "options", "message"),
+    [
+        ("CPUExecutionProvider", None, r"expected a list, e.g. \['CPUExecutionProvider'\]"),
+        ([3], None, r"providers\[0\] is 3; expected a name or \(name, options\)"),
+        ([("CPUExecutionProvider",)], None, r"providers\[0\] is .*; expected a name or \(name, options\)"),
+        (["CPUExecutionProvider"], [], "0 provider_options for 1 providers: expected as many, in the same order"),
+        ([NumpyProvider()], [{"a": 1}], "came as an instance, with options besides"),
+    ],
+)
+def test_entries_that_make_no_sense_are_refused(entries: Any, options: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        names(entries, options)
+
+
+def test_a_provider_that_cannot_be_created_is_named() -> None:
+    class Broken(ExecutionProvider):
+        name = "BrokenExecutionProvider"
+
+        def __init__(self, level: int = 0) -> None:
+            raise OSError("no device")
+
+    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created with options .*OSError: no device"):
+        selection.create(Broken, {"level": 1})
+    with pytest.raises(ProviderError, match=r"BrokenExecutionProvider could not be created .* unexpected keyword"):
+        selection.create(Broken, {"lvl": 1})
+
+
+def test_the_base_class_refuses_options_that_nobody_knows() -> None:
+    class Plain(ExecutionProvider):
+        name = "PlainExecutionProvider"
+
+    with pytest.raises(ProviderError, match="PlainExecutionProvider knows no option speed"):
+        selection.create(Plain, {"speed": 1})
+
+
+def test_all_providers_are_the_installed_and_the_known_ones() -> None:
+    found = selection.get_all_providers()
+    assert {"InstalledExecutionProvider", "OptionalExecutionProvider", "CUDAExecutionProvider"} <= set(found)
+    assert found[-1] == "CPUExecutionProvider"
+    assert len(found) == len(set(found))

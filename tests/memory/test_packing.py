@@ -1,0 +1,123 @@
+"""The kernels, called through `pack`: both ways of meeting neighbours, against the plainest first fit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.memory import packing
+from ort_lite.memory.pack import Blocks, Words
+from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
+
+RULES = [packing.BY_START, packing.BY_SIZE, packing.BY_AREA]
+
+
+def blocks(problem: Problem, align: list[int] | None = None) -> Blocks:
+    return Blocks(problem.size, problem.start, problem.end, align)
+
+
+def check_first_fit(problem: Problem, order: Words, align: list[int] | None = None, capacity: int = packing.LIMIT) -> None:
+    expected = first_fit(problem, order.tolist(), align, capacity)
+    prepared = blocks(problem, align)
+    misfits = expected.count(-1)
+    for near in (None, prepared.near()):
+        offsets, peak = prepared.first_fit(order, near, capacity)
+        assert offsets.tolist() == expected
+        assert peak == (-misfits if misfits else peak_of(problem, expected))
+
+
+@settings(deadline=None)
+@given(problems() | problems(largest=3), st.randoms(use_true_random=False), st.booleans())
+def test_first_fit_matches_the_oracle_in_any_order(problem: Problem, random: "np.random.Generator", aligned: bool) -> None:
+    order = list(range(len(problem.size)))
+    random.shuffle(order)
+    align = [2 ** (i % 4) for i in order] if aligned else None
+    check_first_fit(problem, np.array(order, np.int64), align)
+
+
+@settings(deadline=None)
+@given(problems(), st.integers(0, 120))
+def test_what_exceeds_the_capacity_is_left_out_and_counted(problem: Problem, capacity: int) -> None:
+    check_first_fit(problem, blocks(problem).order(packing.BY_SIZE), capacity=capacity)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("n", "times", "longest", "near"), [(400, 3, 9, "none"), (300, 300, 5, "all"), (300, 200, 90, "some")])
+def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(
+    n: int, times: int, longest: int, near: str, rule: int
+) -> None:
+    problem = random_problem(7, n, times, longest)
+    prepared = blocks(problem)
+    listed = int((prepared.near()[: 2 * n : 2] > 0).sum())
+    assert {"none": listed == 0, "all": listed == n, "some": 0 < listed < n}[near]
+    check_first_fit(problem, prepared.order(rule), [1 << (i % 7) for i in range(n)])
+
+
+def test_blocks_of_no_bytes_are_at_0_and_in_nobodys_way() -> None:
+    check_first_fit(Problem((0, 8, 0), (0, 0, 0), (9, 9, 9)), np.arange(3))
+
+
+def test_a_negative_size_does_not_fit() -> None:
+    offsets, misfits = Blocks([-1, 8], [0, 0], [1, 1]).first_fit(np.arange(2))
+    assert (offsets.tolist(), misfits) == ([-1, 0], -1)
+
+
+def test_sizes_up_to_the_limit_do_not_overflow() -> None:
+    problem = Blocks([packing.LIMIT, packing.LIMIT, 1], [0, 1, 5], [3, 4, 6])
+    offsets, misfits = problem.first_fit(np.arange(3))
+    assert (offsets.tolist(), misfits) == ([0, -1, 0], -1)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, packing.LIMIT), st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=40))
+def test_orders_are_stable_sorts(rows: list[tuple[int, int, int]]) -> None:
+    size, start, length = zip(*rows, strict=True)
+    prepared = Blocks(size, start, np.add(start, length))
+    numbers = range(len(rows))
+    born, lived = prepared.start.tolist(), (prepared.end - prepared.start).tolist()
+    assert prepared.order(packing.BY_START).tolist() == sorted(numbers, key=lambda i: born[i])
+    assert prepared.order(packing.BY_SIZE).tolist() == sorted(numbers, key=lambda i: -size[i])
+    area = sorted(numbers, key=lambda i: -min(size[i], 1 << 31) * lived[i])
+    assert prepared.order(packing.BY_AREA).tolist() == area
+
+
+@pytest.mark.parametrize("bit", range(62))
+def test_orders_see_every_bit_of_a_size(bit: int) -> None:
+    size = [1 << bit, 2 << bit]  # as keys they differ in this bit alone
+    assert Blocks(size, [0, 0], [1, 1]).order(packing.BY_SIZE).tolist() == [1, 0]
+
+
+@settings(deadline=None)
+@given(problems(most=30))
+def test_the_lower_bound_is_what_lives_at_the_worst_moment(problem: Problem) -> None:
+    assert blocks(problem).lower_bound() == problem.most_alive()
+
+
+@pytest.mark.parametrize(("n", "times", "longest"), [(80, 4, 3), (200, 60, 30), (40, 100, 100)])
+def test_the_table_lists_all_neighbours_or_none(n: int, times: int, longest: int) -> None:
+    problem = random_problem(3, n, times, longest)
+    table = blocks(problem).near()
+    for t in range(n):
+        alive = {u for u in range(n) if problem.start[u] < problem.end[t] and problem.start[t] < problem.end[u]} - {t}
+        listed = table[table[2 * t] : table[2 * t + 1]].tolist() if table[2 * t] else []
+        assert sorted(listed) == (sorted(alive) if len(alive) <= packing.NEAR else [])
+
+
+def test_no_blocks_are_a_plan_of_nothing() -> None:
+    empty = Blocks([], [], [])
+    offsets, peak = empty.first_fit(empty.order(packing.BY_SIZE), empty.near())
+    assert (len(offsets), peak, empty.lower_bound()) == (0, 0, 0)
+
+
+def test_only_the_order_of_times_counts() -> None:
+    small, large = Blocks([4, 4, 4], [0, 1, 2], [2, 3, 4]), Blocks([4, 4, 4], [-(10**15), 0, 70], [60, 71, 10**15])
+    np.testing.assert_array_equal(small.first_fit(np.arange(3))[0], large.first_fit(np.arange(3))[0])
+
+
+@pytest.mark.parametrize(
+    ("size", "start", "end", "message"),
+    [([1, 2], [0], [1], "expected equal lengths"), ([1, 2], [0, 3], [1, 3], "block 1 has an empty lifetime")],
+)
+def test_unsound_blocks_are_refused(size: list[int], start: list[int], end: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Blocks(size, start, end)

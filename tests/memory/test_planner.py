@@ -1,0 +1,298 @@
+"""Every planner against the plainest judge, and the rules that all planners share."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory import packing
+from ort_lite.memory.pack import Blocks
+from ort_lite.memory.planner import (
+    PLANNERS,
+    ArenaRole,
+    Block,
+    BySizeMemoryPlanner,
+    GreedyMemoryPlanner,
+    MemoryConstraint,
+    MemoryPlan,
+    MemoryPlanner,
+    MemoryPlannerType,
+    Platform,
+    TensorAttributes,
+    TensorRequest,
+    create_planner,
+)
+from tests.memory.problems import Problem, disjoint, first_fit, problems, random_problem, smallest_peak
+
+SCRATCH, PERSISTENT, CONSTANT = ArenaRole.scratch, ArenaRole.persistent, ArenaRole.constant
+BYTES = Platform(min_alignment=1)
+BANKS = Platform(writable=("dtcm", "sram"), read_only=("flash", "rom"), min_alignment=16)
+every_planner = pytest.mark.parametrize("planner", [kind(BYTES) for kind in PLANNERS.values()], ids=lambda p: type(p).__name__)
+
+
+def tensor(name: str, size: int, role: ArenaRole = SCRATCH, memory: str = "dtcm", to: str | None = None) -> TensorRequest:
+    return TensorRequest(name, size, role, TensorAttributes(memory, to))
+
+
+def offsets(plan: MemoryPlan) -> list[int]:
+    return [plan.tensor_allocs[f"t{i}"].offset for i in range(len(plan.tensor_allocs))]
+
+
+# --- Packing
+@every_planner
+@settings(deadline=None)
+@given(problem=problems())
+def test_what_lives_together_is_apart_and_the_bound_holds(planner: MemoryPlanner, problem: Problem) -> None:
+    plan = planner.plan(problem.requests(), problem.lifetimes())
+    slots = [plan.tensor_allocs[f"t{i}"] for i in range(len(problem.size))]
+    rows = zip(slots, problem.start, problem.end, strict=True)
+    assert disjoint((slot.offset, slot.offset + slot.size, start, end) for slot, start, end in rows)
+    assert [slot.size for slot in slots] == list(problem.size)
+    certificate = plan.certificate()
+    assert certificate.peak == max((slot.offset + slot.size for slot in slots), default=0)
+    assert certificate.lower_bound == problem.most_alive() <= certificate.peak
+
+
+@every_planner
+@settings(deadline=None)
+@given(problem=problems(most=5))
+def test_the_best_of_all_plans_lies_between_bound_and_peak(planner: MemoryPlanner, problem: Problem) -> None:
+    certificate = planner.plan(problem.requests(), problem.lifetimes()).certificate()
+    assert certificate.lower_bound <= smallest_peak(problem) <= certificate.peak
+
+
+@settings(deadline=None)
+@given(problems(most=20))
+def test_spec_4_13_greedy_is_first_fit_in_the_order_of_starts(problem: Problem) -> None:
+    order = sorted(range(len(problem.size)), key=lambda i: problem.start[i])
+    plan = GreedyMemoryPlanner(BYTES).plan(problem.requests(), problem.lifetimes())
+    assert offsets(plan) == first_fit(problem, order)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_free_list_and_the_native_kernel_agree_on_greedy(seed: int) -> None:
+    problem = random_problem(seed, 300, 150, 30)
+    native = Blocks(problem.size, problem.start, problem.end)
+    plan = GreedyMemoryPlanner(BYTES).plan(problem.requests(), problem.lifetimes())
+    assert offsets(plan) == native.first_fit(native.order(packing.BY_START), native.near())[0].tolist()
+
+
+@settings(deadline=None)
+@given(problems(most=20))
+def test_by_size_is_first_fit_largest_first(problem: Problem) -> None:
+    order = sorted(range(len(problem.size)), key=lambda i: -problem.size[i])
+    plan = BySizeMemoryPlanner(BYTES).plan(problem.requests(), problem.lifetimes())
+    assert offsets(plan) == first_fit(problem, order)
+
+
+@every_planner
+def test_equal_calls_give_equal_plans(planner: MemoryPlanner) -> None:
+    problem = random_problem(5, 100, 40, 20)
+    assert planner.plan(problem.requests(), problem.lifetimes()) == planner.plan(problem.requests(), problem.lifetimes())
+
+
+# --- Bindings and alignment
+@pytest.mark.parametrize("kind", PLANNERS)
+def test_spec_4_4_planners_bind_every_tensor(kind: str) -> None:
+    problem = random_problem(1, 20, 10, 5)
+    requests = [
+        *problem.requests(attributes=TensorAttributes("dtcm")),
+        tensor("state", 40, PERSISTENT, "sram"),
+        tensor("cold", 50, CONSTANT, "flash"),
+        tensor("staged", 60, CONSTANT, "rom", "sram"),
+    ]
+    plan = create_planner(kind, BANKS).plan(requests, problem.lifetimes())
+    assert set(plan.tensor_allocs) == {request.tensor_id for request in requests}
+    for request in requests:
+        slot = plan.get_allocation(request.tensor_id)
+        assert slot.binding is not None
+        assert (slot.binding.role, slot.binding.memory, slot.binding.offset) == (request.role, slot.memory, slot.offset)
+        assert slot.binding.is_staged is (request.tensor_id == "staged")
+        assert slot.binding.source_memory == ("rom" if request.tensor_id == "staged" else slot.memory)
+
+
+@pytest.mark.parametrize("kind", PLANNERS)
+@pytest.mark.parametrize("arena_alignment", [None, 64])
+def test_spec_4_6_slots_are_aligned_as_the_constraint_says(kind: str, arena_alignment: int | None) -> None:
+    problem = random_problem(2, 40, 10, 5)
+    requests = [
+        TensorRequest(f"t{i}", size, attributes=TensorAttributes("dtcm"), dtype_alignment=8, alignment_hint=1 << (i % 7))
+        for i, size in enumerate(problem.size)
+    ]
+    constraint = MemoryConstraint("dtcm", arena_alignment=arena_alignment)
+    plan = create_planner(kind, BANKS, [constraint]).plan(requests, problem.lifetimes())
+    expected = [arena_alignment or max(16, request.alignment_hint) for request in requests]
+    assert [offset % alignment for offset, alignment in zip(offsets(plan), expected, strict=True)] == [0] * 40
+    assert all(slot.size % (arena_alignment or 16) == 0 for slot in plan.tensor_allocs.values())
+
+
+# --- Arenas and roles
+def test_spec_4_5_arenas_that_only_grow_end_full() -> None:
+    requests = [
+        tensor("s0", 5, PERSISTENT),
+        tensor("s1", 70, PERSISTENT),
+        tensor("c0", 33, CONSTANT, "flash"),
+        tensor("c1", 1, CONSTANT, "flash"),
+    ]
+    plan = GreedyMemoryPlanner(BANKS).plan(requests, {})
+    assert {name: slot.offset for name, slot in plan.tensor_allocs.items()} == {"s0": 0, "s1": 16, "c0": 0, "c1": 48}
+    assert (plan.persistent_arenas["dtcm"].used, plan.persistent_arenas["dtcm"].total_size) == (96, 96)
+    assert (plan.constant_arenas["flash"].used, plan.constant_arenas["flash"].total_size) == (64, 64)
+
+
+def test_spec_4_7_constant_arenas_have_the_memory_that_kernels_read_as_key_and_one_source() -> None:
+    requests = [
+        tensor("cold", 8, CONSTANT, "flash"),
+        tensor("staged", 8, CONSTANT, "flash", "sram"),
+        tensor("also", 8, CONSTANT, "flash", "sram"),
+    ]
+    arenas = GreedyMemoryPlanner(BANKS).plan(requests, {}).constant_arenas
+    assert {memory: (arena.source_memory, arena.is_staged) for memory, arena in arenas.items()} == {
+        "flash": ("flash", False),
+        "sram": ("flash", True),
+    }
+    with pytest.raises(InvalidArgument, match=r"'other' \(8 bytes\) comes from 'rom', but .*'sram' is filled from 'flash'"):
+        GreedyMemoryPlanner(BANKS).plan([*requests, tensor("other", 8, CONSTANT, "rom", "sram")], {})
+
+
+def test_persistent_tensors_are_in_arenas_of_their_own_and_share_no_bytes() -> None:
+    problem = Problem((16, 16), (0, 1), (1, 2))
+    requests = [*problem.requests(attributes=TensorAttributes("dtcm")), *(tensor(f"s{i}", 16, PERSISTENT) for i in range(3))]
+    plan = GreedyMemoryPlanner(BANKS).plan(requests, problem.lifetimes())
+    assert [plan.tensor_allocs[name].offset for name in ("t0", "t1", "s0", "s1", "s2")] == [0, 0, 0, 16, 32]
+    assert (plan.arena_usages["dtcm"].used, plan.persistent_arenas["dtcm"].used) == (16, 48)
+
+
+@pytest.mark.parametrize("destination", ["flash", "rom", "nowhere"])
+def test_spec_4_11_a_destination_that_is_not_writable_is_refused(destination: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"'w'.*'{destination}' is not writable, expected dtcm or sram"):
+        GreedyMemoryPlanner(BANKS).plan([tensor("w", 8, CONSTANT, "flash", destination)], {})
+
+
+def test_spec_4_11_the_destination_is_where_kernels_read() -> None:
+    plan = GreedyMemoryPlanner(BANKS).plan([tensor("w", 8, CONSTANT, "flash", "dtcm"), tensor("v", 8, CONSTANT, "rom")], {})
+    assert [(plan.tensor_allocs[name].memory) for name in ("w", "v")] == ["dtcm", "rom"]
+
+
+# --- Limits
+@pytest.mark.parametrize("kind", PLANNERS)
+def test_spec_4_13_what_exceeds_a_memory_goes_to_the_next_writable_one(kind: str) -> None:
+    problem = Problem((48, 64, 32, 80), (0, 0, 0, 0), (1, 1, 1, 1))
+    constraints = [MemoryConstraint("dtcm", max_size=112)]
+    plan = create_planner(kind, BANKS, constraints).plan(
+        problem.requests(attributes=TensorAttributes("dtcm")), problem.lifetimes()
+    )
+    assert sum(arena.used for arena in plan.arena_usages.values()) == sum(problem.size)
+    assert plan.arena_usages["dtcm"].used == 112
+    assert {slot.memory for slot in plan.tensor_allocs.values()} == {"dtcm", "sram"}
+
+
+def test_spec_4_13_constants_come_first_then_persistent_tensors_then_scratch() -> None:
+    problem = Problem((32,), (0,), (1,))
+    requests = [
+        *problem.requests(attributes=TensorAttributes("dtcm")),
+        tensor("state", 32, PERSISTENT),
+        tensor("weight", 32, CONSTANT, "flash", "dtcm"),
+    ]
+    for limit, expected in [(96, ("dtcm", "dtcm")), (64, ("dtcm", "sram")), (32, ("sram", "sram"))]:
+        planner = GreedyMemoryPlanner(BANKS, [MemoryConstraint("dtcm", max_size=limit)])
+        plan = planner.plan(requests, problem.lifetimes())
+        assert (plan.tensor_allocs["state"].memory, plan.tensor_allocs["t0"].memory) == expected
+        assert plan.tensor_allocs["weight"].memory == "dtcm"
+
+
+@pytest.mark.parametrize("kind", PLANNERS)
+@pytest.mark.parametrize(
+    ("request_", "tried"),
+    [
+        (tensor("t0", 99), r"1 tensors do not fit 'dtcm' \(64 of 64 bytes left\), 'sram' \(32 of 32 .*: scratch tensor 't0'"),
+        (tensor("t0", 99, PERSISTENT), r"persistent tensor 't0' \(99 bytes\) does not fit 'dtcm' \(64 of 64 .*'sram' \(32"),
+        (tensor("t0", 99, memory="sram"), r"do not fit 'sram' \(32 of 32 bytes left\): scratch"),
+        (tensor("t0", 99, CONSTANT, "flash", "dtcm"), r"constant tensor 't0' \(99 bytes\) does not fit 'dtcm' \(64"),
+        (tensor("t0", 9, CONSTANT, "flash"), r"constant tensor 't0' \(9 bytes\) does not fit 'flash' \(8 of 8"),
+    ],
+)
+def test_spec_4_13_what_fits_nowhere_names_the_capacities_tried(kind: str, request_: TensorRequest, tried: str) -> None:
+    limits = [MemoryConstraint("dtcm", 64), MemoryConstraint("sram", 32), MemoryConstraint("flash", 8)]
+    with pytest.raises(OutOfMemory, match=tried):
+        create_planner(kind, BANKS, limits).plan([request_], Problem((9,), (0,), (1,)).lifetimes())
+
+
+def test_the_bytes_before_an_aligned_slot_count_against_the_limit() -> None:
+    wide = TensorRequest("wide", 64, PERSISTENT, TensorAttributes("dtcm"), alignment_hint=64)
+    for limit, expected in [(127, "sram"), (128, "dtcm")]:
+        planner = GreedyMemoryPlanner(BANKS, [MemoryConstraint("dtcm", limit)])
+        assert planner.plan([tensor("narrow", 16, PERSISTENT), wide], {}).tensor_allocs["wide"].memory == expected
+
+
+# --- Aliases
+@every_planner
+@settings(deadline=None)
+@given(problem=problems(), pairs=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=4))
+def test_aliases_share_a_slot_and_strangers_do_not(
+    planner: MemoryPlanner, problem: Problem, pairs: list[tuple[int, int]]
+) -> None:
+    n = len(problem.size)
+    groups = [(f"t{a}", f"t{b}") for a, b in pairs if a < n and b < n]
+    plan = planner.plan(problem.requests(), problem.lifetimes(), groups)
+    for a, b in groups:
+        assert plan.tensor_allocs[a].offset == plan.tensor_allocs[b].offset
+        assert plan.tensor_lifetimes[a].half_open() == plan.tensor_lifetimes[b].half_open()
+        assert plan.tensor_lifetimes[a].tensor_id == a
+    roots = {name: plan.aliases.get(name, name) for name in plan.tensor_allocs}
+    for a, b in combinations(plan.tensor_allocs, 2):
+        if roots[a] != roots[b]:
+            slots = (plan.tensor_allocs[a], plan.tensor_allocs[b])
+            spans = (plan.tensor_lifetimes[a].half_open(), plan.tensor_lifetimes[b].half_open())
+            assert disjoint((s.offset, s.offset + s.size, *span) for s, span in zip(slots, spans, strict=True))
+
+
+def test_tensors_of_different_roles_cannot_share_bytes() -> None:
+    problem = Problem((8,), (0,), (1,))
+    requests = [*problem.requests(attributes=TensorAttributes("dtcm")), tensor("state", 8, PERSISTENT)]
+    with pytest.raises(InvalidArgument, match=r"'t0' \(scratch, .* and 'state' \(persistent, .* cannot share bytes"):
+        GreedyMemoryPlanner(BANKS).plan(requests, problem.lifetimes(), [("t0", "state")])
+
+
+# --- Wrong questions
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ([tensor("t0", 8), tensor("t0", 8)], "'t0' is asked for twice"),
+        ([tensor("t0", 8, memory="flash")], "'t0'.*: memory 'flash', expected dtcm or sram"),
+        ([tensor("t0", 8, CONSTANT, "moon")], "'t0'.*: memory 'moon', expected dtcm or sram or flash or rom"),
+        ([tensor("t1", 8)], "'t1' has no lifetime"),
+    ],
+)
+def test_wrong_requests_are_named(requests: list[TensorRequest], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        GreedyMemoryPlanner(BANKS).plan(requests, Problem((8,), (0,), (1,)).lifetimes())
+
+
+def test_a_constraint_on_an_unknown_memory_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="MemoryConstraint 'gpu': expected one of cpu"):
+        GreedyMemoryPlanner(constraints=[MemoryConstraint("gpu")])
+
+
+# --- Which planner
+def test_spec_4_10_greedy_is_a_type_and_more_may_be_added() -> None:
+    class Stacked(MemoryPlanner):
+        """Everything on top of everything: no reuse."""
+
+        def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
+            return [sum(block.size for block in blocks[:i]) for i in range(len(blocks))]
+
+    assert MemoryPlannerType.greedy.value == "greedy"
+    assert isinstance(create_planner(MemoryPlannerType.greedy), GreedyMemoryPlanner)
+    assert isinstance(create_planner("by_size"), BySizeMemoryPlanner)
+    problem = Problem((32, 16), (0, 1), (1, 2))
+    plan = create_planner("stacked", planners={**PLANNERS, "stacked": Stacked}).plan(problem.requests(), problem.lifetimes())
+    assert (plan.certificate().peak, plan.certificate().gap) == (48, 16)
+
+
+def test_an_unknown_planner_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidArgument, match="memory planner 'best': expected one of greedy, by_size"):
+        create_planner("best")

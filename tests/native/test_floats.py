@@ -1,0 +1,153 @@
+"""Floating-point functions of the language against NumPy and the C library in higher precision."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ort_lite.native.cpu import Target
+from tests.native.calls import TARGETS, Array, evaluate, ulps
+
+FLOATS: tuple[type[np.floating], ...] = (np.float32, np.float64)
+SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-3, 4e-4, 1e-10, -1e-10)
+
+
+def samples(dtype: type[np.floating], low: float, high: float) -> Array:
+    """Special values, ends of the range, powers of two, and a ramp from low to high."""
+    info = np.finfo(dtype)
+    ends = [info.max, info.tiny, info.smallest_subnormal, info.tiny * 0.75, info.eps]
+    powers = 2.0 ** np.arange(info.minexp, info.maxexp)
+    with np.errstate(over="ignore"):
+        values = np.concatenate([SPECIAL, ends, np.negative(ends), powers, -powers, np.linspace(low, high, 40_000)])
+    return values.astype(dtype)
+
+
+def pairs(values: tuple[float, ...], dtype: type[np.floating]) -> tuple[Array, Array]:
+    """Every value with every other."""
+    column: Array = np.array(values, dtype)
+    return np.repeat(column, column.size), np.tile(column, column.size)
+
+
+def erf(x: Array) -> Array:
+    return np.array([math.erf(value) for value in x])
+
+
+def sigmoid(x: Array) -> Array:
+    return np.where(x < 0, np.exp(np.minimum(x, 0)), 1.0) / (1.0 + np.exp(-np.abs(x)))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("name", "exact", "low", "high", "limit"),
+    [
+        ("exp", np.exp, -110, 95, 1.5),
+        ("log", np.log, 0, 1000, 1.5),
+        ("log", np.log, 0.5, 2, 1.5),
+        ("tanh", np.tanh, -10, 10, 5),
+        ("tanh", np.tanh, -1, 1, 3),
+        ("erf", erf, -5, 5, 2),
+        ("erf", erf, -0.01, 0.01, 2),
+        ("sigmoid", sigmoid, -110, 20, 3),
+    ],
+)
+def test_transcendental_functions_are_accurate(
+    name: str,
+    exact: Callable[[Array], Array],
+    low: float,
+    high: float,
+    limit: float,
+    dtype: type[np.floating],
+    target: Target,
+) -> None:
+    x = samples(dtype, low, high)
+    with np.errstate(all="ignore"):
+        expected = exact(x.astype(np.float64))
+    distance = ulps(evaluate(f"{name}(x)", dtype, x, target=target), expected)
+    worst = int(np.argmax(distance))
+    assert distance[worst] <= limit, f"{name}({x[worst]!r}) is {distance[worst]} ulp from {expected[worst]!r}"
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("sqrt", np.sqrt),
+        ("floor", np.floor),
+        ("ceil", np.ceil),
+        ("trunc", np.trunc),
+        ("rint", np.rint),
+        ("fabs", np.abs),
+        ("isnan", np.isnan),
+        ("isinf", np.isinf),
+    ],
+)
+def test_exact_functions_equal_numpys(name: str, exact: np.ufunc, dtype: type[np.floating], target: Target) -> None:
+    x = samples(dtype, -20, 20)
+    with np.errstate(all="ignore"):
+        expected = exact(x)
+    np.testing.assert_array_equal(evaluate(f"{name}(x)", expected.dtype, x, target=target), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [("fmin", np.minimum), ("fmax", np.maximum), ("min", np.minimum), ("max", np.maximum), ("copysign", np.copysign)],
+)
+def test_functions_of_two_equal_numpys_nan_included(name: str, exact: np.ufunc, dtype: type[np.floating]) -> None:
+    x, y = pairs(SPECIAL, dtype)
+    np.testing.assert_array_equal(evaluate(f"{name}(x, y)", dtype, x, y), exact(x, y))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        ("sin", np.sin),
+        ("cos", np.cos),
+        ("tan", np.tan),
+        ("asin", np.arcsin),
+        ("acos", np.arccos),
+        ("atan", np.arctan),
+        ("sinh", np.sinh),
+        ("cosh", np.cosh),
+        ("asinh", np.arcsinh),
+        ("acosh", np.arccosh),
+        ("atanh", np.arctanh),
+        ("exp2", np.exp2),
+        ("expm1", np.expm1),
+        ("log1p", np.log1p),
+        ("log2", np.log2),
+        ("log10", np.log10),
+        ("cbrt", np.cbrt),
+    ],
+)
+def test_functions_of_the_c_library_keep_their_accuracy(name: str, exact: np.ufunc, dtype: type[np.floating]) -> None:
+    x: Array = np.array([*SPECIAL, *np.linspace(-3, 3, 101)], dtype)
+    with np.errstate(all="ignore"):
+        expected = exact(x.astype(np.float64))
+    assert ulps(evaluate(f"{name}(x)", dtype, x), expected).max() <= 4
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("name", "exact"), [("power", np.power), ("atan2", np.arctan2), ("fmod_trunc", np.fmod)])
+def test_functions_of_two_from_the_c_library(name: str, exact: np.ufunc, dtype: type[np.floating]) -> None:
+    x, y = pairs((*SPECIAL, 3.0, 7.25, -7.25), dtype)
+    with np.errstate(all="ignore"):
+        expected = exact(x, y).astype(np.float64)
+    assert ulps(evaluate(f"{name}(x, y)", dtype, x, y), expected).max() <= 2
+
+
+def test_fma_multiplies_and_adds() -> None:
+    x = np.linspace(-2, 2, 33, dtype=np.float32)
+    np.testing.assert_allclose(evaluate("fma(x, y, z)", np.float32, x, x + 1, x + 2), x * (x + 1) + x + 2, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_bits_and_back(dtype: type[np.floating]) -> None:
+    x = samples(dtype, -1, 1)
+    pattern = x.view(f"u{x.itemsize}")
+    np.testing.assert_array_equal(evaluate("bits(x)", pattern.dtype, x), pattern)
+    np.testing.assert_array_equal(evaluate("from_bits(x)", dtype, pattern).view(pattern.dtype), pattern)

@@ -1,0 +1,182 @@
+"""Loading: warm processes, damaged and concurrent caches, threads, forks, workers that leave."""
+
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ort_lite.errors import KernelCompileError
+from ort_lite.native import Spec, load, workers
+from ort_lite.native.cpu import AARCH64, SSE2, Target, host
+from ort_lite.native.spec import key_of
+from tests.native import kernels
+from tests.native.calls import expression_spec, plain
+
+ROOT = Path(__file__).parents[2]
+
+# Loads three kernels and says what it took; argument "refuse" makes compiling an error.
+PROGRAM = """
+import json, sys
+from ort_lite.native import Spec, load, workers
+from tests.native import kernels
+if "refuse" in sys.argv:
+    def refuse(specs, target, folder):
+        raise AssertionError(f"compiles {[spec.name for spec in specs.values()]}")
+    workers.compile_all = refuse
+specs = [Spec(kernels.add, (kind,) * 3) for kind in ("f32", "i8")] + [Spec.plain(kernels.large, "i64(i64)")]
+addresses = load(specs)
+import ctypes
+result = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(addresses[2])(5)
+foreign = [name for name in ("numba", "onnx", "ml_dtypes", "rich", "pluggy") if name in sys.modules]
+print(json.dumps({"result": result, "foreign": foreign, "distinct": len(set(addresses))}))
+"""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "ORT_LITE_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+
+
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, *arguments]
+    return subprocess.Popen(command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: "subprocess.Popen[str]") -> dict[str, object]:
+    output, messages = process.communicate()
+    assert process.returncode == 0, messages
+    assert messages == ""
+    found: dict[str, object] = json.loads(output)
+    return found
+
+
+EXPECTED = {"result": 26, "foreign": [], "distinct": 3}
+
+
+def test_a_warm_process_compiles_nothing_and_imports_no_compiler(tmp_path: Path) -> None:
+    assert finish(start(tmp_path)) == EXPECTED
+    assert len(list(tmp_path.iterdir())) == 3
+    assert finish(start(tmp_path, "refuse")) == EXPECTED
+
+
+def test_damaged_objects_are_compiled_again(tmp_path: Path) -> None:
+    finish(start(tmp_path))
+    for file in tmp_path.iterdir():
+        file.write_bytes(file.read_bytes()[:-9] + b"\xcc" * 9)
+    assert finish(start(tmp_path)) == EXPECTED
+    assert finish(start(tmp_path, "refuse")) == EXPECTED
+
+
+def test_two_processes_may_fill_one_cache(tmp_path: Path) -> None:
+    both = [start(tmp_path), start(tmp_path)]
+    assert [finish(process) for process in both] == [EXPECTED, EXPECTED]
+    assert len(list(tmp_path.iterdir())) == 3
+    assert finish(start(tmp_path, "refuse")) == EXPECTED
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    assert finish(start(tmp_path / "file")) == EXPECTED
+
+
+def test_equal_specs_have_one_address() -> None:
+    first, second, other = load([Spec(kernels.add, (kind,) * 3) for kind in ("f32", "f32", "f64")])
+    assert first == second != other
+    assert load([Spec(kernels.add, ["f32"] * 3)]) == [first]
+
+
+def test_code_for_another_machine_is_refused() -> None:
+    spec = Spec(kernels.add, ("f32",) * 3)
+    stranger = Target(host().triple, "stranger", "+a-feature-that-no-machine-has")
+    with pytest.raises(ValueError, match=r"code for stranger .* does not run on"):
+        load([spec], stranger)
+    with pytest.raises(ValueError, match="does not run on"):
+        load([spec], AARCH64 if host().triple.startswith("x86") else SSE2)
+
+
+def test_threads_may_load_at_once() -> None:
+    specs = [Spec(kernels.add, (kind,) * 3) for kind in ("u8", "u16", "u32", "u64")]
+    found: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: found.append(load(specs))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(addresses == found[0] for addresses in found)
+
+
+def test_a_failing_compile_is_reported_and_poisons_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
+    good, bad = expression_spec("x + y + 1", "f32", "f32"), expression_spec("x * unknown", "f32", "f32")
+    with pytest.raises(KernelCompileError, match=r"(?s)apply<f32, f32, f32, f32>.*unknown.*x \* unknown"):
+        load([good, bad])
+    (address,) = load([good])
+    assert address
+
+
+def test_functions_without_a_name_of_their_own_are_compiled_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
+    offset = 40
+
+    def local(x: int) -> int:
+        return x + offset
+
+    assert plain(Spec.plain(local, "i64(i64)"), 2) == 42
+
+
+def test_a_worker_that_has_gone_is_replaced(tmp_path: Path) -> None:
+    worker = workers.Worker()
+    spec = Spec(kernels.add, ("i16",) * 3)
+    key = key_of(spec, host())
+    try:
+        first = workers.compile_there(worker, key, spec, host(), str(tmp_path))
+        assert worker.process is not None
+        worker.process.kill()
+        worker.process.wait()
+        assert workers.compile_there(worker, key, spec, host(), str(tmp_path)) == first
+    finally:
+        worker.close()
+
+
+def test_code_that_changed_since_it_was_imported_is_not_taken_from_a_worker(tmp_path: Path) -> None:
+    """The worker imports the file as it is now; this process holds what it was."""
+    source = "from ort_lite.native.lang import *\n@native\ndef value(x: int) -> int:\n    return {}\n"
+    (tmp_path / "changing.py").write_text(source.format(1))
+    sys.path.insert(0, str(tmp_path))
+    worker = workers.Worker()
+    try:
+        changing = importlib.import_module("changing")
+        (tmp_path / "changing.py").write_text(source.format("2 + x"))
+        spec = Spec.plain(changing.value, "i64(i64)")
+        kind, _ = worker.ask((key_of(spec, host()), pickle.dumps(spec), host()))
+        assert kind == "elsewhere"
+        assert plain(spec, 0) == 1
+    finally:
+        worker.close()
+        sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_calls_what_was_loaded_and_compiles_more(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from ort_lite.native import Spec, load
+from tests.native import kernels
+from tests.native.calls import plain
+assert plain(Spec.plain(kernels.large, "i64(i64)"), 5) == 26
+child = os.fork()
+if child == 0:
+    assert plain(Spec.plain(kernels.large, "i64(i64)"), 5) == 26
+    assert plain(Spec.plain(kernels.twelve_times, "i64(i64)"), 5) == 60
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert plain(Spec.plain(kernels.calls_large, "i64(i64)"), 2) == 15
+"""
+    command = [sys.executable, "-c", code]
+    subprocess.run(command, env=environment(tmp_path), check=True, timeout=120)

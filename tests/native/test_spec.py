@@ -1,0 +1,172 @@
+"""Keys of object code: what changes them, what does not, and that every process computes the same."""
+
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ort_lite.native import Spec
+from ort_lite.native.cpu import HASWELL, SSE2, host
+from ort_lite.native.spec import _numba_version, key_of, parameters
+from tests.native import kernels
+
+KERNEL = """
+from ort_lite.native.lang import OK, Ptr, emitted, native
+import helper_module
+from helper_module import scale, FACTOR, double
+
+SETS = {"a", "b"}
+
+@native
+def kernel(x: Ptr, y: Ptr, part: int, parts: int) -> int:
+    y[0] = scale(x[0]) * FACTOR + helper_module.shifted(x[1]) + double(1)
+    return OK if 3 in {1, 2, 3} else 1
+
+def unrelated():
+    return 1
+"""
+HELPERS = """
+from ort_lite.native.lang import emitted
+
+FACTOR = 2
+
+def scale(v):
+    return inner(v) * 2.0
+
+def inner(v):
+    return v + 1
+
+def shifted(v):
+    return v - 1
+
+@emitted("i64(i64)")
+def double(builder, x):
+    return builder.add(x, x)
+
+def unrelated():
+    return 1
+"""
+
+
+def module(name: str, text: str) -> ModuleType:
+    """A module of this text, importable until the next one of its name."""
+    spec = importlib.util.spec_from_loader(name, loader=None)
+    assert spec is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[name] = made
+    exec(compile(text, f"{name}.py", "exec"), vars(made))
+    return made
+
+
+def key(kernel: str = KERNEL, helpers: str = HELPERS) -> str:
+    module("helper_module", helpers)
+    return key_of(Spec(module("kernel_module", kernel).kernel, ("f32", "f32")), HASWELL)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y[0] =", "y[1] ="),
+        ("+ double(1)", "+ double(2)"),
+        ("scale(x[0])", "scale(x[1])"),
+        ("@native\n", "@native(fastmath=())\n"),
+        ("{1, 2, 3}", "{1, 2, 4}"),
+    ],
+)
+def test_a_change_of_the_kernel_changes_its_key(old: str, new: str) -> None:
+    assert key(kernel=KERNEL.replace(old, new)) != key()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("v + 1", "v + 2"),
+        ("v - 1", "v - 2"),
+        ("* 2.0", "* 2.5"),
+        ("FACTOR = 2", "FACTOR = 3"),
+        ("builder.add", "builder.sub"),
+        ('"i64(i64)"', '"i32(i32)"'),
+    ],
+)
+def test_a_change_of_a_helper_in_another_module_changes_the_key(old: str, new: str) -> None:
+    assert key(helpers=HELPERS.replace(old, new)) != key()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("    return 1\n", "    return 2\n"), ("def scale", "# a comment\n\n\ndef scale")],
+    ids=["other function", "comment"],
+)
+def test_an_unrelated_change_does_not_change_the_key(old: str, new: str) -> None:
+    assert key(kernel=KERNEL.replace("return 1\n", "return 2\n")) == key()
+    assert key(helpers=HELPERS.replace(old, new)) == key()
+
+
+def test_types_statics_signature_and_target_are_part_of_the_key() -> None:
+    specs = [
+        Spec(kernels.scaled, ("f32",) * 3, {"kind": "relu", "limit": 0}),
+        Spec(kernels.scaled, ("f64",) * 3, {"kind": "relu", "limit": 0}),
+        Spec(kernels.scaled, ("f32",) * 3, {"kind": "none", "limit": 0}),
+        Spec(kernels.scaled, ("f32",) * 3, {"kind": "relu", "limit": 0.0}),
+        Spec.plain(kernels.large, "i64(i64)"),
+        Spec.plain(kernels.large, "i32(i64)"),
+    ]
+    assert len({key_of(spec, target) for spec in specs for target in (HASWELL, SSE2)}) == 12
+
+
+def test_generated_source_is_keyed_by_its_text_and_by_what_it_names() -> None:
+    def source_key(text: str, helpers: str = HELPERS) -> str:
+        module("helper_module", helpers)
+        module("kernel_module", KERNEL)
+        return key_of(Spec.from_source("f", text, "kernel_module"), HASWELL)
+
+    text = "def f(x: Ptr, part: int, parts: int) -> int:\n    x[0] = scale(x[0]) + helper_module.shifted(1)\n    return 0\n"
+    same = source_key(text)
+    assert source_key(text.replace("x[0]", "x[1]")) != same
+    assert source_key(text, HELPERS.replace("v + 1", "v + 2")) != same
+    assert source_key(text, HELPERS.replace("v - 1", "v - 2")) != same
+    assert source_key(text, HELPERS.replace("builder.add", "builder.sub")) == same
+
+
+def test_processes_agree_whatever_their_hash_seed() -> None:
+    code = (
+        "from tests.native import kernels\nfrom ort_lite.native import Spec\nfrom ort_lite.native.cpu import host\n"
+        "from ort_lite.native.spec import key_of\n"
+        "print(key_of(Spec(kernels.scaled, ('f32',) * 3, {'kind': 'relu', 'limit': 0}), host()))"
+    )
+    own = key_of(Spec(kernels.scaled, ("f32",) * 3, {"limit": 0, "kind": "relu"}), host())
+    root = str(Path(__file__).parents[2])
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
+        output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert output.stdout.strip() == own
+
+
+def test_specs_are_equal_hashable_and_picklable() -> None:
+    spec = Spec(kernels.scaled, ["f32"] * 3, {"limit": 0, "kind": "relu"})
+    again = pickle.loads(pickle.dumps(spec))
+    assert again == spec == Spec(kernels.scaled, ("f32",) * 3, [("kind", "relu"), ("limit", 0)])
+    assert len({again, spec}) == 1
+
+
+def test_static_values_that_compare_equal_make_different_specs() -> None:
+    values = [1, 1.0, True, 0.0, -0.0]
+    assert len({Spec(kernels.scaled, ("f32",) * 3, {"kind": "relu", "limit": value}) for value in values}) == 5
+
+
+def test_parameters_are_found_in_annotations_and_in_their_text() -> None:
+    scope: dict[str, object] = {}
+    exec("from __future__ import annotations\ndef f(x: lang.Ptr, n: int, a: float, k: Static): ...", scope)
+    assert callable(scope["f"])
+    assert parameters(scope["f"]) == [("x", "pointer"), ("n", "i64"), ("a", "f64"), ("k", "static")]
+
+
+def test_numbas_version_is_found_without_importing_it() -> None:
+    import numba
+
+    assert numba.__version__ in _numba_version(str(Path(numba.__file__).parents[1]))

@@ -1,0 +1,25 @@
+"""Parameters of activations, in the order in which fused operators take them."""
+
+import numpy as np
+
+from ort_lite.graph import Node
+from ort_lite.transform import Rewriter
+
+_DEFAULTS = {"LeakyRelu": (("alpha", 0.01),), "HardSigmoid": (("alpha", 0.2), ("beta", 0.5))}
+_LIMIT = float(np.finfo(np.float32).max)
+
+
+def parameters(rewriter: Rewriter, node: Node) -> list[float] | str:
+    """(alpha, beta) of a HardSigmoid, (min, max) of a Clip, ...; none for Relu. A text says why they are not known."""
+    if node.op_type != "Clip":
+        return [float(node.attr(name, default)) for name, default in _DEFAULTS.get(node.op_type, ())]
+    if node.version < 11:
+        return [float(node.attr("min", -_LIMIT)), float(node.attr("max", _LIMIT))]
+    limits = []
+    for index, default in ((1, -_LIMIT), (2, _LIMIT)):
+        value = node.inputs[index] if index < len(node.inputs) else None
+        number = default if value is None else rewriter.number(value)
+        if number is None:
+            return f"a limit of {node} is not constant"
+        limits.append(float(number))
+    return limits

@@ -1,0 +1,81 @@
+"""Casts around nodes that nobody runs in their element type."""
+
+from collections.abc import Mapping
+
+from ort_lite.dtypes import FLOATS, DType, to_numpy, to_onnx
+from ort_lite.graph import Graph, Names, Node, TensorType, Value
+
+# The element type of their result is an attribute's, or none that follows the inputs'.
+_RESULT_STAYS = frozenset({"Cast", "ConstantOfShape", "EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli"})
+
+
+def insert_casts(graph: Graph, wants: Mapping[Node, DType]) -> list[Node]:
+    """Makes each node compute in the floating-point type it is mapped to, by Casts before and behind it; returns the Casts.
+
+    A value that several of the nodes read is cast once; constants are converted now. A result that goes from one of the nodes
+    to the next is not rounded in between, as in onnxruntime. Nodes of nested graphs may be among them. O(graph).
+    """
+    casts = _Casts(graph)
+    for node in list(graph.all_nodes()):
+        if node in wants:
+            casts.surround(node, wants[node])
+    return casts.needed()
+
+
+class _Casts:
+    def __init__(self, graph: Graph) -> None:
+        self.made: list[Node] = []
+        self._names = Names(graph)
+        self._fed = frozenset(graph.inputs)
+        self._known: dict[tuple[Value, DType, Graph], Value] = {}
+
+    def surround(self, node: Node, dtype: DType) -> None:
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.dtype in FLOATS and value.dtype != dtype:
+                node.replace_input(index, self._cast(value, dtype, node))
+        if node.op_type not in _RESULT_STAYS:
+            for index, value in enumerate(node.outputs):
+                if value is not None and value.dtype in FLOATS and value.dtype != dtype:
+                    self._cast_back(node, index, value, dtype)
+
+    def needed(self) -> list[Node]:
+        """The Casts that somebody reads; the others go."""
+        for cast in self.made:
+            if cast.graph is not None and not cast.output.uses and not cast.output.is_graph_output():
+                cast.graph.remove(cast)
+        return [cast for cast in self.made if cast.graph is not None]
+
+    def _cast(self, value: Value, dtype: DType, node: Node) -> Value:
+        """The value in another type, for `node` and those after it in its graph."""
+        graph = node.graph
+        assert graph is not None
+        key = (value, dtype, graph)
+        if key not in self._known:
+            new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
+            if value.constant is not None and value not in self._fed:
+                new.constant = value.constant.astype(to_numpy(dtype))
+                graph.add_initializer(new)
+            else:
+                graph.insert_before(node, self._node(value, new, dtype, node))
+            self._known[key] = new
+        return self._known[key]
+
+    def _cast_back(self, node: Node, index: int, value: Value, dtype: DType) -> None:
+        """The node computes a new value; `value`, its name and its readers stay, behind a Cast."""
+        graph = node.graph
+        assert graph is not None and value.dtype is not None
+        new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
+        node.replace_output(index, new)
+        graph.insert_after(node, self._node(new, value, value.dtype, node))
+        self._known[value, dtype, graph] = new
+
+    def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
+        name = self._names(f"{beside.name}_to_{dtype}")
+        version = 13 if beside.domain else beside.version
+        cast = Node("Cast", [source], [target], {"to": to_onnx(dtype)}, version=version, name=name)
+        self.made.append(cast)
+        return cast
+
+
+def _with(value: Value, dtype: DType) -> TensorType:
+    return TensorType(dtype, value.shape)

@@ -1,0 +1,67 @@
+"""Two nodes that compute the same from the same become one."""
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Attr, Graph, Node
+from ort_lite.transform import Done, Rewriter, all_graphs, graph_pass
+
+_DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})  # in others, nodes may do what they like
+_RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"})
+_ATTRIBUTE_LIMIT = 4096  # bytes of an array in an attribute; larger ones are not compared
+
+
+@graph_pass(level="basic")
+def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
+    """Of nodes with the same operator, attributes, inputs and outputs left out, the first in its graph stays. O(nodes).
+
+    Random ones, Dropout included, nodes with bodies and those of unknown domains are left alone; each graph is looked at for
+    itself.
+    """
+    count = 0
+    for body in all_graphs(graph):
+        seen: dict[object, Node] = {}
+        for node in body:
+            key = _key(node)
+            if key is None:
+                continue
+            first = seen.setdefault(key, node)
+            if first is not node:
+                values = [output for output in first.outputs if output is not None]
+                result = rewriter.replace(node, *values) if len(values) == len(first.outputs) else None
+                if isinstance(result, Done):
+                    count += 1
+                elif result is not None:
+                    rewriter.skip(node, result.reason)
+    return count
+
+
+def _key(node: Node) -> object:
+    """Equal for nodes that may be merged; None for one that may not."""
+    if node.domain not in _DOMAINS or node.op_type in _RANDOM or node.op_type == "Dropout":
+        return None
+    outputs = tuple(value is None for value in node.outputs)
+    if not node.attributes:
+        return (node.op_type, node.domain, node.version, node.inputs, outputs)
+    attributes = frozenset((name, _frozen(attribute)) for name, attribute in node.attributes.items())
+    if (None in dict(attributes).values()) or any(a.type in ("GRAPH", "GRAPHS") for a in node.attributes.values()):
+        return None
+    return (node.op_type, node.domain, node.version, node.inputs, outputs, attributes)
+
+
+def _frozen(attribute: Attr) -> object:
+    """A hashable form; None for what is too large to compare."""
+    value = attribute.value
+    if attribute.ref:
+        return ("ref", attribute.ref)
+    if attribute.type == "TENSOR":
+        return _frozen_array(value)
+    if attribute.type in ("INT", "FLOAT", "STRING"):
+        return (attribute.type, value)
+    if attribute.type in ("INTS", "FLOATS", "STRINGS"):
+        return (attribute.type, tuple(value))
+    return None
+
+
+def _frozen_array(array: Array) -> object:
+    if array.nbytes > _ATTRIBUTE_LIMIT or array.dtype.kind == "O":
+        return None
+    return (str(array.dtype), array.shape, array.tobytes())

@@ -1,0 +1,59 @@
+"""Attention and what belongs to it."""
+
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.shapes import Dim, floordiv
+from ort_lite_transforms.shapes.elementwise import like
+
+
+def _heads(op: Op, index: int, name: str) -> tuple[Dim, Dim, Dim, Dim]:
+    """(batch, heads, sequence, head size) of a 4-D input or a 3-D one, (batch, sequence, heads * head size)."""
+    shape = op.shape(index)
+    if len(shape) == 4:
+        return shape[0], shape[1], shape[2], shape[3]
+    if len(shape) != 3:
+        raise op.error(f"input {index} should have rank 3 or 4")
+    heads = op.attr(name)
+    if not heads:
+        raise op.error(f"{name} should be given for inputs of rank 3")
+    return shape[0], heads, shape[1], floordiv(shape[2], heads)
+
+
+@shape_rule("Attention", types=(0, 1, 2, 0))
+def attention(op: Op) -> list[Info]:
+    """Y in the form of Q, with V's head size; keys and values with the past; scores. Spec: ONNX Attention-24."""
+    batch, heads, queries, _ = _heads(op, 0, "q_num_heads")
+    _, kv_heads, length, size = _heads(op, 1, "kv_num_heads")
+    value_size = _heads(op, 2, "kv_num_heads")[3]
+    total = length + (op.shape(4)[2] if op.has(4) else 0)
+    three = op.rank(0) == 3
+    return [
+        op.tensor(op.dtype(0), [batch, queries, heads * value_size] if three else [batch, heads, queries, value_size]),
+        op.tensor(op.dtype(1), [batch, kv_heads, total, size]),
+        op.tensor(op.dtype(2), [batch, kv_heads, total, value_size]),
+        op.tensor(op.dtype(0), [batch, heads, queries, total]),
+    ]
+
+
+@shape_rule("FlexAttention", domain="ai.onnx.preview")
+def flex_attention(op: Op) -> list[Info]:
+    """(B, heads, S, V's head size). Spec: ONNX preview FlexAttention-1."""
+    return [op.tensor(op.dtype(0), [*op.shape(0)[:3], op.shape(2)[3]])]
+
+
+@shape_rule("LinearAttention", types=(0, 3))
+def linear_attention(op: Op) -> list[Info]:
+    """(B, T, heads * V's head size), the state (B, kv heads, d_k, d_v). Spec: ONNX LinearAttention-27."""
+    batch, steps, _ = op.shape(0)
+    heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
+    key, value = (floordiv(op.shape(index)[2], kv_heads) for index in (1, 2))
+    state = op.dtype(3) if op.has(3) else op.dtype(0)
+    return [op.tensor(op.dtype(0), (batch, steps, value * heads)), op.tensor(state, (batch, kv_heads, key, value))]
+
+
+@shape_rule("RotaryEmbedding")
+def rotary_embedding(op: Op) -> list[Info]:
+    """y like x. Spec: ONNX RotaryEmbedding-23."""
+    return [like(op)]
+
+
+RULES = [*attention, *flex_attention, *linear_attention, *rotary_embedding]

@@ -1,0 +1,171 @@
+"""If, Loop, Scan: shapes through bodies. What differs from branch to branch or from turn to turn becomes a fresh dim."""
+
+from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
+from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
+from ort_lite.shapes import Dim, Shape, maximum, same
+from ort_lite_transforms.shapes.operands import agreed, replaced
+
+
+class _Joining:
+    """Makes one Info of two. `open_dims` are the symbols that stand for "any length" by now: they stay as they are."""
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+        self._open_dims: set[Dim] = set()
+
+    def infos(self, a: Info, b: Info) -> Info:
+        """What holds for both. `a` itself where `b` adds no other case."""
+        if a.type is None or b.type is None:
+            return UNKNOWN
+        contents = a.contents if a.contents == b.contents else None
+        type_ = self._types(a.type, b.type)
+        constant = a.constant if a.constant is b.constant else None
+        return a if (type_, contents) == (a.type, a.contents) and constant is a.constant else Info(type_, contents, constant)
+
+    def _types(self, a: Type, b: Type) -> Type:
+        if isinstance(a, TensorType) and isinstance(b, TensorType):
+            if a.dtype != b.dtype:
+                raise self._op.error(f"{a} here and {b} there: element types differ")
+            return a if a.shape == b.shape else TensorType(a.dtype, self._shapes(a.shape, b.shape))
+        if isinstance(a, SequenceType) and isinstance(b, SequenceType):
+            return SequenceType(self._types(a.element, b.element))
+        if isinstance(a, OptionalType) or isinstance(b, OptionalType):  # a state may be filled in by the first turn
+            held = [type_.element if isinstance(type_, OptionalType) else type_ for type_ in (a, b)]
+            return OptionalType(self._types(*held))
+        if a != b:
+            raise self._op.error(f"{a} here and {b} there: kinds differ")
+        return a
+
+    def _shapes(self, a: Shape | None, b: Shape | None) -> Shape | None:
+        if a is None or b is None or len(a) != len(b):
+            return None
+        return tuple(x if x in self._open_dims or same(x, y) else self._any() for x, y in zip(a, b, strict=True))
+
+    def _any(self) -> Dim:
+        dim = self._op.fresh()
+        self._open_dims.add(dim)
+        return dim
+
+
+def closed(op: Op, info: Info, scope: int) -> Info:
+    """`info` as seen outside of the body: dims that only the body knows are fresh ones, its contents are not known."""
+    type_ = info.type
+    if isinstance(type_, TensorType) and type_.shape is not None:
+        shape = tuple(op.fresh() if op.is_inner(dim, scope) else dim for dim in type_.shape)
+        contents = info.contents
+        if contents is not None and any(op.is_inner(element, scope) for element in contents):
+            contents = None
+        return Info(TensorType(type_.dtype, shape), contents)
+    return Info(_closed_type(op, type_, scope))
+
+
+def _closed_type(op: Op, type_: Type | None, scope: int) -> Type | None:
+    """Elements of a sequence may differ where a dim is not known outside: -1."""
+    if isinstance(type_, TensorType) and type_.shape is not None:
+        return TensorType(type_.dtype, tuple(-1 if op.is_inner(dim, scope) else dim for dim in type_.shape))
+    if isinstance(type_, SequenceType) and (element := _closed_type(op, type_.element, scope)) is not None:
+        return SequenceType(element)
+    if isinstance(type_, OptionalType) and (element := _closed_type(op, type_.element, scope)) is not None:
+        return OptionalType(element)
+    return type_
+
+
+@shape_rule("If", types=())
+def if_(op: Op) -> list[Info]:
+    """What both branches give; one of them alone where the condition is known. Spec: ONNX If-21."""
+    condition = op.known(0)
+    scope = op.scope()
+    then: Graph = op.attr("then_branch")
+    otherwise: Graph = op.attr("else_branch")
+    if condition is not None and isinstance(condition[0], int):
+        taken, dead = (then, otherwise) if condition[0] else (otherwise, then)
+        op.dead_body(dead)
+        return [closed(op, info, scope) for info in op.body(taken, [])]
+    ones, others = op.body(then, []), op.body(otherwise, [])
+    if len(ones) != len(others):
+        raise op.error(f"the branches have {len(ones)} and {len(others)} outputs")
+    joining = _Joining(op)
+    return [closed(op, joining.infos(a, b), scope) for a, b in zip(ones, others, strict=True)]
+
+
+@shape_rule("Loop", types=())
+def loop(op: Op) -> list[Info]:
+    """States keep what every turn keeps; scan outputs get an axis of as many elements as there are turns.
+
+    Costs two passes over the body, one more for each state that changes late. Spec: ONNX Loop-21.
+    """
+    body: Graph = op.attr("body")
+    scope = op.scope()
+    trips = op.known(0) if op.has(0) else None
+    given = op.info(1) if op.has(1) else op.tensor("bool", (), (1,))
+    number = op.tensor("int64", ())
+    count = len(op.inputs) - 2
+    state, found = _settled(op, body, [number], [given, *(op.info(k + 2) for k in range(count))], [])
+    always = state[0].contents == (1,)
+    never = given.contents == (0,)
+    turns: Dim | None = 0 if never else maximum(trips[0], 0) if trips is not None and always else None
+    scans = [_stacked(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
+    return [*(closed(op, info, scope) for info in state[1:]), *scans]
+
+
+def _settled(op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info]) -> tuple[list[Info], list[Info]]:
+    """The state that a further turn changes no more, and the body's outputs for it, of which the first ones are the state.
+
+    `before` and `behind` are the body's other inputs.
+    """
+    joining = _Joining(op)
+    while True:
+        found = op.body(body, [*before, *state, *behind])
+        after = [joining.infos(a, b) for a, b in zip(state, found, strict=False)]
+        if all(a is b for a, b in zip(state, after, strict=True)):
+            return state, found
+        state = after
+
+
+def _stacked(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
+    """The results of all turns along a new axis."""
+    inner = closed(op, Info(info.type), scope)
+    if inner.dtype is None or inner.shape is None:
+        return Info() if inner.dtype is None else op.tensor(inner.dtype, None)
+    at = op.axis(axis, len(inner.shape) + 1)
+    return op.tensor(inner.dtype, [*inner.shape[:at], length, *inner.shape[at:]])
+
+
+@shape_rule("Scan", since=9, types=())
+def scan(op: Op) -> list[Info]:
+    """The body sees one slice of each scan input at a time. Spec: ONNX Scan-21."""
+    body: Graph = op.attr("body")
+    scanned = op.attr("num_scan_inputs")
+    states = len(op.inputs) - scanned
+    in_axes = op.attr("scan_input_axes") or [0] * scanned
+    lengths, slices = [], []
+    for index, axis in enumerate(in_axes, states):
+        shape = op.shape(index)
+        axis = op.axis(axis, len(shape))
+        lengths.append(shape[axis])
+        slices.append(op.tensor(op.dtype(index), replaced(shape, axis)))
+    scope = op.scope()
+    state, found = _settled(op, body, [], [op.info(k) for k in range(states)], slices)
+    out_axes = op.attr("scan_output_axes") or [0] * (len(found) - states)
+    length = agreed(op, lengths)
+    stacked = [_stacked(op, info, axis, length, scope) for info, axis in zip(found[states:], out_axes, strict=True)]
+    return [*(closed(op, info, scope) for info in state), *stacked]
+
+
+@shape_rule("Scan", types=())
+def scan_batched(op: Op) -> list[Info]:
+    """Before opset 9 every input has a batch axis in front, and the first one gives lengths. Spec: ONNX Scan-8."""
+    body: Graph = op.attr("body")
+    scanned = op.attr("num_scan_inputs")
+    states = len(op.inputs) - 1 - scanned
+    batch, lengths = op.shape(1)[0], [op.shape(k)[1] for k in range(states + 1, len(op.inputs))]
+    start = [op.tensor(op.dtype(k), op.shape(k)[1:]) for k in range(1, states + 1)]
+    slices = [op.tensor(op.dtype(k), op.shape(k)[2:]) for k in range(states + 1, len(op.inputs))]
+    scope = op.scope()
+    state, found = _settled(op, body, [], start, slices)
+    length = agreed(op, lengths)
+    stacked = [_stacked(op, info, 0, length, scope) for info in found[states:]]
+    return [_stacked(op, info, 0, batch, scope) for info in [*state, *stacked]]
+
+
+RULES = [*if_, *loop, *scan, *scan_batched]

@@ -1,0 +1,132 @@
+"""Convolutions, and the arithmetic of windows that they share with pooling."""
+
+from collections.abc import Sequence
+
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum
+from ort_lite_transforms.shapes.operands import agreed
+
+
+def per_axis(op: Op, name: str, rank: int, default: int) -> list[int]:
+    """An attribute with a number for each spatial axis. Raises ShapeInferenceError for another length."""
+    values = op.attr(name) or [default] * rank
+    if len(values) != rank:
+        raise op.error(f"{name} {list(values)} should be {rank} numbers")
+    return list(values)
+
+
+def paddings(op: Op, rank: int) -> list[tuple[int, int]]:
+    """(begin, end) of each spatial axis; none where `auto_pad` decides."""
+    given = op.attr("pads") if op.attr("auto_pad", "NOTSET") == "NOTSET" else None
+    pads = given or [0] * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise op.error(f"pads {list(pads)} should be {2 * rank} numbers")
+    return list(zip(pads[:rank], pads[rank:], strict=True))
+
+
+def is_same(op: Op) -> bool:
+    return str(op.attr("auto_pad", "NOTSET")).startswith("SAME")
+
+
+def extent(kernel: Dim, dilation: int) -> Dim:
+    """Elements from the first to the last one that a kernel reads."""
+    return (kernel - 1) * dilation + 1
+
+
+def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
+    """How many windows fit along each spatial axis. Raises ShapeInferenceError where none does."""
+    rank = len(dims)
+    if len(kernel) != rank:
+        raise op.error(f"kernel {list(kernel)} should have {rank} dims")
+    strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
+    if is_same(op):
+        return [ceildiv(dim, stride) for dim, stride in zip(dims, strides, strict=True)]
+    found = []
+    for dim, size, stride, dilation, (begin, end) in zip(dims, kernel, strides, dilations, paddings(op, rank), strict=True):
+        room = dim + (begin + end - extent(size, dilation))
+        if isinstance(room, int) and room < 0:
+            raise op.error(f"a window of {extent(size, dilation)} does not fit into {dim} + {begin} + {end}")
+        found.append(floordiv(room, stride) + 1)
+    return found
+
+
+def convolved(op: Op, x: Shape, w: Shape) -> list[Dim]:
+    """(N, C, ...) and (M, C / group, ...) -> (N, M, ...)."""
+    if len(x) < 3 or len(w) != len(x):
+        raise op.error("input and weight should have one rank, 3 or more")
+    agreed(op, [x[1], w[1] * op.attr("group", 1)])
+    return [x[0], w[0], *windows(op, x[2:], op.attr("kernel_shape") or w[2:])]
+
+
+@shape_rule("Conv")
+def conv(op: Op) -> list[Info]:
+    """Spec: ONNX Conv-22."""
+    return [op.tensor(op.dtype(0), convolved(op, op.shape(0), op.shape(1)))]
+
+
+@shape_rule("ConvInteger", types=("int32",))
+def conv_integer(op: Op) -> list[Info]:
+    """Spec: ONNX ConvInteger-10."""
+    return [op.tensor("int32", convolved(op, op.shape(0), op.shape(1)))]
+
+
+@shape_rule("QLinearConv", types=(7,))
+def qlinear_conv(op: Op) -> list[Info]:
+    """Of the type of y's zero point. Spec: ONNX QLinearConv-10."""
+    return [op.tensor(op.dtype(7), convolved(op, op.shape(0), op.shape(3)))]
+
+
+@shape_rule("DeformConv")
+def deform_conv(op: Op) -> list[Info]:
+    """Offsets move the samples, not the result. Spec: ONNX DeformConv-22."""
+    return [op.tensor(op.dtype(0), convolved(op, op.shape(0), op.shape(1)))]
+
+
+def transposed(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> list[Dim]:
+    """(N, C, ...) and (C, M / group, ...) -> (N, M, ...); `output_shape` overrides."""
+    rank = len(x) - 2
+    if rank < 1 or len(w) != len(x):
+        raise op.error("input and weight should have one rank, 3 or more")
+    agreed(op, [x[1], w[0]])
+    front = [x[0], w[1] * op.attr("group", 1)]
+    wanted = op.attr("output_shape")
+    if wanted:
+        return [*front, *wanted[-rank:]]
+    kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
+    strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
+    extra = per_axis(op, "output_padding", rank, 0)
+    dims: list[Dim] = []
+    for dim, size, stride, dilation, more, (begin, end) in zip(x[2:], kernel, strides, dilations, extra, pads, strict=True):
+        full = extent(size, dilation) + more
+        # "Same" is stride times the input, but padding is never negative (as in onnxruntime).
+        dims.append(dim * stride + (minimum(full - stride, 0) if is_same(op) else full - stride - begin - end))
+    return [*front, *dims]
+
+
+@shape_rule("ConvTranspose")
+def conv_transpose(op: Op) -> list[Info]:
+    """stride * (dim - 1) + output_padding + kernel extent - pads. Spec: ONNX ConvTranspose-22."""
+    x = op.shape(0)
+    return [op.tensor(op.dtype(0), transposed(op, x, op.shape(1), paddings(op, len(x) - 2)))]
+
+
+@shape_rule("CausalConvWithState")
+def causal_conv(op: Op) -> list[Info]:
+    """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1). Spec: ONNX CausalConvWithState-27."""
+    x, w = op.shape(0), op.shape(1)
+    return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), [x[0], x[1], w[2] - 1])]
+
+
+@shape_rule("Col2Im")
+def col2im(op: Op) -> list[Info]:
+    """(N, C * block, L) -> (N, C, *image). Spec: ONNX Col2Im-18."""
+    x, image, block = op.shape(0), op.contents(1), op.contents(2)
+    channels = x[1]
+    for size in block:
+        channels = floordiv(channels, size)
+    return [op.tensor(op.dtype(0), [x[0], channels, *image])]
+
+
+RULES = [
+    *conv, *conv_integer, *qlinear_conv, *deform_conv, *conv_transpose, *causal_conv, *col2im,
+]  # fmt: skip

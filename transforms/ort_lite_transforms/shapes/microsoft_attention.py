@@ -1,0 +1,109 @@
+"""Attention in the domain com.microsoft. Sources as in microsoft.py."""
+
+from ort_lite.inference import Info, Op
+from ort_lite.shapes import Dim, floordiv, maximum
+from ort_lite_transforms.shapes.attention import linear_attention
+from ort_lite_transforms.shapes.conv import causal_conv
+from ort_lite_transforms.shapes.elementwise import like
+from ort_lite_transforms.shapes.microsoft import also, microsoft_rule
+
+
+@microsoft_rule("Attention")
+def attention(op: Op) -> list[Info]:
+    """x (B, S, I), weights (I, q + k + v) -> (B, S, v); keys and values (2, B, heads, past + S, head size)."""
+    batch, steps, _ = op.shape(0)
+    sizes = op.attr("qkv_hidden_sizes")
+    hidden: Dim = sizes[2] if sizes else floordiv(op.shape(1)[1], 3)
+    return [op.tensor(op.dtype(0), (batch, steps, hidden)), _present(op, 4, batch, steps, hidden)]
+
+
+@microsoft_rule("QAttention", types=(3,))
+def q_attention(op: Op) -> list[Info]:
+    """As Attention, of the scale's type."""
+    batch, steps, _ = op.shape(0)
+    hidden = floordiv(op.shape(1)[1], 3)
+    present = _present(op, 8, batch, steps, hidden)
+    return [op.tensor(op.dtype(3), (batch, steps, hidden)), op.tensor(op.dtype(3), present.shape)]
+
+
+def _present(op: Op, past: int, batch: Dim, steps: Dim, hidden: Dim) -> Info:
+    heads = op.attr("num_heads")
+    if op.has(past) and op.attr("past_present_share_buffer", 0):
+        return like(op, past)
+    before: Dim = op.shape(past)[3] if op.has(past) else 0
+    return op.tensor(op.dtype(0), (2, batch, heads, before + steps, floordiv(hidden, heads)))
+
+
+@microsoft_rule("MultiHeadAttention")
+def multi_head_attention(op: Op) -> list[Info]:
+    """q (B, S, H), k (B, L, H), v (B, L, V) -> (B, S, V); keys and values (B, heads, past + L, size); scores.
+
+    Queries may be packed with keys and values, (B, S, heads, 3, size), keys with values, (B, L, heads, 2, size), and both may
+    come as (B, heads, L, size), from cross attention's past.
+    """
+    dtype, query, heads = op.dtype(0), op.shape(0), op.attr("num_heads")
+    batch, steps = query[:2]
+    size = query[-1] if len(query) == 5 else floordiv(query[2], heads)
+    length, value_size = steps, size
+    if op.has(1):
+        key = op.shape(1)
+        length = key[2] if len(key) == 4 else key[1]
+    if op.has(2):
+        value = op.shape(2)
+        value_size = value[3] if len(value) == 4 else floordiv(value[2], heads)
+    total = length + (op.shape(6)[2] if op.has(6) else 0)
+    return [
+        op.tensor(dtype, (batch, steps, value_size * heads)),
+        op.tensor(dtype, (batch, heads, total, size)),
+        op.tensor(dtype, (batch, heads, total, value_size)),
+        op.tensor(dtype, (batch, heads, steps, total)),
+    ]
+
+
+@microsoft_rule("GroupQueryAttention", types=(0, 3, 4, 0))
+def group_query_attention(op: Op) -> list[Info]:
+    """q (B, S, H), packed with k and v or not -> (B, S, H); keys and values are as long as the past or all that is seen."""
+    batch, steps, hidden = op.shape(0)
+    heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
+    size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
+    total = op.known(6)
+    if total is None:
+        op.needs(6)
+    seen = op.fresh() if total is None else total[0]
+    length = maximum(op.shape(3)[2], seen) if op.has(3) else seen
+    caches = [op.dtype(index) if op.has(index) else op.dtype(0) for index in (3, 4)]
+    return [
+        op.tensor(op.dtype(0), (batch, steps, size * heads)),
+        *(op.tensor(dtype, (batch, kv_heads, length, size)) for dtype in caches),
+        op.tensor(op.dtype(0), (batch, heads, steps, length)),
+    ]
+
+
+@microsoft_rule("SparseAttention", types=(0, 3, 4))
+def sparse_attention(op: Op) -> list[Info]:
+    """q (B, S, H), packed with k and v or not -> (B, S, H) and the caches."""
+    batch, steps, hidden = op.shape(0)
+    heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
+    size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
+    return [op.tensor(op.dtype(0), (batch, steps, size * heads)), like(op, 3), like(op, 4)]
+
+
+@microsoft_rule("EmbedLayerNormalization", types=(2, "int32", 2))
+def embed_layer_normalization(op: Op) -> list[Info]:
+    """ids (B, S) -> (B, S, H), mask index (B,), the sum of the embeddings."""
+    batch, steps = op.shape(0)
+    embedded = op.tensor(op.dtype(2), (batch, steps, op.shape(2)[1]))
+    return [embedded, op.tensor("int32", (batch,)), embedded]
+
+
+@microsoft_rule("QEmbedLayerNormalization", types=("float32", "int32"))
+def q_embed_layer_normalization(op: Op) -> list[Info]:
+    """As EmbedLayerNormalization, float32."""
+    batch, steps = op.shape(0)
+    return [op.tensor("float32", (batch, steps, op.shape(2)[1])), op.tensor("int32", (batch,))]
+
+
+RULES = [
+    *attention, *q_attention, *multi_head_attention, *group_query_attention, *sparse_attention, *embed_layer_normalization,
+    *q_embed_layer_normalization, *also(linear_attention), *also(causal_conv),
+]  # fmt: skip

@@ -1,0 +1,33 @@
+"""Normalisations and softmax: y like x, some with statistics besides."""
+
+from ort_lite.dtypes import from_onnx
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite_transforms.shapes.elementwise import like
+
+
+@shape_rule(
+    "GroupNormalization", "Hardmax", "InstanceNormalization", "LRN", "LogSoftmax", "LpNormalization",
+    "MeanVarianceNormalization", "RMSNormalization", "Softmax",
+)  # fmt: skip
+def normalized(op: Op) -> list[Info]:
+    """y like x. Spec: ONNX Softmax-13 and others."""
+    return [like(op)]
+
+
+@shape_rule("BatchNormalization", types=(0, 3))
+def batch_normalization(op: Op) -> list[Info]:
+    """(N, C, ...) with the means and variances, (C,), when training. Spec: ONNX BatchNormalization-15."""
+    statistics = like(op, 3)
+    return [like(op), statistics, statistics, statistics, statistics]
+
+
+@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(0, "float32"))
+def layer_normalization(op: Op) -> list[Info]:
+    """y like x; mean and inverse deviation with 1 from `axis` on. Spec: ONNX LayerNormalization-17."""
+    shape = op.shape(0)
+    axis = op.axis(op.attr("axis", -1), len(shape))
+    statistics = op.tensor(from_onnx(op.attr("stash_type", 1)), [*shape[:axis], *[1] * (len(shape) - axis)])
+    return [like(op), statistics, statistics]
+
+
+RULES = [*normalized, *batch_normalization, *layer_normalization]

@@ -1,0 +1,81 @@
+"""Pooling, global and local, and over regions of interest."""
+
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum
+from ort_lite_transforms.shapes.conv import extent, is_same, paddings, per_axis
+
+
+def pooled(op: Op, shape: Shape) -> list[Dim]:
+    """(N, C, ...) -> (N, C, windows...). Raises ShapeInferenceError where no window fits."""
+    kernel = op.attr("kernel_shape")
+    rank = len(shape) - 2
+    if rank < 1 or kernel is None or len(kernel) != rank:
+        raise op.error(f"kernel_shape {kernel} should have a number for each axis but the first two")
+    strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
+    pads, ceil = paddings(op, rank), bool(op.attr("ceil_mode", 0))
+    dims = [*shape[:2]]
+    for dim, size, stride, dilation, (begin, end) in zip(shape[2:], kernel, strides, dilations, pads, strict=True):
+        reach = (size - 1) * dilation + 1
+        if is_same(op):
+            # Padding is made for the kernel without its dilation, which then takes windows away (as in onnxruntime).
+            dims.append(ceildiv(dim, stride) + (size - reach) // stride)
+            continue
+        room = dim + (begin + end - reach)
+        if isinstance(room, int) and room < 0:
+            raise op.error(f"a window of {reach} does not fit into {dim} + {begin} + {end}")
+        count = ceildiv(room, stride) + 1 if ceil else floordiv(room, stride) + 1
+        if ceil and end + stride > reach:  # the last window must begin inside the input or the padding before it
+            count = minimum(count, ceildiv(dim + begin, stride))
+        dims.append(count)
+    return dims
+
+
+@shape_rule("AveragePool", "LpPool")
+def pool(op: Op) -> list[Info]:
+    """Spec: ONNX AveragePool-22, LpPool-22."""
+    return [op.tensor(op.dtype(0), pooled(op, op.shape(0)))]
+
+
+@shape_rule("MaxPool", types=(0, "int64"))
+def max_pool(op: Op) -> list[Info]:
+    """With the positions of the maxima, int64. Spec: ONNX MaxPool-22."""
+    shape = pooled(op, op.shape(0))
+    return [op.tensor(op.dtype(0), shape), op.tensor("int64", shape)]
+
+
+@shape_rule("MaxUnpool")
+def max_unpool(op: Op) -> list[Info]:
+    """The inverse of MaxPool's shape; `output_shape` overrides. Spec: ONNX MaxUnpool-22."""
+    shape = op.shape(0)
+    if op.has(2):
+        return [op.tensor(op.dtype(0), op.contents(2))]
+    rank = len(shape) - 2
+    kernel, strides = per_axis(op, "kernel_shape", rank, 1), per_axis(op, "strides", rank, 1)
+    dims = [
+        (dim - 1) * stride + extent(size, 1) - begin - end
+        for dim, size, stride, (begin, end) in zip(shape[2:], kernel, strides, paddings(op, rank), strict=True)
+    ]
+    return [op.tensor(op.dtype(0), [*shape[:2], *dims])]
+
+
+@shape_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
+def global_pool(op: Op) -> list[Info]:
+    """(N, C, ...) -> (N, C, 1, ...). Spec: ONNX GlobalAveragePool-22."""
+    shape = op.shape(0)
+    return [op.tensor(op.dtype(0), [*shape[:2], *([1] * (len(shape) - 2))])]
+
+
+@shape_rule("MaxRoiPool")
+def max_roi_pool(op: Op) -> list[Info]:
+    """(N, C, H, W), rois (R, 5) -> (R, C, *pooled_shape). Spec: ONNX MaxRoiPool-22."""
+    return [op.tensor(op.dtype(0), [op.shape(1)[0], op.shape(0)[1], *op.attr("pooled_shape")])]
+
+
+@shape_rule("RoiAlign")
+def roi_align(op: Op) -> list[Info]:
+    """(N, C, H, W), rois (R, 4) -> (R, C, output_height, output_width). Spec: ONNX RoiAlign-22."""
+    size = [op.attr("output_height", 1), op.attr("output_width", 1)]
+    return [op.tensor(op.dtype(0), [op.shape(1)[0], op.shape(0)[1], *size])]
+
+
+RULES = [*pool, *max_pool, *max_unpool, *global_pool, *max_roi_pool, *roi_align]

@@ -1,0 +1,34 @@
+"""Random numbers."""
+
+from ort_lite.dtypes import DType, from_onnx
+from ort_lite.inference import Info, Op, shape_rule
+
+
+def _asked(op: Op) -> DType:
+    return from_onnx(op.attr("dtype", 1))
+
+
+def _asked_or_same(op: Op) -> DType:
+    code = op.attr("dtype")
+    return op.dtype(0) if code is None else from_onnx(code)
+
+
+@shape_rule("RandomNormal", "RandomUniform", types=(_asked,))
+def random_(op: Op) -> list[Info]:
+    """Of the attribute `shape`. Spec: ONNX RandomNormal-22, RandomUniform-22."""
+    return [op.tensor(_asked(op), op.attr("shape", []))]
+
+
+@shape_rule("RandomNormalLike", "RandomUniformLike", "Bernoulli", types=(_asked_or_same,))
+def random_like(op: Op) -> list[Info]:
+    """Shaped like x, of type `dtype` or x's. Spec: ONNX RandomNormalLike-22, Bernoulli-22."""
+    return [op.tensor(_asked_or_same(op), op.shape(0))]
+
+
+@shape_rule("Multinomial", types=("int32",))
+def multinomial(op: Op) -> list[Info]:
+    """(N, classes) -> (N, sample_size). Spec: ONNX Multinomial-22."""
+    return [op.tensor(from_onnx(op.attr("dtype", 6)), (op.shape(0)[0], op.attr("sample_size", 1)))]
+
+
+RULES = [*random_, *random_like, *multinomial]

@@ -1,0 +1,29 @@
+"""LSTM, GRU, RNN."""
+
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.shapes import Dim
+
+
+def recurrent_infos(op: Op, hidden: Dim) -> list[Info]:
+    """Y, Y_h and Y_c of x (S, B, I), or (B, S, I) with `layout` 1."""
+    shape, dtype = op.shape(0), op.dtype(0)
+    if len(shape) != 3:
+        raise op.error("the input should have rank 3: sequence, batch, features")
+    directions = 2 if op.attr("direction", "forward") == "bidirectional" else 1
+    if op.attr("layout", 0):
+        batch, sequence = shape[:2]
+        state = op.tensor(dtype, (batch, directions, hidden))
+        return [op.tensor(dtype, (batch, sequence, directions, hidden)), state, state]
+    sequence, batch = shape[:2]
+    state = op.tensor(dtype, (directions, batch, hidden))
+    return [op.tensor(dtype, (sequence, directions, batch, hidden)), state, state]
+
+
+@shape_rule("LSTM", "GRU", "RNN")
+def recurrent(op: Op) -> list[Info]:
+    """(S, B, I) -> (S, D, B, H), the last states (D, B, H). Spec: ONNX LSTM-22, GRU-22, RNN-22."""
+    hidden = op.attr("hidden_size")
+    return recurrent_infos(op, op.shape(2)[-1] if hidden is None else hidden)
+
+
+RULES = [*recurrent]

@@ -1,0 +1,69 @@
+"""Spectra and windows."""
+
+from ort_lite.dtypes import DType, from_onnx
+from ort_lite.inference import ContentsUnknown, Info, Op, shape_rule
+from ort_lite.shapes import Dim, floordiv
+from ort_lite_transforms.shapes.operands import replaced
+
+
+def _output(op: Op) -> DType:
+    return from_onnx(op.attr("output_datatype", 1))
+
+
+@shape_rule("BlackmanWindow", "HammingWindow", "HannWindow", types=(_output,))
+def window(op: Op) -> list[Info]:
+    """A scalar size -> (size,). Spec: ONNX HannWindow-17."""
+    return [op.tensor(_output(op), op.contents(0))]
+
+
+@shape_rule("DFT", since=20)
+def dft(op: Op) -> list[Info]:
+    """(..., n, ..., 1 or 2); the axis is an input. Spec: ONNX DFT-20."""
+    axis = op.contents(2)[0] if op.has(2) else -2
+    if not isinstance(axis, int):
+        raise ContentsUnknown(2)
+    return _transformed(op, axis)
+
+
+@shape_rule("DFT")
+def dft_by_attribute(op: Op) -> list[Info]:
+    """Spec: ONNX DFT-17."""
+    return _transformed(op, op.attr("axis", 1))
+
+
+def _transformed(op: Op, axis: int) -> list[Info]:
+    shape = op.shape(0)
+    axis = op.axis(axis, len(shape))
+    onesided, inverse = op.attr("onesided", 0), op.attr("inverse", 0)
+    length: Dim = shape[axis]
+    if op.has(1):
+        length = op.contents(1)[0]
+    elif onesided and inverse:
+        length = 2 * (shape[axis] - 1)
+    parts = 1 if onesided and inverse else 2
+    if onesided and not inverse:
+        length = floordiv(length, 2) + 1
+    return [op.tensor(op.dtype(0), [*replaced(shape, axis, length)[:-1], parts])]
+
+
+@shape_rule("STFT")
+def stft(op: Op) -> list[Info]:
+    """(B, samples, 1 or 2) -> (B, frames, bins, 2). Spec: ONNX STFT-17."""
+    batch, samples = op.shape(0)[:2]
+    step = op.contents(1)[0]
+    frame: Dim = samples
+    if op.has(3):
+        frame = op.contents(3)[0]
+    elif op.has(2):
+        frame = op.shape(2)[0]
+    bins = floordiv(frame, 2) + 1 if op.attr("onesided", 1) else frame
+    return [op.tensor(op.dtype(0), (batch, floordiv(samples - frame, step) + 1, bins, 2))]
+
+
+@shape_rule("MelWeightMatrix", types=(_output,))
+def mel_weight_matrix(op: Op) -> list[Info]:
+    """bins and DFT length -> (length / 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
+    return [op.tensor(_output(op), (floordiv(op.contents(1)[0], 2) + 1, op.contents(0)[0]))]
+
+
+RULES = [*window, *dft, *dft_by_attribute, *stft, *mel_weight_matrix]

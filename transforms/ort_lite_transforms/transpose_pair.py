@@ -1,0 +1,27 @@
+"""Two Transposes in a row become one, or none."""
+
+from ort_lite.graph import Node, Value
+from ort_lite.transform import Done, Rewriter, Skip, op, rule
+
+
+@rule(op("Transpose", op("Transpose", "x", name="inner"), name="outer"), level="basic")
+def merge_transposes(rewriter: Rewriter, x: Value, inner: Node, outer: Node) -> Done | Skip:
+    """Transpose(Transpose(x, p), q) becomes one Transpose, or x itself where q undoes p."""
+    p, q = permutation(inner), permutation(outer)
+    if p is None or q is None:
+        return Skip(f"the rank of {x.name} is not known")
+    perm = [p[axis] for axis in q]
+    if perm == sorted(perm):
+        return rewriter.replace(outer, x)
+    if not rewriter.is_private(inner):
+        return Skip(f"{inner.output.name} has other readers: two Transposes would stay two")
+    return rewriter.replace(outer, rewriter.op("Transpose", x, perm=perm))
+
+
+def permutation(node: Node) -> list[int] | None:
+    """`perm` of a Transpose, axes reversed where it is left out; None where the rank is not known."""
+    perm: list[int] | None = node.attr("perm")
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    if perm is None and shape is not None:
+        perm = list(range(len(shape)))[::-1]
+    return perm
