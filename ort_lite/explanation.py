@@ -1,6 +1,5 @@
 """What `InferenceSession.explain()` answers: plain data, printable."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,8 @@ class Explanation:
         return {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
 
     def to_json(self, indent: int | None = 2) -> str:
+        import json
+
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:

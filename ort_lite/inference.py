@@ -64,6 +64,10 @@ class ContentsUnknown(Exception):
         self.index = index
 
 
+class NumbersUnknown(ContentsUnknown):
+    """A rule needs the elements of input `index` as numbers: expressions will not do, as they decide a rank, are floats, ..."""
+
+
 Rule = Callable[["Op"], list[Info]]
 OutputType = int | DType | Callable[["Op"], DType]
 
@@ -164,18 +168,13 @@ class Op:
         """As `contents`, but None where they are not known."""
         return self.info(index).contents
 
-    def needs(self, index: int) -> None:
-        """Says that the outputs depend on contents that are not known: ends a strict inference with ContentsUnknown.
+    def needs(self, unknown: RankUnknown | ContentsUnknown) -> None:
+        """Says that the outputs depend on what is not known: a strict inference ends with this exception.
 
         Otherwise returns: the rule then gives what is certain, with fresh dims.
         """
         if self._inference.strict:
-            raise ContentsUnknown(index)
-
-    def needs_rank(self, index: int) -> None:
-        """As `needs`, for a rank that depends on dims which are open."""
-        if self._inference.strict:
-            raise RankUnknown(index)
+            raise unknown
 
     def constant(self, index: int) -> Array | None:
         """The array of a constant input of any type and size."""

@@ -18,6 +18,7 @@ from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf
 from ort_lite.graph import Attr, Graph, MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.shapes import Dim
+from ort_lite.wire import Span, outline
 
 
 def _generated() -> ModuleType:
@@ -39,19 +40,23 @@ if TYPE_CHECKING:
 else:
     pb = _generated()
 
+OUTLINE_FROM = 2**24  # bytes; below, protobuf has copied everything before Python has looked
 NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
 
-def parse(data: bytes | bytearray | memoryview, origin: str) -> "pb.ModelProto":
-    """Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto."""
-    if bytes(data[4:8]) == b"ORTM":
+def parse(data: memoryview, origin: str) -> "tuple[pb.ModelProto, frozenset[Span]]":
+    """The model, and which bytes of `data` are large tensors that `segment` stands for (`ort_lite.wire`).
+
+    Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto.
+    """
+    if data[4:8] == b"ORTM":
         raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
+    small, spans = (outline(data) if len(data) >= OUTLINE_FROM else None) or (bytes(data), frozenset())
     try:
-        proto: pb.ModelProto = pb.ModelProto.FromString(bytes(data))
-        return proto
+        return pb.ModelProto.FromString(small), spans
     except DecodeError as error:
-        hint = "it is empty" if not len(data) else "it is no ONNX model, or was cut short"
+        hint = "it is no ONNX model, or was cut short" if data else "it is empty"
         raise InvalidProtobuf(f"{origin} ({len(data)} bytes) cannot be read as a ModelProto: {hint}") from error
 
 
@@ -224,6 +229,6 @@ def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 __all__ = [
-    "NEWEST_IR_VERSION", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type", "same_operator", "serialize",
-    "write_attribute", "write_type",
+    "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
+    "same_operator", "serialize", "write_attribute", "write_type",
 ]  # fmt: skip

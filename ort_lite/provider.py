@@ -19,7 +19,8 @@ CompiledPartition = Callable[[Sequence[Any]], Sequence[Any]]
 
 On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
 called `run()`: they share no memory with an input, a constant, another output or a later call's. An object may have a
-method `facts() -> dict[str, int | str]` besides, which `InferenceSession.explain()` shows; "python_steps" is summed there.
+method `facts() -> dict[str, int | str]` besides, which `InferenceSession.explain()` shows, where "python_steps" is summed,
+and a method `memory_plan()`, whose printed result `ort-lite dump --stage plan` shows after a run.
 """
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite import log, plugins, selection
 from ort_lite.errors import InvalidArgument
@@ -14,9 +14,11 @@ from ort_lite.graph import Model, Value
 from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
 from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.pipeline import Prepared, apply_options, no_span, prepare
-from ort_lite.profiling import Profiler
 from ort_lite.stages.execute import owned
 from ort_lite.stages.load import ModelSource, load
+
+if TYPE_CHECKING:
+    from ort_lite.profiling import Profiler
 
 
 class InferenceSession:
@@ -37,7 +39,7 @@ class InferenceSession:
     ) -> None:
         self._options = options = sess_options.copy() if sess_options is not None else SessionOptions()
         self._disabled = _disabled_transforms(kwargs, options)
-        self._profiler = Profiler(options.profile_file_prefix) if options.enable_profiling else None
+        self._profiler = _profiler(options)
         span = self._profiler.span if self._profiler is not None else no_span
         with span("session_initialization"):
             with span("model_loading_uri" if isinstance(path_or_bytes, (str, Path)) else "model_loading_array"):
@@ -116,6 +118,11 @@ class InferenceSession:
         """Who runs each node and why nobody else does."""
         return Explanation(self._prepared.assignment, self._selection.notes, self._prepared.compiled.facts())
 
+    def memory_plans(self) -> dict[str, Any]:
+        """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
+        partitions = self._prepared.compiled.partitions
+        return {name: p.memory_plan() for name, p in partitions.items() if hasattr(p, "memory_plan")}
+
     # Profiling
 
     def get_profiling_start_time_ns(self) -> int:
@@ -140,7 +147,7 @@ class _Ready:
 
     __slots__ = ("_constants", "_feeds", "_names", "_profiler", "_run", "_shares")
 
-    def __init__(self, prepared: Prepared, profiler: Profiler | None) -> None:
+    def __init__(self, prepared: Prepared, profiler: "Profiler | None") -> None:
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs)
         self._names = [value.name for value in executable.outputs]
@@ -174,6 +181,14 @@ class _Ready:
             return self._run(inputs, options, self._profiler.step)
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+def _profiler(options: SessionOptions) -> "Profiler | None":
+    if not options.enable_profiling:
+        return None
+    from ort_lite.profiling import Profiler
+
+    return Profiler(options.profile_file_prefix)
 
 
 def _overridable(model: Model) -> dict[str, Value]:

@@ -1,11 +1,11 @@
 """TensorProto and SparseTensorProto to NumPy arrays and back.
 
-Arrays that are read are read-only. Those of `raw_data` are views of its bytes, without a copy, except for the types
-narrower than a byte, which are unpacked to one element a byte. A size that the model writes down is compared with the bytes
-that are there before anything of that size is allocated.
+Arrays that are read are read-only and aligned. Those inside a model own their bytes, those of external data are views of a
+mapped file. Types narrower than a byte are unpacked to one element a byte. A size that the model writes down is compared with
+the bytes that are there before anything of that size is allocated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from math import prod
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from ort_lite.dtypes import BITS, Array, DType, from_numpy, itemsize, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
 from ort_lite.proto import TEXT, element_type, pb
+from ort_lite.wire import Span
 
 External = Callable[[dict[str, str], int, str], tuple[Any, int]]
 """(entries of `external_data`, bytes wanted, who asks) -> (buffer, offset of the first byte in it)."""
@@ -33,40 +34,77 @@ _FIELDS = {
 _FIELD_TYPES = {"float_data": np.float32, "double_data": np.float64, "int64_data": np.int64, "uint64_data": np.uint64}
 
 
-def read_tensor(proto: pb.TensorProto, who: str, external: External | None = None) -> Array:
-    """The tensor as an array, strings as an object array of str. Raises InvalidGraph that names `who`."""
-    dtype = element_type(proto.data_type, who)
-    shape = tuple(proto.dims)
-    if shape and min(shape) < 0:
-        raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-    if proto.data_location == pb.TensorProto.EXTERNAL:
-        if external is None or dtype == "string":
-            raise InvalidGraph(f"{who}: external data cannot be read here")
-        entries = {entry.key: entry.value for entry in proto.external_data}
-        buffer, offset = external(entries, _nbytes(dtype, shape), who)
-        array = from_buffer(buffer, dtype, shape, offset)
-    elif dtype == "string":
-        array = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
-        array[:] = [text.decode(*TEXT) for text in proto.string_data]
-        array = array.reshape(shape)
-    elif proto.HasField("raw_data"):
-        data = proto.raw_data
-        _counted(len(data), _nbytes(dtype, shape), shape, f"bytes of {dtype}", who)
-        array = from_buffer(data, dtype, shape)
-    else:
-        array = _typed(proto, dtype, shape, who)
-    array.setflags(write=False)
-    return array
+class TensorReader:
+    """Reads the tensors of one model; raises InvalidGraph that names `who` asks."""
+
+    def __init__(
+        self, data: memoryview | None = None, spans: Set[Span] = frozenset(), external: External | None = None
+    ) -> None:
+        """`data` and `spans` are what `parse` was given and returned, `external` opens the files of external data."""
+        self._data, self._spans, self._external = data, spans, external
+
+    def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: str) -> Array:
+        """The array, of objects for strings; a sparse tensor is made dense."""
+        array = self._dense(proto, who) if isinstance(proto, pb.TensorProto) else self._sparse(proto, who)
+        array.setflags(write=False)
+        return array
+
+    def _dense(self, proto: pb.TensorProto, who: str) -> Array:
+        dtype = element_type(proto.data_type, who)
+        shape = tuple(proto.dims)
+        if shape and min(shape) < 0:
+            raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
+        if proto.data_location == pb.TensorProto.EXTERNAL:
+            if self._external is None or dtype == "string":
+                raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
+            entries = {entry.key: entry.value for entry in proto.external_data}
+            buffer, offset = self._external(entries, _nbytes(dtype, shape), who)
+            return from_buffer(buffer, dtype, shape, offset)
+        if dtype == "string":
+            texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
+            texts[:] = [text.decode(*TEXT) for text in proto.string_data]
+            return texts.reshape(shape)
+        if proto.HasField("raw_data"):
+            raw = proto.raw_data
+            _counted(len(raw), _nbytes(dtype, shape), shape, f"bytes of {dtype}", who)
+            return from_buffer(raw, dtype, shape)
+        if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
+            _counted(span[1] - span[0], _nbytes(dtype, shape), shape, f"bytes of {dtype}", who)
+            return from_buffer(self._data, dtype, shape, span[0], own=True)
+        return _typed(proto, dtype, shape, who)
+
+    def _sparse(self, proto: pb.SparseTensorProto, who: str) -> Array:
+        values, index, shape = self(proto.values, who), self(proto.indices, who), tuple(proto.dims)
+        dtype = from_numpy(values.dtype)
+        if (shape and min(shape) < 0) or dtype == "string":
+            raise InvalidGraph(f"{who}: a sparse tensor of {dtype}, dimensions {list(shape)}, is not supported")
+        if prod(shape) * itemsize(dtype) > _DENSE_LIMIT:
+            raise InvalidGraph(f"{who}: a sparse tensor of dimensions {list(shape)} is too large to make dense (2 GiB)")
+        if index.dtype != np.int64 or index.shape not in ((values.size,), (values.size, len(shape))):
+            raise InvalidGraph(f"{who}: {values.size} sparse values have indices {index.dtype}{list(index.shape)}")
+        limits = (prod(shape),) if index.ndim == 1 else shape
+        if index.size and ((index < 0).any() or (index >= np.array(limits)).any()):
+            raise InvalidGraph(f"{who}: an index of the sparse tensor is outside {list(limits)}")
+        dense = np.zeros(shape, values.dtype)
+        if index.ndim == 1:
+            dense.reshape(-1)[index] = values.reshape(-1)
+        else:
+            dense[tuple(index.T)] = values.reshape(-1)
+        return dense
 
 
-def from_buffer(buffer: Any, dtype: DType, shape: tuple[int, ...], offset: int = 0) -> Array:
-    """A view of little-endian bytes that are known to suffice; a copy where they are not aligned or are packed."""
+read_tensor = TensorReader()
+"""Reads a tensor that has its bytes inside: (proto, who) -> array."""
+
+
+def from_buffer(buffer: Any, dtype: DType, shape: tuple[int, ...], offset: int = 0, own: bool = False) -> Array:
+    """A view of little-endian bytes that are known to suffice; a copy where they are not aligned, are packed, or `own`."""
     bits = BITS.get(dtype)
     count = prod(shape)
     if bits is not None:
         return unpack(np.frombuffer(buffer, np.uint8, _nbytes(dtype, shape), offset), bits, count, dtype).reshape(shape)
     array = np.frombuffer(buffer, to_numpy(dtype) if dtype != "bool" else np.uint8, count, offset)
-    if not array.flags.aligned:
+    if own or not array.flags.aligned:
         array = array.copy()
     if dtype == "bool":  # any other byte than 0 and 1 is true as well, but not for those who compare or count
         array = array.view(bool) if not count or array.max() <= 1 else array != 0
@@ -111,29 +149,6 @@ def _counted(got: int, wanted: int, shape: tuple[int, ...], what: str, who: str)
     if got != wanted:
         raise InvalidGraph(f"{who}: dimensions {list(shape)} need {wanted} {what}, there are {got}")
     return got
-
-
-def read_sparse(proto: pb.SparseTensorProto, who: str, external: External | None = None) -> Array:
-    """The dense tensor. Raises InvalidGraph that names `who`, also where it would exceed 2 GiB."""
-    values, index = read_tensor(proto.values, who, external), read_tensor(proto.indices, who, external)
-    shape = tuple(proto.dims)
-    dtype = from_numpy(values.dtype)
-    if (shape and min(shape) < 0) or dtype == "string":
-        raise InvalidGraph(f"{who}: a sparse tensor of {dtype}, dimensions {list(shape)}, is not supported")
-    if prod(shape) * itemsize(dtype) > _DENSE_LIMIT:
-        raise InvalidGraph(f"{who}: a sparse tensor of dimensions {list(shape)} is too large to make dense (2 GiB)")
-    if index.dtype != np.int64 or index.shape not in ((values.size,), (values.size, len(shape))):
-        raise InvalidGraph(f"{who}: {values.size} sparse values have indices {index.dtype}{list(index.shape)}")
-    limits = (prod(shape),) if index.ndim == 1 else shape
-    if index.size and ((index < 0).any() or (index >= np.array(limits)).any()):
-        raise InvalidGraph(f"{who}: an index of the sparse tensor is outside {list(limits)}")
-    dense = np.zeros(shape, values.dtype)
-    if index.ndim == 1:
-        dense.reshape(-1)[index] = values.reshape(-1)
-    else:
-        dense[tuple(index.T)] = values.reshape(-1)
-    dense.setflags(write=False)
-    return dense
 
 
 def write_tensor(array: Array, proto: pb.TensorProto, name: str = "") -> None:

@@ -70,6 +70,9 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
         return super().cast(builder, val, fromty, toty)
 
 
+_ATTRIBUTES = (types.Module, types.NumberClass, types.BaseNamedTuple, types.NamedTupleClass)
+
+
 class _TypingContext(typing.Context):  # type: ignore[misc]
     """Knows every plain Python function of the project as a helper to be compiled."""
 
@@ -84,16 +87,16 @@ class _TypingContext(typing.Context):  # type: ignore[misc]
         return super().resolve_value_type(val)
 
     def load_additional_registries(self) -> None:
-        from numba.core.typing import mathdecl
+        from numba.core.typing import collections, mathdecl  # noqa: F401  collections registers named tuples
 
         self.install_registry(mathdecl.registry)
 
     def install_registry(self, registry: Any) -> None:
-        """Of attributes, those of modules and number classes: the others are of containers, 0.2 s to set up."""
+        """Of attributes, those of _ATTRIBUTES: the others are of containers, 0.2 s to set up."""
         if registry not in self.installed:
             slim = templates.Registry()
             slim.functions, slim.globals = registry.functions, registry.globals
-            slim.attributes = [item for item in registry.attributes if item.key in (types.Module, types.NumberClass)]
+            slim.attributes = [item for item in registry.attributes if item.key in _ATTRIBUTES]
             self.installed[registry] = slim
             super().install_registry(slim)
 

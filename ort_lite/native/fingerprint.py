@@ -133,8 +133,8 @@ def _note(name: str, value: Any, described: list[str], references: list[Any]) ->
         described.append(_stable(value))
 
 
-def _foreign(module: str) -> bool:
-    return module.partition(".")[0] in _FOREIGN
+def _foreign(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _FOREIGN
 
 
 def _stable(value: Any) -> str:

@@ -77,7 +77,7 @@ class _SetItem(AbstractTemplate):  # type: ignore[misc]
         if not (isinstance(pointer, Pointer) and isinstance(index, types.Integer)):
             return None
         if isinstance(value, types.Float) and isinstance(pointer.dtype, types.Integer):
-            raise TypingError(f"a {value} is stored into {pointer}: convert it with f2i or like")
+            raise TypingError(f"a {value} is stored into {pointer}: convert it with cast or like")
         return signature(types.none, pointer, types.int64, pointer.dtype)
 
 

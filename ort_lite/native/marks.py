@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Compile-time constant parameter: int, float, bool or str. Branches on it are decided by the compiler.
-Static: TypeAlias = Any
+if TYPE_CHECKING:
+    Static: TypeAlias = Any
+else:
+
+    class Static:
+        """The annotation of a compile-time constant; a class of its own, so that `Any` stays an ordinary annotation."""
+
 
 ELEMENTS = ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64")
 

@@ -7,13 +7,14 @@ An Assignment prints as a table, one line a node, bodies indented below their no
     nms    NonMax..  CPUExecutionProvider      CPUExecutionProvider_0      SampleExecutionProvider declined type: float16
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.provider import DataTransfer, Device, ExecutionProvider, Partition
+
+COLUMNS = ("node", "operator", "runs on", "partition", "why not the others")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +146,19 @@ class Assignment:
         ]
 
     def to_json(self, indent: int | None = 2) -> str:
+        import json
+
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:
-        titles = ("node", "operator", "runs on", "partition", "why not the others")
-        lines = [
+        return "\n".join([aligned([COLUMNS, *self.table()]), *self.notes()])
+
+    def table(self) -> list[tuple[str, ...]]:
+        """A row of COLUMNS for each node."""
+        return [
             ("  " * depth + place.node.name, _operator(place.node), place.provider, place.partition, self.why_not(place.node))
             for depth, place in self.rows()
         ]
-        return "\n".join([aligned([titles, *lines]), *self.notes()])
 
     def notes(self) -> list[str]:
         """Copies at borders, and which partitions of one provider cannot be one."""

@@ -12,7 +12,7 @@ from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
 
 
 class ExternalData:
-    """The files of one model. `read` serves `tensor_proto.read_tensor`."""
+    """The files of one model. `read` serves `TensorReader`."""
 
     def __init__(self, folder: Path | None, file: Path | None = None) -> None:
         self.folder = folder

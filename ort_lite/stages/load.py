@@ -1,21 +1,25 @@
 """Stage 1: a path, bytes or ModelProto becomes a Model, validated; nodes may come in any order.
 
-What is read lazily or shared: external data is memory-mapped, everything else is owned by the model's arrays.
+External data is memory-mapped, one map a file; all other arrays own their bytes, so nothing of the file or of the caller's
+bytes is kept.
 """
 
+import mmap
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ort_lite.graph import Attr, Function, Graph, Model, Node, Type, Value
-from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, parse, pb, read_type
+from ort_lite.proto import NEWEST_IR_VERSION, OUTLINE_FROM, AttributeReader, parse, pb, read_type
 from ort_lite.shapes import Dim, symbol
 from ort_lite.stages.external import ExternalData
 from ort_lite.stages.inline import check_functions
-from ort_lite.tensor_proto import read_sparse, read_tensor
+from ort_lite.tensor_proto import TensorReader
+from ort_lite.wire import Span
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
@@ -31,30 +35,51 @@ def load(model: ModelSource, folder: str | os.PathLike[str] | None = None) -> Mo
     inputs too and the IR version is 4 or newer: those can be overridden by a feed, and are in `graph.inputs` as well.
     Raises NoSuchFile, InvalidProtobuf, InvalidGraph naming the node, InvalidArgument for another kind of `model`.
     """
-    proto, file = _read(model)
-    if folder is None and file is not None:
-        folder = file.parent
-    return _Loader(proto, ExternalData(None if folder is None else Path(folder), file)).model()
+    source = _read(model)
+    if folder is None and source.file is not None:
+        folder = source.file.parent
+    external = ExternalData(None if folder is None else Path(folder), source.file)
+    return _Loader(source.proto, TensorReader(source.data, source.spans, external.read)).model()
 
 
-def _read(model: ModelSource) -> tuple[pb.ModelProto, Path | None]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    proto: pb.ModelProto
+    data: memoryview | None = None
+    spans: frozenset[Span] = frozenset()
+    file: Path | None = None
+
+
+def _read(model: ModelSource) -> _Source:
     if isinstance(model, pb.ModelProto):
-        return model, None
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return parse(model, "the model"), None
+        return _Source(model)
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
-        try:
-            return parse(path.read_bytes(), f"{path}"), path
-        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-            raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error
-        except (OSError, ValueError) as error:
-            raise Fail(f"{path} cannot be read: {error}") from error
+        return _parsed(_contents(path), f"{path}", path)
     data = model.read() if hasattr(model, "read") else model
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"
         raise InvalidArgument(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
-    return parse(data, "the model"), None
+    return _parsed(memoryview(data), "the model")
+
+
+def _parsed(data: memoryview, origin: str, file: Path | None = None) -> _Source:
+    data = data.cast("B") if data.contiguous else memoryview(bytes(data))
+    proto, spans = parse(data, origin)
+    return _Source(proto, data, spans, file)
+
+
+def _contents(path: Path) -> memoryview:
+    """The bytes of the file, mapped while it is being loaded when it is large."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < OUTLINE_FROM:
+                return memoryview(file.read())
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise Fail(f"{path} cannot be read: {error}") from error
 
 
 class _Dims:
@@ -113,8 +138,8 @@ class _Scope:
 
 
 class _Loader:
-    def __init__(self, proto: pb.ModelProto, external: ExternalData) -> None:
-        self._proto, self._external = proto, external
+    def __init__(self, proto: pb.ModelProto, tensor: TensorReader) -> None:
+        self._proto, self._tensor = proto, tensor
         self._dims = _Dims(d.dim_param for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
         self._versions: dict[str, int] = {}
         self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
@@ -279,10 +304,6 @@ class _Loader:
     def _type(self, info: pb.ValueInfoProto) -> Type | None:
         self._dims.owner = info.name
         return read_type(info.type, self._dims, f"value {info.name!r}")
-
-    def _tensor(self, proto: pb.TensorProto | pb.SparseTensorProto, who: str) -> Array:
-        read = read_tensor if isinstance(proto, pb.TensorProto) else read_sparse
-        return read(proto, who, self._external.read)
 
 
 def _domain(name: str) -> str:

@@ -26,64 +26,6 @@ from ort_lite_cpu.registry import find
 from ort_lite_cpu.tensor import BY_SIZE, Buffer, Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
-
-    buffer: Buffer
-    axis: int
-    element: bool
-
-
-@dataclass(slots=True, eq=False)
-class Instruction:
-    """One kernel call. Scalars are symbolic integers or floats; operands None are null pointers."""
-
-    node: Node
-    spec: Spec
-    operands: tuple[Buffer | None, ...]
-    scalars: tuple[Dim | float, ...]
-    work: Dim
-    message: str
-    inplace: tuple[int, int] | None
-
-
-@dataclass(slots=True, eq=False)
-class HostStep:
-    """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
-
-    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted).
-    """
-
-    node: Node
-    function: Callable[..., Sequence[Any]]
-    inputs: tuple[Tensor | None, ...]
-    outputs: tuple[Tensor | None, ...]
-    python: bool
-
-
-@dataclass(slots=True, eq=False)
-class Requirement:
-    """The run fails with `message` where `condition` is 0."""
-
-    node: Node
-    condition: Dim
-    message: str
-
-
-@dataclass(slots=True)
-class Lowered:
-    """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
-
-    items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
-    inputs: list[Buffer] = field(default_factory=list)
-    input_infos: list[Info] = field(default_factory=list)
-    outputs: list[Tensor] = field(default_factory=list)
-    sources: dict[Symbol, Source] = field(default_factory=dict)
-    primary: dict[Buffer, Tensor] = field(default_factory=dict)
-    """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
-
-
 class Lowering:
     """State while nodes are lowered; `Op` is the view of it that operators get."""
 
@@ -167,7 +109,7 @@ class Lowering:
         buffer = Buffer(0)
         self.inference.infos[value] = info
         dtype, shape = info.dtype or "", info.shape or ()
-        tensor = self.tensors[value] = Tensor(dtype, shape, buffer, name=value.name)
+        tensor = self.tensors[value] = Tensor(dtype, shape, buffer, name=value.name, ranked=info.shape is not None)
         self.result.inputs.append(buffer)
         self.result.input_infos.append(info)
         self.result.primary[buffer] = tensor
@@ -310,7 +252,9 @@ class Lowering:
     def _host_output(self, value: Value) -> Tensor:
         info = self.inference.of(value)
         buffer = Buffer(0)
-        tensor = self.tensors[value] = Tensor(info.dtype or "", info.shape or (), buffer, name=value.name)
+        tensor = self.tensors[value] = Tensor(
+            info.dtype or "", info.shape or (), buffer, name=value.name, ranked=info.shape is not None
+        )
         self.result.primary[buffer] = tensor
         self._define(buffer, tensor.shape)
         return tensor
@@ -351,83 +295,3 @@ def _type_of(operands: Sequence[Tensor | None], index: int) -> str:
     """Pointer type of an operand; one that is left out has the type of the first operand, which nobody reads."""
     tensor = operands[index]
     return tensor.native if tensor is not None else next(t.native for t in operands if t is not None)
-
-
-def emit_permute(lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
-    """y = x (of `shape`, contiguous) with its axes in `order`."""
-    steps = contiguous(shape)
-    dims = tuple(shape[axis] for axis in order)
-    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
-
-
-def contiguous(shape: Shape) -> list[Dim]:
-    """Strides of a contiguous tensor, in elements."""
-    strides: list[Dim] = []
-    stride: Dim = 1
-    for dim in reversed(shape):
-        strides.append(stride)
-        stride = stride * dim
-    return strides[::-1]
-
-
-def emit_strided(
-    lowering: Lowering, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
-    x_at: Dim = 0, y_at: Dim = 0,
-) -> None:  # fmt: skip
-    """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
-
-    Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
-    """
-    loops: list[tuple[Dim, Dim, Dim]] = []
-    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
-        if same(n, 1):
-            continue
-        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
-            loops[-1] = (loops[-1][0] * n, s, t)
-        else:
-            loops.append((n, s, t))
-    size = product(dims)
-    types = [BY_SIZE[itemsize(x.dtype)]] * 2
-    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
-        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
-        columns, rows = loops[-2][0], loops[-1][0]
-        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
-        return
-    if len(loops) > 6:
-        _emit_outer(lowering, node, x, y, loops, x_at, y_at)
-        return
-    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
-    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
-        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
-    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    numbers = [number for column in zip(*loops, strict=True) for number in column]
-    work = size // 4 if dense else size
-    lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
-
-
-def _emit_outer(
-    lowering: Lowering, node: Node, x: Tensor, y: Tensor, loops: Sequence[tuple[Dim, Dim, Dim]], x_at: Dim, y_at: Dim
-) -> None:
-    """More than six loops: the shortest one that has a known length is unrolled into instructions."""
-    known = [(n, k) for k, (n, _, _) in enumerate(loops) if isinstance(n, int)]
-    if not known:
-        raise NotSupported(f"{node} (CPUExecutionProvider): more than six dimensions that cannot be joined")
-    count, k = min(known)
-    rest = [loop for position, loop in enumerate(loops) if position != k]
-    dims, s, t = (tuple(loop[column] for loop in rest) for column in range(3))
-    for i in range(count):
-        emit_strided(lowering, node, x, y, dims, s, t, x_at + i * loops[k][1], y_at + i * loops[k][2])
-
-
-def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:
-    """Whether the loops transpose the two innermost dimensions of contiguous tensors."""
-    if len(loops) not in (2, 3):
-        return False
-    (n, s, t), (m, s2, t2) = loops[-2], loops[-1]
-    plain = same(s, 1) and same(t, m) and same(s2, n) and same(t2, 1)
-    return plain and (len(loops) == 2 or (same(loops[0][1], n * m) and same(loops[0][2], n * m)))
-
-
-__all__ = [
-    "HostStep", "Instruction", "Lowered", "Lowering", "Requirement", "Source", "contiguous", "emit_permute", "emit_strided",
-]  # fmt: skip

@@ -190,7 +190,7 @@ def _host(step: HostStep, places: list[Any]) -> None:
 def _array(tensor: Any, places: Sequence[Any]) -> Any:
     buffer = tensor.buffer
     array = buffer.constant if buffer.constant is not None else places[buffer.place]
-    if isinstance(array, np.ndarray) and array.ndim != len(tensor.shape) and tensor.shape is not None:
+    if tensor.ranked and isinstance(array, np.ndarray) and array.ndim != len(tensor.shape):
         dims = [dim if isinstance(dim, int) else -1 for dim in tensor.shape]
         if dims.count(-1) <= 1 and array.size:
             return array.reshape(dims)

@@ -37,7 +37,7 @@ def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value]
     results = []
     for value in wanted:
         buffer = Buffer(0)
-        tensor = lowering.tensors[value] = Tensor("", (), buffer, name=value.name)
+        tensor = lowering.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
         lowering.inference.infos[value] = Info()
         lowering.result.primary[buffer] = tensor
         results.append(tensor)

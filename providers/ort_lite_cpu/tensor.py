@@ -52,7 +52,9 @@ class Tensor:
     pending: Expression | None = None
     name: str = ""
     layouts: dict[tuple[int, ...] | None, Tensor] = field(default_factory=dict)
-    """Copies in other storage orders and element types made so far."""
+    """Copies in other storage orders made so far."""
+    ranked: bool = True
+    """False: not even the rank is known before the run; such a tensor only goes into host steps and out of the program."""
 
     @property
     def size(self) -> Dim:

@@ -113,14 +113,15 @@ def _publish(control: int, mask: int) -> None:
     members = (1 << load64(control + THREADS)) - 2
     sleeping = get(control + SLEEPING) & members
     if sleeping != 0:
-        # Before the ticket: a worker that sets its bit from here on reads the new ticket, or misses this one and
-        # keeps its bit. Cleared after the ticket, the bit of a worker that saw it and sleeps again could be lost.
+        # Cleared here, so that the next instruction does not wake them again while they are on their way; and before
+        # the ticket, since the bit of a worker that saw this ticket and sleeps again must stay.
         sleeping = fetch_and(control + SLEEPING, ~members) & members
     while True:
         ticket = get(control + TICKET)
         sequence = (ticket >> MAX_PARTS) + 1 & 0x7FFF  # stays positive
         if swap(control + TICKET, ticket, sequence << MAX_PARTS | mask):
             break  # dismiss() can be faster, once
+    sleeping |= get(control + SLEEPING) & members  # who fell asleep in between, with the old ticket
     if sleeping != 0:
         _wake(control, (sleeping | sleeping >> 32) & _INT)
 

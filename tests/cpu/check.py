@@ -61,7 +61,7 @@ def run_op(
     for result in results:
         result.type = inference.of(result).type
     program = Program([node], feeds, results, rules(), Options(threads=threads), {})
-    arrays = [np.ascontiguousarray(inputs[k]) for k in range(len(inputs)) if inputs[k] is not None and k not in constants]
+    arrays = [np.require(inputs[k], requirements="C") for k in range(len(inputs)) if inputs[k] is not None and k not in constants]
     before = [array.copy() for array in arrays]
     got = program(arrays)
     again = program(arrays)

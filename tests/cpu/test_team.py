@@ -36,6 +36,7 @@ from tests.cpu.programs import (
     wait,
     who,
     word,
+    work,
     write,
 )
 
@@ -185,6 +186,16 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
     opened[0] = 1
     thread.join()
     assert results == [None]
+
+
+def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
+    """Workers without patience fall asleep at every moment between two instructions."""
+    assert meeting(1, 3, 3, team).run() is None
+    ctypes.c_int64.from_address(team.control + ticket.PATIENCE).value = 0
+    shared, y = word(), np.ones(8, np.int64)
+    shares = Step(meet, [], [shared.ctypes.data, PATIENCE], parts=3)
+    program = Program([step for rounds in range(3000) for step in (Step(work, [y], [rounds]), shares)], 3, team)
+    assert {program.run() for _ in range(20)} == {None}
 
 
 def test_a_run_that_starts_while_another_is_in_flight_goes_alone(team: Team) -> None:

@@ -113,7 +113,6 @@ PASSING = """(float[3] x) => (float[3] y, float[3] x, float[3] w, float[3] z) <f
 }"""
 
 
-
 def test_inputs_and_constants_can_be_outputs() -> None:
     made = executable(PASSING, CpuStandIn())
     assert made.shares

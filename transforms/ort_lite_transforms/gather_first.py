@@ -6,18 +6,15 @@ from ort_lite.transform import Done, Rewriter, Skip, op, rule
 _ELEMENTWISE = ("Cast", "Mul", "Div", "Add", "Sub", "DequantizeLinear")
 
 
-@rule(
-    op("Gather", op(_ELEMENTWISE, "data", ..., name="inner"), "indices", name="gather"),
-    op("Gather", op(("Mul", "Add"), ..., "data", name="inner"), "indices", name="gather"),
-    level="extended",
-)
-def gather_before_computing(rewriter: Rewriter, data: Value, inner: Node, indices: Value, gather: Node) -> Done | Skip:
+@rule(op("Gather", op(_ELEMENTWISE, name="inner"), "indices", name="gather"), level="extended")
+def gather_before_computing(rewriter: Rewriter, inner: Node, indices: Value, gather: Node) -> Done | Skip:
     """Gather(f(data, c), i) is f(Gather(data, i), c'), where data comes from a constant that was too large to fold.
 
     c is a constant of one element, or one with a row for each of data's, and then c' is Gather(c, i).
     """
-    if not _is_computed_constant(rewriter, data) or data.shape is None or gather.attr("axis", 0) != 0:
-        return Skip(f"{data.name} does not come from a constant, or not its rows are gathered")
+    data = _data(rewriter, inner)
+    if data is None or data.shape is None or gather.attr("axis", 0) != 0:
+        return Skip(f"{inner} does not compute on a constant, or not its rows are gathered")
     operands: list[Value | None] = []
     for value in inner.inputs:
         array = rewriter.array(value)
@@ -30,14 +27,12 @@ def gather_before_computing(rewriter: Rewriter, data: Value, inner: Node, indice
     return rewriter.replace(gather, rewriter.op(inner.op_type, *operands, like=inner))
 
 
-def _is_computed_constant(rewriter: Rewriter, value: Value) -> bool:
-    """Through operators of one operand that is not constant."""
-    while rewriter.array(value) is None:
-        node = value.producer
-        if node is None or node.op_type not in _ELEMENTWISE:
-            return False
-        computed = [operand for operand in node.inputs if operand is not None and rewriter.array(operand) is None]
-        if len(computed) > 1 or node.inputs[0] is None:
-            return False
-        value = computed[0] if computed else node.inputs[0]
-    return True
+def _data(rewriter: Rewriter, node: Node) -> Value | None:
+    """The operand that is computed, if it is computed from one constant alone; the first one where all are constant."""
+    computed = [value for value in node.inputs if value is not None and rewriter.array(value) is None]
+    if not computed:
+        return node.inputs[0]
+    producer = computed[0].producer
+    if len(computed) > 1 or producer is None or producer.op_type not in _ELEMENTWISE or producer.domain:
+        return None
+    return None if _data(rewriter, producer) is None else computed[0]

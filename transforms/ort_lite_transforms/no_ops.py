@@ -32,8 +32,6 @@ def _same_type(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _is_inference_dropout(rewriter: Rewriter, node: Node) -> bool:
-    if len(node.outputs) > 1 and node.outputs[1] is not None and node.outputs[1].uses:
-        return False
     training = node.inputs[2] if node.version >= 12 and len(node.inputs) > 2 else None
     return training is None or rewriter.number(training) is False
 

@@ -54,7 +54,7 @@ class SampleExecutionProvider(ExecutionProvider):
 def _misfit(node: Node) -> Rejection | None:
     """Why the sample cannot run the node."""
     if node.domain or node.op_type not in OPERATORS:
-        return Rejection(node, "operator", f"{node.op_type} is none of {', '.join(OPERATORS)}")
+        return Rejection(node, "operator", f"{node.op_type} is none of its operators")
     since, _ = OPERATORS[node.op_type]
     if node.version < since:
         return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {since} and newer")
@@ -81,10 +81,13 @@ class Chain:
         self._memory = memory
         self._inputs, self._outputs = partition.inputs, partition.outputs
         self._steps = [(_function(node), node.inputs, node.outputs[0]) for node in partition.nodes]
-        self._constants = {v: memory.store(v.constant) for v in partition.constants if v.constant is not None}
+        self._constants: dict[Value | None, Handle] = {
+            v: memory.store(v.constant) for v in partition.constants if v.constant is not None
+        }
 
     def __call__(self, inputs: Sequence[Handle]) -> list[Handle]:
-        values: dict[Value | None, Handle] = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
+        values: dict[Value | None, Handle] = dict(zip(self._inputs, inputs, strict=True))
+        values.update(self._constants)
         with np.errstate(all="ignore"):  # ONNX does not warn of 1 / 0
             for function, operands, result in self._steps:
                 arrays = [None if value is None else self._memory.view(values[value]) for value in operands]

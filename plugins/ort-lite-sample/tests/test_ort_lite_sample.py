@@ -10,15 +10,12 @@ import pytest
 from ort_lite_sample import SampleExecutionProvider
 
 import ort_lite
-from ort_lite.errors import ProviderError, RuntimeException
+from ort_lite.errors import ProviderError
 from ort_lite.plugins import Registry
-from ort_lite.stages.execute import Step
 
 PROVIDERS = [SampleExecutionProvider, "CPUExecutionProvider"]
 CHAIN = "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { a = Tanh(x)  b = MatMul(a, w)  y = Relu(b) }"
-SPLIT = """(float[N,3] x) => (float[N,3] y, int64[2] s) {
-    a = Tanh(x)  b = Neg(a)  s = Shape(b)  c = Softmax(b)  d = Exp(c)  e = Identity(d)  y = Sqrt(e)
-}"""
+SPLIT = "(float[N,3] x) => (float[N,3] y) { a = Tanh(x)  b = Neg(a)  c = Softmax(b)  d = Exp(c)  y = Sqrt(d) }"
 
 
 def model(text: str, opset: int = 17) -> onnx.ModelProto:
@@ -75,9 +72,8 @@ def test_after_a_run_the_memory_holds_constants_alone() -> None:
 def test_every_node_says_why_the_sample_does_not_take_it() -> None:
     made, _ = session(SPLIT)
     found = reasons(made)
-    assert found["Tanh"] == found["Neg"] == ""
-    assert found["Shape"].startswith("declined operator: Shape is none of Abs, Add,")
-    assert found["Softmax"].startswith("declined operator")
+    assert found["Tanh"] == found["Neg"] == found["Exp"] == found["Sqrt"] == ""
+    assert found["Softmax"] == "declined operator: Softmax is none of its operators"
 
 
 def test_a_node_without_neighbours_is_declined() -> None:
@@ -107,15 +103,12 @@ def test_operators_that_broadcast_by_attributes_are_declined() -> None:
 
 
 def test_its_values_are_no_arrays() -> None:
-    made, sample = session(SPLIT)
-    seen: list[object] = []
+    sample = SampleExecutionProvider()
     handle = sample.memory.store(np.ones(2, np.float32))
     with pytest.raises((TypeError, ValueError)):
         np.add(handle, 1)  # type: ignore[call-overload]
     with pytest.raises(TypeError):
         memoryview(handle)  # type: ignore[arg-type]
-    assert made.explain().assignment.levels[0].copies
-    del seen
 
 
 def test_a_value_of_another_memory_is_refused() -> None:

@@ -6,7 +6,7 @@ input row is one run of memory where taps are neighbours.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.gemm.microkernel import Vectors, mode_of, panel
 from ort_lite_cpu.gemm.pack import panels
+
+BLOCK = 120
+"""Output pixels that a block has at most."""
 
 
 def filters(weight: Array, groups: int, width: int) -> Array:
@@ -45,88 +48,185 @@ def pack_filters(
     return OK
 
 
+class Sizes(NamedTuple):
+    """Channels-last sizes. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
+
+    c: int
+    id_: int
+    ih: int
+    iw: int
+    o: int
+    od: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    sd: int
+    sh: int
+    sw: int
+    pd: int
+    ph: int
+    pw: int
+    dd: int
+    dh: int
+    dw: int
+    channels: int
+    """Input channels of one group."""
+    outputs: int
+    """Output channels of one group."""
+
+
+class Piece(NamedTuple):
+    """A piece of the depth: kernel lines r0 to r1 (number kd * kh + kh), of each run of taps and channels o0 to o1."""
+
+    r0: int
+    r1: int
+    o0: int
+    o1: int
+
+
+class Block(NamedTuple):
+    """Output pixels: rows (of all images and depths) top to bottom, of each begin to end."""
+
+    top: int
+    bottom: int
+    begin: int
+    end: int
+
+
 @native
 def conv(
     x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
     o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
-    dd: int, dh: int, dw: int, groups: int, block: int, low: float, high: float, alpha: float, beta: float,
+    dd: int, dh: int, dw: int, groups: int, low: float, high: float, alpha: float, beta: float,
     kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    k: kernel, s: stride, p: padding in front, d: dilation. scratch (parts, block, DEPTH), block a multiple of `rows`.
-    Spec: ONNX Conv-22.
+    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of one; parts
+    share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
-    channels, outputs = c // groups, o // groups
-    across = (outputs + width - 1) // width
-    pixels = n * od * oh * ow
-    first, last, left, right = grid((pixels + rows - 1) // rows, groups * across, part, parts)
-    last = min(last * rows, pixels)
+    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
+    across = (g.outputs + width - 1) // width
+    scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
     clips = low > -math.inf or high < math.inf
-    scratch = shift(scratch, part * block * DEPTH)
-    run, lines = kw * channels, kd * kh
-    # A piece of the depth is some whole runs, or a part of one.
+    run, lines = kw * g.channels, kd * kh
     cuts, most = cut(run, DEPTH)
     stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
-    pieces = stacks * cuts
-    for i in range(first * rows, last, block):
-        count = min(block, last - i)
+    # Pixels from `west` to `east` of a row see no padding at its sides: where taps are neighbours they are read in place.
+    west = min((pw + sw - 1) // sw, ow)
+    east = min((iw + pw - kw) // sw + 1, ow) if iw + pw >= kw else 0
+    direct = kd == 1 and dw == 1 and groups == 1 and east - west >= rows
+    heights = max(BLOCK // max(ow, 1), 1)
+    chunks, length = cut(ow, BLOCK)
+    all_rows = n * od * oh
+    first, last, left, right = grid((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
+    for number in range(first, last):
+        top, begin = number // chunks * heights, number % chunks * length
+        block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
         for group in range(left // across, (right + across - 1) // across):
-            for piece in range(pieces):
-                r0, o0 = piece // cuts * some, piece % cuts * most
-                r1, o1 = min(r0 + some, lines), min(o0 + most, run)
-                depth = (r1 - r0) * (o1 - o0)
-                gather(
-                    shift(x, group * channels), scratch, i, count, c, id_, ih, iw, od, oh, ow, kh, kw,
-                    sd, sh, sw, pd, ph, pw, dd, dh, dw, channels, r0, r1, o0, o1, lanes,
-                )  # fmt: skip
-                mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
-                for p in range(max(left - group * across, 0), min(right - group * across, across)):
-                    j = group * outputs + p * width
-                    at = i * o + j
-                    source = ((group * across + p) * lines * run + r0 * run + o0) * width
-                    panel(
-                        scratch, depth, shift(w, source), shift(y, at), o, count, outputs - p * width, depth,
-                        mode, shift(bias, j), shift(residual, at), low, high, rows, vectors, lanes,
+            p0, p1 = max(left - group * across, 0), min(right - group * across, across)
+            j = group * g.outputs + p0 * width
+            stop = group * g.outputs + min(p1 * width, g.outputs)
+            for step in range(stacks * cuts):
+                r0, o0 = step // cuts * some, step % cuts * most
+                piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
+                mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
+                factors = shift(w, ((group * across + p0) * lines * run + r0 * run + o0) * width)
+                source = shift(x, group * g.channels)
+                if direct:
+                    inside = Block(block.top, block.bottom, max(begin, west), min(block.end, east))
+                    _in_place(
+                        x, factors, shift(bias, j), shift(residual, j), shift(y, j), stop - j, lines * run * width, g, inside, piece,
+                        mode, low, high, rows, vectors, lanes,
                     )  # fmt: skip
-        if kind != "":
-            j = left // across * outputs + left % across * width
-            end = right // across * outputs + right % across * width
-            activate(shift(y, i * o + j), o, count, end - j, alpha, beta, kind)
+                    for column in range(begin, block.end):
+                        if column < west or column >= east:
+                            edge = Block(block.top, block.bottom, column, column + 1)
+                            _gathered(
+                                source, factors, shift(bias, j), shift(residual, j), shift(y, j), scratch, stop - j,
+                                lines * run * width, g, edge, ow * o, piece, mode, low, high, rows, vectors, lanes,
+                            )  # fmt: skip
+                else:
+                    _gathered(
+                        source, factors, shift(bias, j), shift(residual, j), shift(y, j), scratch, stop - j,
+                        lines * run * width, g, block, o, piece, mode, low, high, rows, vectors, lanes,
+                    )  # fmt: skip
+            if kind != "":
+                for row in range(block.top, block.bottom):
+                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, stop - j, alpha, beta, kind)
     return OK
 
 
 @native(inline=False)
-def gather(
-    x: Ptr, out: Ptr, first: int, count: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kh: int, kw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, channels: int,
-    r0: int, r1: int, o0: int, o1: int, lanes: Static,
+def _in_place(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, ldw: int, g: Sizes, block: Block, piece: Piece, mode: int,
+    low: float, high: float, rows: Static, vectors: Static, lanes: Static,
 ) -> None:  # fmt: skip
-    """out (count, r1 - r0, o1 - o0): what output pixels from `first` on see in kernel lines r0 to r1, of each run o0 to o1.
+    """n output channels of a block whose pixels see no padding at the sides; what they see above and below is left out."""
+    width = vectors * lanes
+    count = block.end - block.begin
+    run = g.kw * g.c
+    for p in range((n + width - 1) // width):
+        for row in range(block.top, block.bottom):
+            h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+            r0, r1 = piece.r0, piece.r1
+            if d < 0 or d >= g.id_:
+                r1 = r0
+            while r0 < r1 and h + r0 * g.dh < 0:
+                r0 += 1
+            while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
+                r1 -= 1
+            line = g.dh * g.iw * g.c
+            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line + piece.o0
+            at = (row * g.ow + block.begin) * g.o + p * width
+            panel(
+                shift(x, start), g.sw * g.c, line, r1 - r0, shift(w, p * ldw + (r0 - piece.r0) * run * width), shift(y, at), g.o,
+                count, n - p * width, piece.o1 - piece.o0, mode, shift(bias, p * width), shift(residual, at), low, high,
+                rows, vectors, lanes,
+            )  # fmt: skip
 
-    Pixels of one output row go together, line by line: those that see no padding are plain copies.
-    """
-    size = o1 - o0
-    depth = (r1 - r0) * size
-    i = 0
-    while i < count:
-        pixel = first + i
-        w, h, d, batch = pixel % ow, pixel // ow % oh, pixel // (ow * oh) % od, pixel // (ow * oh * od)
-        some = min(ow - w, count - i)
-        for line in range(r0, r1):
-            target = shift(out, i * depth + (line - r0) * size)
-            di, hi = d * sd - pd + line // kh * dd, h * sh - ph + line % kh * dh
-            row = shift(x, ((batch * id_ + di) * ih + hi) * iw * c)
-            if di < 0 or di >= id_ or hi < 0 or hi >= ih:
-                for q in range(some):
+
+@native(inline=False)
+def _gathered(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, ldw: int, g: Sizes, block: Block, ldy: int,
+    piece: Piece, mode: int, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see."""
+    width = vectors * lanes
+    depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
+    gather(x, scratch, g, block, piece, lanes)
+    at = (block.top * g.ow + block.begin) * g.o
+    for p in range((n + width - 1) // width):
+        panel(
+            scratch, depth, 0, 1, shift(w, p * ldw), shift(y, at + p * width), ldy,
+            (block.bottom - block.top) * (block.end - block.begin), n - p * width, depth,
+            mode, shift(bias, p * width), shift(residual, at + p * width), low, high, rows, vectors, lanes,
+        )  # fmt: skip
+
+
+@native(inline=False)
+def gather(x: Ptr, out: Ptr, g: Sizes, block: Block, piece: Piece, lanes: Static) -> None:
+    """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding. Row by row and line by line."""
+    size = piece.o1 - piece.o0
+    depth = (piece.r1 - piece.r0) * size
+    count = block.end - block.begin
+    for row in range(block.top, block.bottom):
+        h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+        start = block.begin * g.sw - g.pw
+        for line in range(piece.r0, piece.r1):
+            target = shift(out, (row - block.top) * count * depth + (line - piece.r0) * size)
+            di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
+            source = shift(x, ((batch * g.id_ + di) * g.ih + hi) * g.iw * g.c)
+            if di < 0 or di >= g.id_ or hi < 0 or hi >= g.ih:
+                for q in range(count):
                     _zero(shift(target, q * depth), size)
-            elif dw == 1 and channels == c:
-                _gather_runs(row, target, depth, some, iw * c, (w * sw - pw) * c + o0, sw * c, size, lanes)
+            elif g.dw == 1 and g.channels == g.c:
+                _gather_runs(source, target, depth, count, g.iw * g.c, start * g.c + piece.o0, g.sw * g.c, size, lanes)
             else:
-                for q in range(some):
-                    _gather_taps(row, shift(target, q * depth), c, iw, (w + q) * sw - pw, dw, channels, o0, o1, lanes)
-        i += some
+                for q in range(count):
+                    _gather_taps(source, shift(target, q * depth), g, start + q * g.sw, piece, lanes)
 
 
 @native
@@ -153,18 +253,16 @@ def _clipped(x: Ptr, out: Ptr, end: int, begin: int, size: int, lanes: Static) -
 
 
 @native
-def _gather_taps(
-    x: Ptr, out: Ptr, c: int, iw: int, start: int, dw: int, channels: int, o0: int, o1: int, lanes: Static
-) -> None:
-    """out = elements o0 to o1 of what one pixel sees of a line whose taps are apart, or hold other groups' channels too."""
-    for tap in range(o0 // channels, (o1 + channels - 1) // channels):
-        begin, end = max(o0, tap * channels), min(o1, (tap + 1) * channels)
-        w = start + tap * dw
-        target = shift(out, begin - o0)
-        if w < 0 or w >= iw:
+def _gather_taps(x: Ptr, out: Ptr, g: Sizes, start: int, piece: Piece, lanes: Static) -> None:
+    """out = o0 to o1 of what one pixel sees of a line whose taps are apart, or hold other groups' channels too."""
+    for tap in range(piece.o0 // g.channels, (piece.o1 + g.channels - 1) // g.channels):
+        begin, end = max(piece.o0, tap * g.channels), min(piece.o1, (tap + 1) * g.channels)
+        w = start + tap * g.dw
+        target = shift(out, begin - piece.o0)
+        if w < 0 or w >= g.iw:
             _zero(target, end - begin)
         else:
-            copy_run(target, shift(x, w * c + begin - tap * channels), end - begin, lanes)
+            copy_run(target, shift(x, w * g.c + begin - tap * g.channels), end - begin, lanes)
 
 
 @native

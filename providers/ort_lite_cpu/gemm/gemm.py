@@ -64,7 +64,7 @@ def gemm(
                 j = p * width
                 at = i * n + j
                 panel(
-                    shift(a, i * k + start), k, shift(b, (p * k + start) * width), shift(c, at), n, count, n - j, depth,
+                    shift(a, i * k + start), k, 0, 1, shift(b, (p * k + start) * width), shift(c, at), n, count, n - j, depth,
                     mode, shift(bias, j), shift(residual, at), low, high, rows, vectors, lanes,
                 )  # fmt: skip
         if kind != "":
@@ -106,7 +106,7 @@ def matmul(
             source = shift(w, start if transposed else start * n)
             pack_panel(source, k if transposed else n, transposed, count, depth, scale, panel_scratch, vectors, lanes)
             panel(
-                shift(x, top * k + start), k, panel_scratch, shift(c, out), n, bottom - top, n - j, depth,
+                shift(x, top * k + start), k, 0, 1, panel_scratch, shift(c, out), n, bottom - top, n - j, depth,
                 mode, shift(bias, j), shift(residual, out), low, high, rows, vectors, lanes,
             )  # fmt: skip
         if kind != "":

@@ -45,34 +45,50 @@ def tile_for(native_type: str, target: Target | None = None) -> Tile:
 
 @native(inline=False)
 def panel(
-    a: Ptr, lda: int, b: Ptr, c: Ptr, ldc: int, m: int, n: int, k: int, mode: int, bias: Ptr, residual: Ptr,
-    low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+    a: Ptr, lda: int, line: int, lines: int, b: Ptr, c: Ptr, ldc: int, m: int, n: int, k: int, mode: int, bias: Ptr,
+    residual: Ptr, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
 ) -> None:  # fmt: skip
-    """C (m, n), row stride ldc, from A (m, k), row stride lda, and a packed panel b (k, vectors * lanes); n may be less.
+    """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
 
-    `mode` holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller
-    that cuts C there gets the same bits. What is left over is done in powers of two.
+    Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
+    holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller that cuts
+    C there gets the same bits. What is left over is done in powers of two.
     """
     i = 0
     while i + rows <= m:
         at = i * ldc
-        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, rows, vectors, lanes)
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            rows, vectors, lanes,
+        )  # fmt: skip
         i += rows
     if rows > 8 and m - i >= 8:
         at = i * ldc
-        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 8, vectors, lanes)
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            8, vectors, lanes,
+        )  # fmt: skip
         i += 8
     if m - i >= 4:
         at = i * ldc
-        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 4, vectors, lanes)
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            4, vectors, lanes,
+        )  # fmt: skip
         i += 4
     if m - i >= 2:
         at = i * ldc
-        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 2, vectors, lanes)
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            2, vectors, lanes,
+        )  # fmt: skip
         i += 2
     if m - i >= 1:
         at = i * ldc
-        tile(shift(a, i * lda), lda, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high, 1, vectors, lanes)
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            1, vectors, lanes,
+        )  # fmt: skip
 
 
 @native
@@ -86,14 +102,14 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
 def tile(
-    builder: Any, a: Any, lda: Any, b: Any, c: Any, ldc: Any, n: Any, k: Any, mode: Any, bias: Any, residual: Any,
-    low: Any, high: Any, rows: int, vectors: int, lanes: int,
+    builder: Any, a: Any, lda: Any, line: Any, lines: Any, b: Any, c: Any, ldc: Any, n: Any, k: Any, mode: Any, bias: Any,
+    residual: Any, low: Any, high: Any, rows: int, vectors: int, lanes: int,
 ) -> None:  # fmt: skip
-    """One tile of `rows` rows and min(n, vectors * lanes) columns; k > 0."""
+    """One tile of `rows` rows and min(n, vectors * lanes) columns."""
     emit = Vectors(builder, a.type.pointee, lanes)
-    sums = _products(emit, a, lda, b, k, rows, vectors)
+    sums = _products(emit, a, lda, line, lines, b, k, rows, vectors)
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -127,36 +143,42 @@ def tile(
                         finish(j, emit.mask(left))
 
 
-def _products(emit: "Vectors", a: Any, lda: Any, b: Any, k: Any, rows: int, vectors: int) -> list[list[Any]]:
+def _products(
+    emit: "Vectors", a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int
+) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     builder = emit.builder
-    starts = [emit.move(a, emit.mul(lda, i)) for i in range(rows)]
     columns = vectors * emit.lanes
-    chains = max(1, 8 // (rows * vectors))
+    count, chains = rows * vectors, max(1, 8 // (rows * vectors))
+    offsets = [emit.mul(lda, i) for i in range(rows)]
 
-    def step(at: Any, chain: int, sums: Sequence[Any]) -> list[Any]:
-        """One k: sums of one chain."""
-        source = emit.move(b, emit.mul(at, columns))
-        values = [emit.load(source, j * emit.lanes) for j in range(vectors)]
-        factors = [emit.splat(builder.load(emit.move(start, at))) for start in starts]
-        return [emit.fma(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
+    def along(number: Any, sums: Sequence[Any]) -> list[Any]:
+        """One line."""
+        start, source = emit.move(a, builder.mul(line, number)), emit.move(b, emit.mul(builder.mul(k, number), columns))
+        starts = [emit.move(start, offset) for offset in offsets]
 
-    count = rows * vectors
-    sums = [emit.zero] * (count * chains)
-    at = emit.integer(0)
-    if chains > 1:
-
-        def unrolled(at: Any, sums: Sequence[Any]) -> list[Any]:
+        def step(at: Any, sums: Sequence[Any]) -> list[Any]:
+            """As many k as there are chains."""
             out: list[Any] = []
-            for chain in range(chains):
-                out += step(builder.add(at, emit.integer(chain)), chain, sums[chain * count : (chain + 1) * count])
+            for chain in range(len(sums) // count):
+                here = builder.add(at, emit.integer(chain)) if chain else at
+                factors = [emit.splat(builder.load(emit.move(start, here))) for start in starts]
+                place = emit.move(source, emit.mul(here, columns))
+                values = [emit.load(place, j * emit.lanes) for j in range(vectors)]
+                own = sums[chain * count :]
+                out += [emit.fma(factors[i], values[j], own[i * vectors + j]) for i in range(rows) for j in range(vectors)]
             return out
 
-        at, sums = emit.loop(at, k, chains, sums, unrolled)
-    at, first = emit.loop(at, k, 1, sums[:count], lambda at, sums: step(at, 0, sums))
+        at = emit.integer(0)
+        if chains > 1:
+            at, sums = emit.loop(at, k, chains, sums, step)
+        return [*emit.loop(at, k, 1, sums[:count], step)[1], *sums[count:]]
+
+    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (count * chains), along)[1]
+    total = sums[:count]
     for chain in range(1, chains):
-        first = [emit.add(x, y) for x, y in zip(first, sums[chain * count :], strict=False)]
-    return [first[i * vectors : (i + 1) * vectors] for i in range(rows)]
+        total = emit.add_all(total, sums[chain * count : (chain + 1) * count])
+    return [total[i * vectors : (i + 1) * vectors] for i in range(rows)]
 
 
 class Vectors:

@@ -65,7 +65,7 @@ def winograd(
             for plane in range(36):
                 for p in range(0, some, width):
                     panel(
-                        shift(v, plane * block * (c + GAP)), c + GAP, shift(u, (plane * across_panels + (j + p) // width) * c * width),
+                        shift(v, plane * block * (c + GAP)), c + GAP, 0, 1, shift(u, (plane * across_panels + (j + p) // width) * c * width),
                         shift(m, plane * block * (columns + GAP) + p), columns + GAP, count, some - p, c,
                         0, bias, residual, 0.0, 0.0, rows, vectors, lanes,
                     )  # fmt: skip

@@ -19,6 +19,7 @@ _ONNX = {
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     "resize": "Resize Upsample",
     "selection": "Compress NonZero OneHot TopK Trilu Unique",
+    "shape": "Shape Size",
     "slices": "Concat Pad Slice Split",
     "softmax": "Hardmax LogSoftmax Softmax",
     "elementwise": (

@@ -20,8 +20,6 @@ from ort_lite_cpu.tensor import Tensor, channels_last
 
 Triple = tuple[Dim, Dim, Dim]
 
-BLOCK = 120
-"""About how many output pixels a block of gathered rows has."""
 TILES, COLUMNS = 48, 64
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 
@@ -120,11 +118,9 @@ def _emit_general(
         w = op.packed(weight, form, lambda: convolution.filters(weight, sizes.groups, tile.columns))
     else:
         w = _packed_filters(op, sizes, tile.columns)
-    rows = -(-BLOCK // tile.rows) * tile.rows
-    block = minimum(rows, -(-sizes.pixels // tile.rows) * tile.rows)
-    scratch = op.temporary(x.dtype, (op.options.threads, block, DEPTH))
+    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
     op.emit(
-        convolution.conv, [x, w, bias, residual, y, scratch], *sizes.scalars, sizes.groups, block, *act.scalars,
+        convolution.conv, [x, w, bias, residual, y, scratch], *sizes.scalars, sizes.groups, *act.scalars,
         types=[x.native] * 6, statics={"kind": act.kind, **tile.statics}, work=sizes.work,
     )  # fmt: skip
 

@@ -138,15 +138,22 @@ def _batched(
         a, b, dims, steps_a, steps_b = _expanded(op, spec, a, b, batch_a, batch_b)
     pad = 3 - len(dims)
     loops = [*(1,) * pad, *dims, *(0,) * pad, *steps_a, *(0,) * pad, *steps_b]
-    work = spec.work * product(dims)
     if a.dtype not in REAL:
-        op.emit(kernels.integer_matmul, [a, b, y], spec.m, spec.n, spec.k, *loops, work=work * 8)
+        op.emit(kernels.integer_matmul, [a, b, y], spec.m, spec.n, spec.k, *loops, work=spec.work * product(dims) * 8)
         return
+    emit_computed(op, spec, a, b, y, loops, product(dims))
+
+
+def emit_computed(
+    op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor, loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0), batch: Dim = 1
+) -> None:
+    """y = a @ b for a b that is computed; its panels are packed as they are used. loops: batch dims and steps of a and b."""
     tile = tile_for(a.native)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     op.emit(
         kernels.matmul, [a, b, spec.bias, spec.residual, y, scratch], spec.m, spec.n, spec.k, spec.scale, *spec.activation.scalars,
-        *loops, types=[a.native] * 6, statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics}, work=work,
+        *loops, types=[a.native] * 6, statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics},
+        work=spec.work * batch,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Gates lie beside each other, so that the product with the hidden state is a sum 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin,
 from ort_lite.shapes import Dim
 from ort_lite_cpu.lower import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.matmul import emit_matmul
+from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
 
@@ -231,13 +232,15 @@ class _Layer:
         """x @ W[direction].T, (steps * batch, gates * size)."""
         op = self.op
         flat = op.view(self.x, (self.steps * self.batch, self.x.shape[2]))
+        out = op.temporary(self.x.dtype, (self.steps * self.batch, self.gates * self.size))
+        sizes = Product(self.steps * self.batch, self.gates * self.size, self.x.shape[2], transposed=True)
         w = op.constant(1)
         if w is not None:
-            right = op.packed(w, f"W.T {direction}", lambda: np.ascontiguousarray(w[direction].T))
-        else:
-            right = self._transposed(op.input(1), direction)
-        out = op.temporary(self.x.dtype, (self.steps * self.batch, self.gates * self.size))
-        emit_matmul(op, flat, right, out)
+            own = w[direction]
+            emit_packed(op, sizes, flat, own, source=own, y=out)
+            return out
+        right = self._transposed(op.input(1), direction)
+        emit_computed(op, replace(sizes, transposed=False), flat, right, out)
         return out
 
     def recurrence(self, direction: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.inference import Info, Op, RankUnknown, shape_rule
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.operands import replaced
@@ -47,7 +47,7 @@ def gather_nd(op: Op) -> list[Info]:
         raise op.error("indices should have rank 1 or more")
     depth = indices[-1]
     if not isinstance(depth, int):
-        op.needs_rank(1)
+        op.needs(RankUnknown(1))
         return [op.tensor(op.dtype(0), None)]
     if batch + depth > len(data):
         raise op.error(f"{batch} batch dims and {depth} index columns are more than rank {len(data)}")

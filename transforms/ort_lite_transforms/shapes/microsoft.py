@@ -11,7 +11,7 @@ from ort_lite_transforms.shapes.conv import conv, convolved, transposed
 from ort_lite_transforms.shapes.elementwise import like
 from ort_lite_transforms.shapes.gather import gather_nd
 from ort_lite_transforms.shapes.matmul import gemm, product_shape
-from ort_lite_transforms.shapes.operands import replaced
+from ort_lite_transforms.shapes.operands import numbers, replaced
 from ort_lite_transforms.shapes.pooling import max_pool
 from ort_lite_transforms.shapes.quantization import dequantize_linear, quantize_linear
 from ort_lite_transforms.shapes.resize import grid_sample
@@ -124,11 +124,8 @@ def crop_and_resize(op: Op) -> list[Info]:
 @microsoft_rule("ExpandDims")
 def expand_dims(op: Op) -> list[Info]:
     """A 1 at the axis, counted in the result."""
-    shape, (axis,) = op.shape(0), op.contents(1)
-    if not isinstance(axis, int):
-        op.needs_rank(0)
-        return [op.tensor(op.dtype(0), None)]
-    axis = op.axis(axis, len(shape) + 1)
+    shape = op.shape(0)
+    axis = op.axis(numbers(op, 1)[0], len(shape) + 1)
     return [op.tensor(op.dtype(0), [*shape[:axis], 1, *shape[axis:]])]
 
 

@@ -1,6 +1,6 @@
 """Attention in the domain com.microsoft. Sources as in microsoft.py."""
 
-from ort_lite.inference import Info, Op
+from ort_lite.inference import ContentsUnknown, Info, Op
 from ort_lite.shapes import Dim, floordiv, maximum
 from ort_lite_transforms.shapes.attention import linear_attention
 from ort_lite_transforms.shapes.conv import causal_conv
@@ -68,7 +68,7 @@ def group_query_attention(op: Op) -> list[Info]:
     size = floordiv(hidden, heads if op.has(1) else heads + 2 * kv_heads)
     total = op.known(6)
     if total is None:
-        op.needs(6)
+        op.needs(ContentsUnknown(6))
     seen = op.fresh() if total is None else total[0]
     length = maximum(op.shape(3)[2], seen) if op.has(3) else seen
     caches = [op.dtype(index) if op.has(index) else op.dtype(0) for index in (3, 4)]

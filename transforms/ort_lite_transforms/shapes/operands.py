@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ort_lite.inference import ContentsUnknown, Op
+from ort_lite.inference import NumbersUnknown, Op
 from ort_lite.shapes import Dim, Shape
 
 
@@ -18,18 +18,24 @@ def operand(op: Op, name: str, index: int | None) -> tuple[Dim, ...] | None:
 
 
 def integers(op: Op, name: str, index: int | None) -> list[int] | None:
-    """As `operand`, numbers only: an expression, even if known, counts as unknown."""
-    found = operand(op, name, index)
-    if found is None:
-        return None
-    numbers = [element for element in found if isinstance(element, int)]
-    if len(numbers) < len(found) and index is not None:
-        raise ContentsUnknown(index)
-    return numbers
+    """As `operand`, as numbers. Raises NumbersUnknown."""
+    given = op.attr(name)
+    if given is not None:
+        return list(given)
+    return None if index is None or not op.has(index) else numbers(op, index)
+
+
+def numbers(op: Op, index: int) -> list[int]:
+    """The contents of the input as numbers. Raises NumbersUnknown."""
+    known = op.known(index)
+    found = [element for element in known or () if isinstance(element, int)]
+    if known is None or len(found) < len(known):
+        raise NumbersUnknown(index)
+    return found
 
 
 def axes_of(op: Op, index: int | None, rank: int) -> list[int] | None:
-    """The axes, counted from the front; None where they are left out. Raises ContentsUnknown, ShapeInferenceError."""
+    """The axes, counted from the front; None where they are left out. Raises NumbersUnknown, ShapeInferenceError."""
     found = integers(op, "axes", index)
     if found is None:
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import reduce
 
-from ort_lite.inference import ContentsUnknown, Info, Op, shape_rule
+from ort_lite.inference import Info, NumbersUnknown, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, maximum, minimum, product
 from ort_lite_transforms.shapes.contents import Contents, within
 from ort_lite_transforms.shapes.elementwise import like
@@ -37,7 +37,8 @@ def reduction(op: Op) -> list[Info]:
     keepdims = bool(op.attr("keepdims", 1))
     try:
         axes = axes_of(op, 1, len(shape))
-    except ContentsUnknown:
+    except NumbersUnknown as unknown:
+        op.needs(unknown)
         return [op.tensor(dtype, _open_shape(op, keepdims))]
     if not axes:
         if op.attr("noop_with_empty_axes", 0):
@@ -52,7 +53,6 @@ def reduction(op: Op) -> list[Info]:
 
 def _open_shape(op: Op, keepdims: bool) -> list[Dim] | None:
     """The shape when the axes are not known."""
-    op.needs(1)
     count = length_of(op, 1)
     if keepdims:
         return fresh_shape(op, op.rank(0))

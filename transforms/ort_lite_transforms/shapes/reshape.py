@@ -1,9 +1,9 @@
 """Operators that give the same elements another shape or order."""
 
-from ort_lite.inference import ContentsUnknown, Info, Op, shape_rule
+from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Call, Dim, Shape, Symbol, atoms, equal, floordiv, least, product, same, select
 from ort_lite_transforms.shapes.contents import elements, grid
-from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, length_of, operand
+from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, integers, length_of, operand
 
 
 @shape_rule("Reshape")
@@ -12,8 +12,8 @@ def reshape(op: Op) -> list[Info]:
     dtype = op.dtype(0)
     try:
         target = operand(op, "shape", 1)
-    except ContentsUnknown:
-        op.needs(1)
+    except ContentsUnknown as unknown:
+        op.needs(unknown)
         count = length_of(op, 1)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, count))]
     if target is None:
@@ -92,8 +92,8 @@ def squeeze(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     try:
         axes = axes_of(op, 1, len(shape))
-    except ContentsUnknown:
-        op.needs(1)
+    except NumbersUnknown as unknown:
+        op.needs(unknown)
         count = length_of(op, 1)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, len(shape) - count))]
     if axes is None:
@@ -111,7 +111,7 @@ def _squeezed_open(op: Op) -> Info:
     shape = op.shape(0)
     if all((isinstance(dim, int) and dim != 1) or ((low := least(dim)) is not None and low > 1) for dim in shape):
         return op.info(0)
-    op.needs_rank(0)
+    op.needs(RankUnknown(0))
     return op.tensor(op.dtype(0), None)
 
 
@@ -120,10 +120,10 @@ def unsqueeze(op: Op) -> list[Info]:
     """Puts in axes of length 1; they are counted in the result. Spec: ONNX Unsqueeze-21."""
     dtype, shape = op.dtype(0), op.shape(0)
     try:
-        found = operand(op, "axes", 1)
+        found = integers(op, "axes", 1)
         axes = axes_of(op, 1, len(shape) + len(found or ()))
-    except ContentsUnknown:
-        op.needs(1)
+    except NumbersUnknown as unknown:
+        op.needs(unknown)
         count = length_of(op, 1)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, len(shape) + count))]
     if axes is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.dtypes import Array
-from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scaled
 from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, replaced
 
@@ -25,7 +25,7 @@ def _numbers(array: Array) -> list[float]:
 
 @shape_rule("Resize")
 def resize(op: Op) -> list[Info]:
-    """floor(dim * scale), or `sizes`; scales that are no constant leave the dims to the run. Spec: ONNX Resize-19."""
+    """floor(dim * scale), or `sizes`. Spec: ONNX Resize-19."""
     dtype, shape = op.dtype(0), op.shape(0)
     scales, sizes = (1, 3) if op.version < 11 else (2, 3)
     axes = axes_of(op, None, len(shape))
@@ -33,13 +33,14 @@ def resize(op: Op) -> list[Info]:
     if op.has(sizes):
         target = op.known(sizes)
         if target is None:
-            op.needs(sizes)
+            op.needs(ContentsUnknown(sizes))
             return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
         if len(target) != len(axes):
             raise op.error(f"{len(target)} sizes, but {len(axes)} axes to resize")
         return [op.tensor(dtype, _sized(op, shape, axes, target))]
     array = op.constant(scales)
     if array is None:
+        op.needs(NumbersUnknown(scales))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     return [op.tensor(dtype, _scaled(op, shape, axes, _numbers(array)))]
 
@@ -74,6 +75,7 @@ def upsample(op: Op) -> list[Info]:
     array = op.constant(1)
     scales = op.attr("scales") or (None if array is None else _numbers(array))
     if scales is None:
+        op.needs(NumbersUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     return [op.tensor(dtype, _scaled(op, shape, range(len(shape)), scales))]
 
@@ -99,7 +101,7 @@ def center_crop_pad(op: Op) -> list[Info]:
     axes = list(range(rank)) if axes is None else axes
     lengths = op.known(1)
     if lengths is None:
-        op.needs(1)
+        op.needs(ContentsUnknown(1))
         lengths = tuple(op.fresh() for _ in axes)
     for axis, length in zip(axes, lengths, strict=True):
         dims = tuple(replaced(dims, axis, length))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ort_lite.inference import Info, Op, broadcast, shape_rule
+from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, product, select
 from ort_lite_transforms.shapes.contents import combined, within
 from ort_lite_transforms.shapes.operands import replaced
@@ -34,7 +34,7 @@ def top_k(op: Op) -> list[Info]:
     if k is None:
         known = op.known(1)
         if known is None:
-            op.needs(1)
+            op.needs(ContentsUnknown(1))
         k = op.fresh() if known is None else known[0]
     dim = shape[axis]
     if isinstance(k, int) and (k < 0 or (isinstance(dim, int) and k > dim)):
@@ -61,8 +61,7 @@ def _depth(op: Op) -> Dim:
         return known[0]
     if array is not None:
         return int(array.reshape(-1)[0])
-    if op.dtype(1) in ("int64", "int32"):
-        op.needs(1)
+    op.needs(ContentsUnknown(1) if op.dtype(1) in ("int64", "int32") else NumbersUnknown(1))
     return op.fresh()
 
 

@@ -3,7 +3,7 @@
 from math import ceil, isfinite
 
 from ort_lite.dtypes import DType, from_numpy, from_onnx
-from ort_lite.inference import CONTENTS_LIMIT, Info, Op, constant_info, shape_rule
+from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, constant_info, shape_rule
 from ort_lite.shapes import Dim, ceildiv, maximum, product
 from ort_lite_transforms.shapes.operands import fresh_shape, length_of
 
@@ -32,7 +32,7 @@ def constant_of_shape(op: Op) -> list[Info]:
     """The input is the shape; `value` has one element. Spec: ONNX ConstantOfShape-21."""
     dtype, dims = _filled(op), op.known(0)
     if dims is None:
-        op.needs(0)
+        op.needs(ContentsUnknown(0))
         count = length_of(op, 0)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, count))]
     if any(isinstance(dim, int) and dim < 0 for dim in dims):
@@ -53,7 +53,7 @@ def range_(op: Op) -> list[Info]:
         return [op.tensor(dtype, (_float_count(op, operands),))]
     missing = next((index for index in range(operands) if op.known(index) is None), None)
     if missing is not None:
-        op.needs(missing)
+        op.needs(ContentsUnknown(missing))
         return [op.tensor(dtype, (op.fresh(),))]
     start, limit = op.contents(0)[0], op.contents(1)[0]
     delta: Dim = op.contents(2)[0] if operands == 3 else 1
@@ -67,11 +67,14 @@ def range_(op: Op) -> list[Info]:
 
 
 def _float_count(op: Op, operands: int) -> Dim:
-    """Floating-point bounds are known only as constants; else the run tells, as it does for NonZero."""
-    arrays = [op.constant(index) for index in range(operands)]
-    values = [float(array.reshape(-1)[0]) for array in arrays if array is not None]
-    if len(values) < operands:
-        return op.fresh()
+    """Floating-point bounds are known only as constants."""
+    values: list[float] = []
+    for index in range(operands):
+        array = op.constant(index)
+        if array is None:
+            op.needs(NumbersUnknown(index))
+            return op.fresh()
+        values.append(float(array.reshape(-1)[0]))
     start, limit, delta = (*values, 1.0)[:3]
     if delta == 0 or not all(map(isfinite, values)):
         raise op.error(f"from {start} to {limit} in steps of {delta} is no range")

@@ -1,9 +1,9 @@
 """Spectra and windows."""
 
 from ort_lite.dtypes import DType, from_onnx
-from ort_lite.inference import ContentsUnknown, Info, Op, shape_rule
+from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, floordiv
-from ort_lite_transforms.shapes.operands import replaced
+from ort_lite_transforms.shapes.operands import numbers, replaced
 
 
 def _output(op: Op) -> DType:
@@ -19,10 +19,7 @@ def window(op: Op) -> list[Info]:
 @shape_rule("DFT", since=20)
 def dft(op: Op) -> list[Info]:
     """(..., n, ..., 1 or 2); the axis is an input. Spec: ONNX DFT-20."""
-    axis = op.contents(2)[0] if op.has(2) else -2
-    if not isinstance(axis, int):
-        raise ContentsUnknown(2)
-    return _transformed(op, axis)
+    return _transformed(op, numbers(op, 2)[0] if op.has(2) else -2)
 
 
 @shape_rule("DFT")

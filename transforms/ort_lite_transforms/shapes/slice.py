@@ -5,7 +5,7 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, Op, broadcast, shape_rule
+from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, least, less, maximum, minimum, product, same, select
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
 from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, integers, length_of, operand, replaced
@@ -19,14 +19,14 @@ def slice_(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     try:
         axes = axes_of(op, 3, len(shape))
-    except ContentsUnknown:
-        op.needs(3)
+    except NumbersUnknown as unknown:
+        op.needs(unknown)
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     try:
         starts, ends = operand(op, "starts", 1), operand(op, "ends", 2)
         steps = operand(op, "steps", 4)
     except ContentsUnknown as unknown:
-        op.needs(unknown.index)
+        op.needs(unknown)
         count = length_of(op, unknown.index)
         axes = list(range(len(shape) if count is None else count)) if axes is None else axes
         return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
@@ -124,8 +124,8 @@ def split(op: Op) -> list[Info]:
     count = len(op.node.outputs)
     try:
         sizes = operand(op, "split", 1)
-    except ContentsUnknown:
-        op.needs(1)
+    except ContentsUnknown as unknown:
+        op.needs(unknown)
         sizes = tuple(op.fresh() for _ in range(count))
     if sizes is None:
         sizes = _equal_parts(op, shape[axis], count)
@@ -195,14 +195,14 @@ def pad(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     try:
         axes = axes_of(op, 3, len(shape))
-    except ContentsUnknown:
-        op.needs(3)
+    except NumbersUnknown as unknown:
+        op.needs(unknown)
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     axes = list(range(len(shape))) if axes is None else axes
     try:
         pads = operand(op, "pads" if op.version > 1 else "paddings", 1)
-    except ContentsUnknown:
-        op.needs(1)
+    except ContentsUnknown as unknown:
+        op.needs(unknown)
         return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
     if pads is None or len(pads) != 2 * len(axes):
         raise op.error(f"pads {pads} should be {2 * len(axes)} numbers, begin and end of axes {axes}")
@@ -223,7 +223,7 @@ def tile(op: Op) -> list[Info]:
         return [op.tensor(dtype, replaced(shape, axis, shape[axis] * op.contents(1)[0]))]
     repeats = op.known(1)
     if repeats is None:
-        op.needs(1)
+        op.needs(ContentsUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     if len(repeats) != len(shape):
         raise op.error(f"repeats {list(repeats)} should be {len(shape)} numbers")
@@ -249,7 +249,7 @@ def expand(op: Op) -> list[Info]:
     dtype, shape = op.dtype(0), op.shape(0)
     target = op.known(1)
     if target is None:
-        op.needs(1)
+        op.needs(ContentsUnknown(1))
         count = length_of(op, 1)
         return [op.tensor(dtype, None if count is None else fresh_shape(op, max(len(shape), count)))]
     dims = broadcast(shape, target)

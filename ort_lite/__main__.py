@@ -1,0 +1,84 @@
+"""`ort-lite` and `python -m ort_lite`: run, dump, bench, providers, warmup."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from ort_lite._version import __version__
+from ort_lite.errors import OrtLiteError
+
+LEVELS = ("disable", "basic", "extended", "all")
+STAGES = ("load", "transform", "partition", "compile", "plan")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit status: 0, or 1 after an error, which is printed."""
+    arguments = _parser().parse_args(argv)
+    command = import_module(f"ort_lite.commands.{arguments.command}")
+    try:
+        command.main(arguments)
+    except (OrtLiteError, OSError) as error:
+        print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("ort-lite", description="An ONNX runtime in which an accelerator is a Python package.")
+    parser.add_argument("--version", action="version", version=f"ort-lite {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a model once and show what comes out")
+    _model(run)
+    _feeds(run)
+    run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
+    _json(run)
+
+    dump = commands.add_parser("dump", help="show what a stage of the pipeline makes of a model")
+    _model(dump)
+    _feeds(dump)
+    dump.add_argument("--stage", choices=STAGES, default="partition", help="where to stop (default: partition)")
+    _json(dump)
+
+    bench = commands.add_parser("bench", help="time a model, beside onnxruntime where it is installed")
+    _model(bench)
+    _feeds(bench)
+    bench.add_argument("--runs", type=int, default=50, help="timed runs (default: 50)")
+    bench.add_argument("--alone", action="store_true", help="without onnxruntime")
+    _json(bench)
+
+    providers = commands.add_parser("providers", help="list the execution providers that are installed")
+    _json(providers)
+
+    warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
+    warmup.add_argument("models", nargs="+", metavar="MODEL.onnx")
+    _session(warmup)
+    _feeds(warmup)
+    return parser
+
+
+def _model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL.onnx")
+    _session(parser)
+
+
+def _session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--providers", metavar="A,B", help="execution providers in order of preference")
+    parser.add_argument("--threads", type=int, default=0, help="threads of one run (default: the provider's)")
+    parser.add_argument("--level", choices=LEVELS, default="all", help="how far transforms go (default: all)")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")
+
+
+def _feeds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--feeds", metavar="FILE.npz", help="inputs by name; without it they are random")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="a free dimension of random inputs (1)")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: 0)")
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""`ort-lite dump MODEL.onnx --stage STAGE`: what a stage of the pipeline makes of a model."""
+
+from argparse import Namespace
+from typing import Any
+
+from ort_lite import pipeline, selection
+from ort_lite.commands import model
+from ort_lite.commands.printing import print_json, print_table, print_text
+from ort_lite.explanation import Explanation
+from ort_lite.graph import Graph, Model, Value
+from ort_lite.session import InferenceSession
+from ort_lite.stages.assignment import COLUMNS, Assignment
+from ort_lite.stages.load import load
+
+
+def main(arguments: Namespace) -> None:
+    if arguments.stage in ("compile", "plan"):
+        _compiled(arguments)
+        return
+    options = model.options(arguments)
+    loaded = load(arguments.model)
+    pipeline.apply_options(loaded, options)
+    if arguments.stage == "load":
+        _show_graph(loaded, arguments.json)
+        return
+    providers = selection.select(model.providers(arguments), None, options).providers
+    report = pipeline.transformed(loaded, providers, options)
+    if arguments.stage == "transform":
+        if not arguments.json:
+            print_text(report)
+        _show_graph(loaded, arguments.json)
+        return
+    _show_assignment(pipeline.assigned(loaded, providers, options), arguments.json)
+
+
+def _show_graph(loaded: Model, as_json: bool) -> None:
+    if as_json:
+        print_json({"opset_imports": loaded.opset_imports, **_graph(loaded.graph)})
+    else:
+        print_text(loaded.graph)
+
+
+def _graph(graph: Graph) -> dict[str, Any]:
+    return {
+        "name": graph.name,
+        "inputs": [_value(value) for value in graph.inputs],
+        "outputs": [_value(value) for value in graph.outputs],
+        "initializers": [_value(value) for value in graph.initializers.values()],
+        "nodes": [
+            {
+                "name": node.name,
+                "operator": f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
+                "inputs": [None if value is None else value.name for value in node.inputs],
+                "outputs": [None if value is None else _value(value) for value in node.outputs],
+                "bodies": [_graph(body) for body in node.subgraphs()],
+            }
+            for node in graph
+        ],
+    }
+
+
+def _value(value: Value) -> dict[str, str]:
+    return {"name": value.name, "type": str(value.type)}
+
+
+def _show_assignment(assignment: Assignment, as_json: bool) -> None:
+    if as_json:
+        print_text(assignment.to_json())
+        return
+    print_table(COLUMNS, assignment.table())
+    for note in assignment.notes():
+        print_text(note)
+
+
+def _compiled(arguments: Namespace) -> None:
+    """Compiled partitions in the order in which they run; their memory is planned by a run."""
+    session = model.session(arguments, arguments.model)
+    if arguments.stage == "plan":
+        session.run(None, model.feeds(arguments, session.get_inputs()))
+        _show_plans(session, arguments.json)
+    else:
+        _show_partitions(session.explain(), arguments.json)
+
+
+def _show_partitions(explanation: Explanation, as_json: bool) -> None:
+    columns = ("partition", "device", "nodes", "inputs", "outputs", "facts")
+    rows = [
+        (
+            p.name,
+            str(p.provider.device),
+            len(p.nodes),
+            [value.name for value in p.inputs],
+            [value.name for value in p.outputs],
+            dict(explanation.facts.get(p.name, {})),
+        )
+        for p in explanation.assignment.partitions
+    ]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, ([_text(cell) for cell in row] for row in rows), ("nodes",))
+
+
+def _show_plans(session: InferenceSession, as_json: bool) -> None:
+    plans = session.memory_plans()
+    texts = {p.name: str(plans.get(p.name, "states no plan")) for p in session.explain().assignment.partitions}
+    if as_json:
+        print_json(texts)
+    for name, text in () if as_json else texts.items():
+        print_text(f"{name}: {text}")
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, dict):
+        return ", ".join(f"{key} {value}" for key, value in cell.items())
+    return ", ".join(cell) if isinstance(cell, list) else str(cell)

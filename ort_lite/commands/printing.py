@@ -1,0 +1,34 @@
+"""Tables and JSON on the standard output."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDE = 1 << 12  # into a file or a pipe, lines are not broken
+
+
+def console() -> Console:
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=_WIDE)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[str] = ()) -> None:
+    """`numbers` are the columns that are aligned to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console().print(table)
+
+
+def print_text(text: object) -> None:
+    console().print(Text(str(text)), soft_wrap=True)
+
+
+def print_json(data: Any) -> None:
+    print_text(json.dumps(data, indent=2))

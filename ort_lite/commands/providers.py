@@ -1,0 +1,25 @@
+"""`ort-lite providers`: every execution provider that can be named, and whether it takes part without being named."""
+
+from argparse import Namespace
+from typing import Any
+
+from ort_lite import plugins
+from ort_lite.commands.printing import print_json, print_table
+from ort_lite.errors import ProviderError
+
+
+def main(arguments: Namespace) -> None:
+    rows = [_row(name) for name in plugins.installed_providers()]
+    if arguments.json:
+        print_json(rows)
+    else:
+        print_table(("name", "by default", "from", "what it says"), ([*row.values()] for row in rows))
+
+
+def _row(name: str) -> dict[str, Any]:
+    try:
+        cls = plugins.provider(name)
+    except ProviderError as error:
+        return {"name": name, "default": "no", "module": "", "about": str(error)}
+    about = (cls.__doc__ or "").strip().partition("\n")[0]
+    return {"name": name, "default": "yes" if cls.default else "no", "module": cls.__module__, "about": about}

@@ -1,0 +1,71 @@
+"""What lowering leaves: instructions and steps over buffers, in order, with symbolic sizes. `segment.assemble` goes on from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ort_lite.graph import Node
+from ort_lite.inference import Info
+from ort_lite.native.spec import Spec
+from ort_lite.shapes import Dim, Symbol
+from ort_lite_cpu.tensor import Buffer, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
+
+    buffer: Buffer
+    axis: int
+    element: bool
+
+
+@dataclass(slots=True, eq=False)
+class Instruction:
+    """One kernel call. Scalars are symbolic integers or floats; operands None are null pointers."""
+
+    node: Node
+    spec: Spec
+    operands: tuple[Buffer | None, ...]
+    scalars: tuple[Dim | float, ...]
+    work: Dim
+    message: str
+    inplace: tuple[int, int] | None
+
+
+@dataclass(slots=True, eq=False)
+class HostStep:
+    """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
+
+    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted).
+    """
+
+    node: Node
+    function: Callable[..., Sequence[Any]]
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    python: bool
+
+
+@dataclass(slots=True, eq=False)
+class Requirement:
+    """The run fails with `message` where `condition` is 0."""
+
+    node: Node
+    condition: Dim
+    message: str
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
+
+    items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
+    inputs: list[Buffer] = field(default_factory=list)
+    input_infos: list[Info] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    sources: dict[Symbol, Source] = field(default_factory=dict)
+    primary: dict[Buffer, Tensor] = field(default_factory=dict)
+    """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""

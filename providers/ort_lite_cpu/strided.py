@@ -1,0 +1,90 @@
+"""Copies with strides: changes of storage order, slices, broadcasts. Every operator that only moves data comes down to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ort_lite.dtypes import itemsize
+from ort_lite.graph import Node
+from ort_lite.shapes import Dim, Shape, product, same
+from ort_lite_cpu import primitives
+from ort_lite_cpu.tensor import BY_SIZE, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lower import Lowering
+
+
+def emit_permute(lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+    """y = x (of `shape`, contiguous) with its axes in `order`."""
+    steps = contiguous(shape)
+    dims = tuple(shape[axis] for axis in order)
+    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+
+
+def contiguous(shape: Shape) -> list[Dim]:
+    """Strides of a contiguous tensor, in elements."""
+    strides: list[Dim] = []
+    stride: Dim = 1
+    for dim in reversed(shape):
+        strides.append(stride)
+        stride = stride * dim
+    return strides[::-1]
+
+
+def emit_strided(
+    lowering: Lowering, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
+    x_at: Dim = 0, y_at: Dim = 0,
+) -> None:  # fmt: skip
+    """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
+
+    Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
+    """
+    loops: list[tuple[Dim, Dim, Dim]] = []
+    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
+        if same(n, 1):
+            continue
+        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
+            loops[-1] = (loops[-1][0] * n, s, t)
+        else:
+            loops.append((n, s, t))
+    size = product(dims)
+    types = [BY_SIZE[itemsize(x.dtype)]] * 2
+    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
+        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+        columns, rows = loops[-2][0], loops[-1][0]
+        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
+        return
+    if len(loops) > 6:
+        _emit_outer(lowering, node, x, y, loops, x_at, y_at)
+        return
+    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
+    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
+        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
+    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
+    numbers = [number for column in zip(*loops, strict=True) for number in column]
+    work = size // 4 if dense else size
+    lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
+
+
+def _emit_outer(
+    lowering: Lowering, node: Node, x: Tensor, y: Tensor, loops: Sequence[tuple[Dim, Dim, Dim]], x_at: Dim, y_at: Dim
+) -> None:
+    """More than six loops: the shortest one that has a known length is unrolled into instructions."""
+    known = [(n, k) for k, (n, _, _) in enumerate(loops) if isinstance(n, int)]
+    if not known:
+        raise NotSupported(f"{node} (CPUExecutionProvider): more than six dimensions that cannot be joined")
+    count, k = min(known)
+    rest = [loop for position, loop in enumerate(loops) if position != k]
+    dims, s, t = (tuple(loop[column] for loop in rest) for column in range(3))
+    for i in range(count):
+        emit_strided(lowering, node, x, y, dims, s, t, x_at + i * loops[k][1], y_at + i * loops[k][2])
+
+
+def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:
+    """Whether the loops transpose the two innermost dimensions of contiguous tensors."""
+    if len(loops) not in (2, 3):
+        return False
+    (n, s, t), (m, s2, t2) = loops[-2], loops[-1]
+    plain = same(s, 1) and same(t, m) and same(s2, n) and same(t2, 1)
+    return plain and (len(loops) == 2 or (same(loops[0][1], n * m) and same(loops[0][2], n * m)))

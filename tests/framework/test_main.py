@@ -1,0 +1,210 @@
+"""The command line, over stand-in providers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from ort_lite import __main__ as command_line
+from ort_lite import plugins
+from ort_lite.commands import bench
+from ort_lite.plugins import Registry
+from ort_lite.provider import CompiledPartition, Partition
+from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
+
+MODEL = (
+    '<ir_version: 8, opset_import: ["": 17]> main (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Identity(a)  y = Neg(b) }'
+)
+
+
+class AbsOnly(NumpyProvider):
+    """Takes Abs."""
+
+    name = "AbsExecutionProvider"
+    default = False
+
+    def __init__(self) -> None:
+        super().__init__(operators=("Abs",))
+
+
+class Planned(CpuStandIn):
+    """The default one in these tests."""
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
+        return [Compiled(p) for p in partitions]
+
+
+class Compiled:
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.runs = 0
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        self.runs += 1
+        return evaluate(self.partition, inputs)
+
+    def facts(self) -> dict[str, int | str]:
+        return {"python_steps": 0}
+
+    def memory_plan(self) -> str:
+        return f"planned for {self.runs} runs"
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Registry(paths=[])
+    made.register_provider("CPUExecutionProvider", Planned)
+    made.register_provider("AbsExecutionProvider", AbsOnly)
+    for name in ("provider", "available_providers", "installed_providers"):
+        monkeypatch.setattr(plugins, name, getattr(made, name))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(MODEL), path)
+    return str(path)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert command_line.main(arguments) == 0
+    return capsys.readouterr().out
+
+
+def lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+BOTH = ("--providers", "AbsExecutionProvider,CPUExecutionProvider")
+
+
+def test_run_shows_each_output(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "feeds.npz", x=np.array([[1, -2, 3]], np.float32))
+    shown = lines(call(capsys, "run", model, "--feeds", str(tmp_path / "feeds.npz"), "--output", str(tmp_path / "y.npz")))
+    assert shown[0] == ["output", "type", "shape", "min", "mean", "max", "first"]
+    assert shown[1] == ["y", "tensor(float)", "[1,", "3]", "-3", "-2", "-1", "-1.0,", "-2.0,", "-3.0"]
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npz")["y"], [[-1, -2, -3]])
+
+
+def test_run_makes_inputs_up(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (output,) = json.loads(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
+    assert output["shape"] == [5, 3]
+    again = json.loads(call(capsys, "run", model, "--dim", "N=5", "--json"))["outputs"]
+    assert again == [output]
+    assert json.loads(call(capsys, "run", model, "--dim", "N=5", "--seed", "1", "--json"))["outputs"] != [output]
+
+
+def test_dump_shows_the_loaded_graph(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "dump", model, "--stage", "load").splitlines() == [
+        "main (float32[N, 3] x) => (float32[N, 3] y) {", "  a = Abs(x)", "  b = Identity(a)", "  y = Neg(b)", "}",
+    ]  # fmt: skip
+    data = json.loads(call(capsys, "dump", model, "--stage", "load", "--json"))
+    assert [node["operator"] for node in data["nodes"]] == ["Abs", "Identity", "Neg"]
+
+
+def test_dump_shows_what_transforms_did(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "dump", model, "--stage", "transform")
+    assert text.startswith("level all: 3 nodes became 2 in ")
+    assert text.splitlines()[-4:] == ["main (float32[N, 3] x) => (float32[N, 3] y) {", "  a = Abs(x)", "  y = Neg(a)", "}"]
+    data = json.loads(call(capsys, "dump", model, "--stage", "transform", "--level", "disable", "--json"))
+    assert len(data["nodes"]) == 3
+
+
+def test_dump_shows_who_runs_what_and_why(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "dump", model, *BOTH)
+    assert [line.rstrip() for line in text.splitlines()] == [
+        "node   operator  runs on               partition               why not the others",
+        "Abs_0  Abs       AbsExecutionProvider  AbsExecutionProvider_0  "
+        "CPUExecutionProvider lost: earlier provider AbsExecutionProvider takes it",
+        "Neg_0  Neg       CPUExecutionProvider  CPUExecutionProvider_0  "
+        "AbsExecutionProvider declined operator: Neg is not known",
+    ]
+    data = json.loads(call(capsys, "dump", model, *BOTH, "--json"))
+    assert [node["provider"] for node in data["nodes"]] == ["AbsExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_dump_shows_compiled_partitions(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = lines(call(capsys, "dump", model, *BOTH, "--stage", "compile"))
+    assert shown[1:] == [
+        ["AbsExecutionProvider_0", "cpu:0", "1", "x", "a"],
+        ["CPUExecutionProvider_0", "cpu:0", "1", "a", "y", "python_steps", "0"],
+    ]
+    data = json.loads(call(capsys, "dump", model, *BOTH, "--stage", "compile", "--json"))
+    assert data[1]["facts"] == {"python_steps": 0}
+
+
+def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, "dump", model, *BOTH, "--stage", "plan").splitlines() == [
+        "AbsExecutionProvider_0: states no plan",
+        "CPUExecutionProvider_0: planned for 1 runs",
+    ]
+    assert json.loads(call(capsys, "dump", model, "--stage", "plan", "--json")) == {
+        "CPUExecutionProvider_0": "planned for 1 runs"
+    }
+
+
+def test_bench_compares_with_onnxruntime(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    ours, theirs = json.loads(call(capsys, "bench", model, "--runs", "3", "--threads", "1", "--json"))
+    assert (ours["runtime"], theirs["runtime"]) == ("ort_lite", "onnxruntime")
+    assert ours["times onnxruntime"] == pytest.approx(theirs["median ms"] / ours["median ms"])
+    assert theirs["times onnxruntime"] == 1
+    assert lines(call(capsys, "bench", model, "--runs", "2", "--alone"))[1][0] == "ort_lite"
+
+
+def test_timed_runs_take_turns_after_warming_up() -> None:
+    order: list[str] = []
+    seconds = bench.timed({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, warm=1)
+    assert order == ["a", "b"] * 3
+    assert {name: len(times) for name, times in seconds.items()} == {"a": 2, "b": 2}
+
+
+def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(call(capsys, "providers", "--json")) == [
+        {"name": "AbsExecutionProvider", "default": "no", "module": __name__, "about": "Takes Abs."},
+        {"name": "CPUExecutionProvider", "default": "yes", "module": __name__, "about": "The default one in these tests."},
+    ]
+    assert lines(call(capsys, "providers"))[1][:2] == ["AbsExecutionProvider", "no"]
+
+
+def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = call(capsys, "warmup", model, model).splitlines()
+    assert [line.partition(": warm after ")[0] for line in shown] == [model, model]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "missing.onnx"], "ort-lite run: NoSuchFile: missing.onnx"),
+        (["run", "MODEL", "--dim", "N"], "ort-lite run: InvalidArgument: --dim N: expected NAME=VALUE"),
+        (["run", "MODEL", "--dim", "N=x"], "ort-lite run: InvalidArgument: --dim N=x: expected a number"),
+        (["run", "MODEL", "--config", "a"], "ort-lite run: InvalidArgument: --config a: expected NAME=VALUE"),
+        (["bench", "MODEL", "--runs", "0"], "ort-lite bench: InvalidArgument: --runs 0: expected 1 or more"),
+        (["run", "MODEL", "--providers", "AbsExecutionProvide"],
+         "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean"),
+        (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: FileNotFoundError"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_line_and_status_1(
+    arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.main([model if argument == "MODEL" else argument for argument in arguments]) == 1
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_inputs_are_made_up_for_every_element_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    types = ["float16", "double", "int64", "uint8", "bool", "string"]
+    inputs = ", ".join(f"{type_}[N] x{k}" for k, type_ in enumerate(types))
+    outputs = ", ".join(f"{type_}[N] y{k}" for k, type_ in enumerate(types))
+    nodes = " ".join(f"y{k} = Identity(x{k})" for k in range(len(types)))
+    path = tmp_path / "types.onnx"
+    onnx.save(
+        onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> m ({inputs}) => ({outputs}) {{ {nodes} }}'), path
+    )
+    rows = json.loads(call(capsys, "run", str(path), "--dim", "N=2", "--json"))["outputs"]
+    assert [row["shape"] for row in rows] == [[2]] * len(types)
+    assert rows[-1]["first"] == "text, text"

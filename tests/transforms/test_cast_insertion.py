@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from ort_lite import plugins
+from ort_lite.graph import Model
+from ort_lite.stages.annotate import annotate
+from ort_lite_transforms.cast_insertion import insert_casts
+from tests.text_graphs import evaluate, model, random_feeds, structure
+
+SIGNATURE = "(float16[A,B] x) => (float16[A,B] z)"
+
+
+def surrounded(body: str, ops: tuple[str, ...], signature: str = SIGNATURE, constants: str = "") -> Model:
+    found = model(signature, body, constants)
+    annotate(found.graph, plugins.shape_rules())
+    insert_casts(found.graph, {node: "float32" for node in found.graph.all_nodes() if node.op_type in ops})
+    annotate(found.graph, plugins.shape_rules())
+    return found
+
+
+def expect(
+    before: str, after: str, ops: tuple[str, ...], signature: str = SIGNATURE, constants: str = "", more: str = ""
+) -> None:
+    changed = surrounded(before, ops, signature, constants)
+    assert structure(changed.graph) == structure(model(signature, after, more or constants).graph), str(changed.graph)
+    feeds = random_feeds(changed.graph)
+    for x, y in zip(evaluate(model(signature, before, constants), feeds), evaluate(changed, feeds), strict=True):
+        np.testing.assert_allclose(y.astype(np.float32), x.astype(np.float32), rtol=4e-3, atol=4e-3)
+
+
+def test_one_node_is_surrounded() -> None:
+    expect("{ z = Softplus(x) }", "{ a = Cast<to=1>(x) b = Softplus(a) z = Cast<to=10>(b) }", ("Softplus",))
+
+
+def test_a_chain_is_cast_at_its_ends_alone() -> None:
+    before = "{ a = Exp(x) b = Softplus(a) z = Tanh(b) }"
+    after = "{ x1 = Cast<to=1>(x) a = Exp(x1) b = Softplus(a) c = Tanh(b) z = Cast<to=10>(c) }"
+    expect(before, after, ("Exp", "Softplus", "Tanh"))
+
+
+def test_a_value_is_cast_once_for_all_its_readers() -> None:
+    before = "{ a = Exp(x) b = Tanh(x) z = Add(a, b) }"
+    after = "{ x1 = Cast<to=1>(x) a = Exp(x1) b = Tanh(x1) c = Add(a, b) z = Cast<to=10>(c) }"
+    expect(before, after, ("Exp", "Tanh", "Add"))
+
+
+def test_a_node_that_stays_reads_the_narrow_value() -> None:
+    before = "{ a = Exp(x) b = Neg(a) z = Tanh(a) }"
+    after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) a = Cast<to=10>(a1) b = Neg(a) c = Tanh(a1) z = Cast<to=10>(c) }"
+    expect(before, after, ("Exp", "Tanh"), "(float16[A,B] x) => (float16[A,B] z, float16[A,B] b)")
+
+
+def test_constants_are_converted_now() -> None:
+    constants = "<float16[1] c = {2}>"
+    after = "{ x1 = Cast<to=1>(x) a = Mul(x1, c) z = Cast<to=10>(a) }"
+    expect("{ z = Mul(x, c) }", after, ("Mul",), constants=constants, more="<float[1] c = {2}>")
+
+
+def test_other_types_stay() -> None:
+    before = "{ z = Gather(x, i) }"
+    after = "{ x1 = Cast<to=1>(x) a = Gather(x1, i) z = Cast<to=10>(a) }"
+    expect(before, after, ("Gather",), "(float16[A,B] x, int64[A] i) => (float16[A,B] z)")
+
+
+def test_nodes_of_nested_graphs_are_surrounded_there() -> None:
+    before = """{ z = If (b) <then_branch = t () => (float16[A,B] p) { p = Exp(x) },
+                              else_branch = e () => (float16[A,B] q) { q = Neg(x) }> }"""
+    after = """{ z = If (b) <then_branch = t () => (float16[A,B] p) { x1 = Cast<to=1>(x) a = Exp(x1) p = Cast<to=10>(a) },
+                             else_branch = e () => (float16[A,B] q) { q = Neg(x) }> }"""
+    expect(before, after, ("Exp",), "(float16[A,B] x, bool b) => (float16[A,B] z)")
+
+
+def test_a_node_that_has_the_type_already_is_left_alone() -> None:
+    body = "{ z = Exp(x) }"
+    assert structure(surrounded(body, ("Exp",), "(float[A] x) => (float[A] z)").graph) == structure(
+        model("(float[A] x) => (float[A] z)", body).graph
+    )
+
+
+@pytest.mark.parametrize("node", ["Cast<to=6>(x)", "Greater(x, x)"])
+def test_a_result_of_a_type_of_its_own_is_not_cast_back(node: str) -> None:
+    found = surrounded(
+        f"{{ z = {node} }}",
+        (node.partition("(")[0].partition("<")[0],),
+        "(float16[A] x) => (int32[A] z)".replace("int32", "int32" if "Cast" in node else "bool"),
+    )
+    assert [n.op_type for n in found.graph] == ["Cast", node.partition("(")[0].partition("<")[0]]

@@ -1,0 +1,70 @@
+import pytest
+
+from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
+from tests.text_graphs import check
+
+W = ", ".join(str(k % 7 - 3) for k in range(72))
+CONSTANTS = f"<float[4,2,3,3] w = {{{W}}}, float[4] b = {{1, 2, 3, 4}}, float low = {{-1}}, float high = {{2}}>"
+SIGNATURE = "(float[N,2,5,5] x) => (float[N,4,3,3] z)"
+FUSED = "com.microsoft.FusedConv"
+
+
+@pytest.mark.parametrize(
+    ("root", "attributes"),
+    [
+        ("Relu(y)", 'activation="Relu"'),
+        ("Sigmoid(y)", 'activation="Sigmoid"'),
+        ("Tanh(y)", 'activation="Tanh"'),
+        ("LeakyRelu(y)", 'activation="LeakyRelu", activation_params=[0.01]'),
+        ("LeakyRelu<alpha=0.5>(y)", 'activation="LeakyRelu", activation_params=[0.5]'),
+        ("HardSigmoid<alpha=0.25>(y)", 'activation="HardSigmoid", activation_params=[0.25, 0.5]'),
+        ("Clip(y, low, high)", 'activation="Clip", activation_params=[-1.0, 2.0]'),
+    ],
+)
+def test_a_convolution_takes_an_activation(root: str, attributes: str) -> None:
+    before = f"{{ y = Conv<strides=[1,1]>(x, w, b) z = {root} }}"
+    check(
+        fuse_conv_activation, SIGNATURE, before, f"{{ z = {FUSED}<strides=[1,1], {attributes}>(x, w, b) }}", constants=CONSTANTS
+    )
+
+
+def test_a_sum_is_taken_before_the_activation() -> None:
+    before = "{ y = Conv(x, w) s = Add(r, y) z = Relu(s) }"
+    after = f'{{ z = {FUSED}<activation="Relu">(x, w, , r) }}'
+    signature = "(float[N,2,5,5] x, float[N,4,3,3] r) => (float[N,4,3,3] z)"
+    check([fuse_conv_sum, fuse_conv_activation], signature, before, after, constants=CONSTANTS)
+
+
+def test_of_two_convolutions_that_are_added_one_takes_the_sum() -> None:
+    before = "{ a = Conv(x, w, b) c = Conv(x, w) z = Add(a, c) }"
+    after = f"{{ c = Conv(x, w) z = {FUSED}(x, w, b, c) }}"
+    check(fuse_conv_sum, SIGNATURE, before, after, constants=CONSTANTS)
+
+
+def test_the_sum_does_not_fire_on_another_shape() -> None:
+    signature = "(float[N,2,5,5] x, float[M,4,3,3] r) => (float[N,4,3,3] z)"
+    check(fuse_conv_sum, signature, "{ y = Conv(x, w) z = Add(y, r) }", constants=CONSTANTS, skip="is not known to have the type",
+          feeds={"x": __import__("numpy").ones((2, 2, 5, 5), "float32"), "r": __import__("numpy").ones((1, 4, 3, 3), "float32")})  # fmt: skip
+
+
+def test_a_second_activation_stays() -> None:
+    before = "{ y = Conv(x, w) a = Relu(y) z = Tanh(a) }"
+    after = f'{{ a = {FUSED}<activation="Relu">(x, w) z = Tanh(a) }}'
+    check(fuse_conv_activation, SIGNATURE, before, after, constants=CONSTANTS, skip="has an activation already")
+
+
+def test_does_not_fire_when_a_limit_is_computed() -> None:
+    signature = "(float[N,2,5,5] x, float top) => (float[N,4,3,3] z)"
+    check(
+        fuse_conv_activation, signature, "{ y = Conv(x, w) z = Clip(y, low, top) }", constants=CONSTANTS, skip="a limit of Clip"
+    )
+
+
+def test_does_not_fire_when_the_convolution_has_other_readers() -> None:
+    signature = "(float[N,2,5,5] x) => (float[N,4,3,3] y, float[N,4,3,3] z)"
+    check(fuse_conv_activation, signature, "{ y = Conv(x, w) z = Relu(y) }", constants=CONSTANTS, skip="y has other readers")
+
+
+def test_does_not_fire_on_float16() -> None:
+    signature = "(float16[N,1,5,5] x, float16[1,1,3,3] k) => (float16[N,1,3,3] z)"
+    check(fuse_conv_activation, signature, "{ y = Conv(x, k) z = Relu(y) }", skip="float16, takes float32", tolerance=1e-2)

@@ -1,0 +1,41 @@
+from ort_lite_transforms.gather_first import gather_before_computing
+from tests.text_graphs import check
+
+CONSTANTS = """<int8[4,2] q = {1, 2, 3, 4, 5, 6, 7, 8}, float scale = {0.5}, float[4,1] rows = {1, 2, 3, 4}, float[2] columns = {1, 2},
+  float[4,2] f = {1, 2, 3, 4, 5, 6, 7, 8}>"""
+SIGNATURE = "(int64[N] i) => (float[N,2] z)"
+
+
+def test_quantised_weights_are_gathered_before_they_are_converted() -> None:
+    before = "{ a = Cast<to=1>(q) b = Mul(a, scale) z = Gather(b, i) }"
+    after = "{ a = Gather(q, i) b = Cast<to=1>(a) z = Mul(b, scale) }"
+    check(gather_before_computing, SIGNATURE, before, after, constants=CONSTANTS)
+
+
+def test_scales_of_rows_are_gathered_too() -> None:
+    before = "{ a = Cast<to=1>(q) b = Mul(rows, a) z = Gather<axis=0>(b, i) }"
+    after = "{ s = Gather<axis=0>(rows, i) a = Gather<axis=0>(q, i) b = Cast<to=1>(a) z = Mul(s, b) }"
+    check(gather_before_computing, SIGNATURE, before, after, constants=CONSTANTS)
+
+
+def test_does_not_fire_on_a_constant_along_another_axis() -> None:
+    before = "{ a = Cast<to=1>(q) b = Mul(a, columns) z = Gather(b, i) }"
+    check(gather_before_computing, SIGNATURE, before, constants=CONSTANTS, skip="neither one element nor a row")
+
+
+def test_does_not_fire_along_another_axis() -> None:
+    before = "{ a = Cast<to=1>(q) z = Gather<axis=1>(a, i) }"
+    check(
+        gather_before_computing, "(int64[N] i) => (float[4,N] z)", before, constants=CONSTANTS, skip="not its rows are gathered"
+    )
+
+
+def test_does_not_fire_on_data_that_is_fed() -> None:
+    before = "{ b = Mul(x, scale) z = Gather(b, i) }"
+    check(
+        gather_before_computing,
+        "(float[4,2] x, int64[N] i) => (float[N,2] z)",
+        before,
+        constants=CONSTANTS,
+        skip="does not compute on a constant",
+    )

@@ -1,0 +1,74 @@
+import pytest
+
+from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
+from tests.text_graphs import check
+
+CONSTANTS = (
+    "<float three = {3}, float low = {0}, float high = {6}, float[1] six = {6}, float sixth = {0.16666667}, float five = {5}>"
+)
+SIGNATURE = "(float[A,B] x) => (float[A,B] z)"
+SWISH = "{ z = HardSwish(x) }"
+SIGMOID = "{ z = HardSigmoid<alpha=0.16666667, beta=0.5>(x) }"
+ALL = [compose_hard_swish, compose_hard_sigmoid, compose_gated_hard_swish]
+
+
+@pytest.mark.parametrize("add", ["Add(x, three)", "Add(three, x)"])
+@pytest.mark.parametrize(
+    "root",
+    ["Mul(x, b) z = Div(c, six)", "Mul(b, x) z = Mul(sixth, c)", "Div(b, six) z = Mul(x, c)", "Mul(b, sixth) z = Mul(c, x)"],
+)
+def test_all_orders_become_hard_swish(add: str, root: str) -> None:
+    check(ALL, SIGNATURE, f"{{ a = {add} b = Clip(a, low, high) c = {root} }}", SWISH, constants=CONSTANTS)
+
+
+def test_limits_as_attributes_are_known() -> None:
+    before = "{ a = Add(x, three) b = Clip<min=0.0, max=6.0>(a) c = Mul(x, b) z = Div(c, six) }"
+    report = check(
+        ALL,
+        SIGNATURE,
+        before,
+        None,
+        constants=CONSTANTS.replace("three", "unused").replace("<", "<float[1] three = {4}, "),
+        opset=9,
+    )
+    assert report.changes == ()
+    signature = "(float[A,B] x) => (float[A,B] z)"
+    changed = check_old(signature, before)
+    assert changed == [("HardSwish", 14)]
+
+
+def check_old(signature: str, before: str) -> list[tuple[str, int]]:
+    from ort_lite import plugins
+    from ort_lite.stages.transform import transform
+    from tests.text_graphs import model
+
+    found = model(signature, before, CONSTANTS, 9)
+    transform(found, ALL, "extended", rules=plugins.shape_rules())
+    return [(node.op_type, node.version) for node in found.graph]
+
+
+def test_the_gate_alone_becomes_hard_sigmoid() -> None:
+    check(ALL, SIGNATURE, "{ a = Add(x, three) b = Clip(a, low, high) z = Div(b, six) }", SIGMOID, constants=CONSTANTS)
+
+
+def test_a_product_with_hard_sigmoid_becomes_hard_swish() -> None:
+    check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(x, a) }", SWISH)
+
+
+def test_does_not_fire_on_another_slope() -> None:
+    check(ALL, SIGNATURE, "{ a = HardSigmoid<alpha=0.2, beta=0.5>(x) z = Mul(x, a) }", skip="alpha 0.2")
+
+
+def test_does_not_fire_on_other_limits() -> None:
+    before = "{ a = Add(x, three) b = Clip(a, low, five) c = Mul(x, b) z = Div(c, six) }"
+    check(ALL, SIGNATURE, before, constants=CONSTANTS, skip="other limits than 0 and 6")
+
+
+def test_does_not_fire_when_another_value_is_gated() -> None:
+    before = "{ a = HardSigmoid<alpha=0.16666667, beta=0.5>(x) z = Mul(y, a) }"
+    check(ALL, "(float[A,B] x, float[A,B] y) => (float[A,B] z)", before)
+
+
+def test_does_not_fire_when_a_part_has_other_readers() -> None:
+    before = "{ a = Add(x, three) b = Clip(a, low, high) c = Mul(x, b) z = Div(c, six) }"
+    check(ALL, "(float[A,B] x) => (float[A,B] z, float[A,B] b)", before, constants=CONSTANTS, skip="b has other readers")
