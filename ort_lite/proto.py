@@ -56,8 +56,8 @@ def parse(data: memoryview, origin: str) -> "tuple[pb.ModelProto, frozenset[Span
     try:
         return pb.ModelProto.FromString(small), spans
     except DecodeError as error:
-        hint = "it is no ONNX model, or was cut short" if data else "it is empty"
-        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) cannot be read as a ModelProto: {hint}") from error
+        problem = "cannot be read as a ModelProto: it is no ONNX model, or was cut short"
+        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
 
 
 def serialize(proto: "pb.ModelProto") -> bytes:

@@ -7,14 +7,12 @@ from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.shapes import substitute
 
 
-def annotate(graph: Graph, rules: ShapeRules, free_dimensions: Mapping[str, int] | None = None) -> Inference:
+def annotate(graph: Graph, rules: ShapeRules) -> Inference:
     """Sets `Value.type` of every value to what the rules find; what no rule knows keeps its declared type. O(nodes).
 
-    `free_dimensions` gives numbers to dimensions of the graph's inputs, by name. Overridable initialisers count as inputs.
-    Returns the Inference, which also knows the contents of small integer tensors. Raises ShapeInferenceError.
+    Overridable initialisers count as inputs. Returns the Inference, which also knows the contents of small integer tensors.
+    Raises ShapeInferenceError.
     """
-    if free_dimensions:
-        override_dimensions(graph, free_dimensions)
     inference = Inference(rules)
     inference.run(graph, [Info(value.type) for value in graph.inputs])
     for value, info in inference.infos.items():

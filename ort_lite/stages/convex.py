@@ -63,7 +63,7 @@ class Quotient:
         Returns the groups, and (index of the unit, node on its cycle) for those that stay apart. O(nodes + edges) when all
         can stay; otherwise each unit near a cycle costs a search of the cyclic part.
         """
-        groups = [self.contract(unit) for unit in units]
+        groups = [self.contract(unit) if len(unit) > 1 else unit[0] for unit in units]
         if not any(len(unit) > 1 for unit in units):
             return groups, []
         cyclic = self._cyclic_part()

@@ -95,7 +95,6 @@ def transform(
     *,
     rules: ShapeRules,
     disabled: Collection[str] = (),
-    free_dimensions: Mapping[str, int] | None = None,
     fold_limit: int = FOLD_LIMIT,
 ) -> TransformReport:
     """Changes `model.graph` in place and annotates every value with its type.
@@ -108,7 +107,7 @@ def transform(
     graph = model.graph
     chosen = [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= LEVELS.index(UP_TO[level])]
     before = sum(1 for _ in graph.all_nodes())
-    driver = _Driver(model, chosen, rules, free_dimensions or {}, fold_limit)
+    driver = _Driver(model, chosen, rules, fold_limit)
     for current in LEVELS[: LEVELS.index(UP_TO[level]) + 1]:
         driver.run(current)
     return TransformReport(
@@ -144,7 +143,6 @@ class _Driver:
         model: Model,
         transforms: Iterable[Transform],
         rules: ShapeRules,
-        free_dimensions: Mapping[str, int],
         fold_limit: int,
     ) -> None:
         self.graph = model.graph
@@ -158,7 +156,7 @@ class _Driver:
         self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
         # Before inference, so that a weight in a Constant node is a weight to it.
         self._passes([t for t in self.transforms if isinstance(t, GraphPass) and t.level == "required"])
-        self.rewriter.inference = annotate(self.graph, rules, free_dimensions)
+        self.rewriter.inference = annotate(self.graph, rules)
         self.rewriter.stale.clear()
 
     @property

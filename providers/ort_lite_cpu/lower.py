@@ -2,27 +2,29 @@
 
 Nodes are lowered in order, each after its shapes are inferred from what is known by then. Values whose contents are known as
 symbolic integers cost nothing: their nodes vanish. Where a shape depends on data, the segment ends: the tensor that tells is
-read between two segments and its elements become symbols of the next one. Where not even a rank is known, lowering ends with a
-`Tail`: the rest is lowered during the run, once for each combination of ranks.
+read between two segments and its elements become symbols of the next one. Where not even a rank is known, or a rule needs numbers
+and not symbols, lowering ends with a `Tail`: the rest is lowered during the run, once for each combination of what came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from ort_lite.dtypes import DType, itemsize
+from ort_lite.dtypes import Array, DType, itemsize
+from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, TensorType, Value
-from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, RankUnknown, ShapeRules
+from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, product, same, symbol
 from ort_lite_cpu import primitives
+from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.registry import find
+from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.tensor import BY_SIZE, Buffer, Tensor
 
 
@@ -36,9 +38,8 @@ class Lowering:
         self.inference = Inference(rules, strict=True)
         self.tensors: dict[Value, Tensor] = {}
         self.result = Lowered()
-        self.origin: dict[int, Node] = {}
-        """id of a pending tensor -> the node that made it, for error messages."""
-        self.nowhere = _NOWHERE
+        self._pinned: dict[Buffer, Shape] = {}
+        """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         for value, info in inputs:
             self._add_input(value, info)
@@ -59,7 +60,7 @@ class Lowering:
             except _Open as open_:
                 from ort_lite_cpu.tail import add_tail
 
-                add_tail(self, nodes[position:], outputs, open_.value)
+                add_tail(self, nodes[position:], outputs, open_.value, open_.numbers)
                 break
             for value in node.inputs:
                 if value is not None:
@@ -80,17 +81,29 @@ class Lowering:
         registration.lower(Op(self, node, infos))
 
     def _infer(self, node: Node) -> list[Info]:
+        """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""
+        asked: set[int] = set()
         while True:
             try:
                 return self.inference.node(node)
-            except ContentsUnknown as unknown:
+            except (ContentsUnknown, RankUnknown) as unknown:
                 value = node.inputs[unknown.index]
                 assert value is not None
+                if unknown.index in asked or self._is_exact(value, isinstance(unknown, NumbersUnknown)):
+                    raise NotSupported(
+                        f"{node} (CPUExecutionProvider): its shape rule asks more of {value.name!r} than can be known: {unknown!r}"
+                    ) from None
+                if isinstance(unknown, RankUnknown | NumbersUnknown):
+                    raise _Open(value, numbers=isinstance(unknown, NumbersUnknown)) from None
+                asked.add(unknown.index)
                 self.contents(value, node)
-            except RankUnknown as unknown:
-                value = node.inputs[unknown.index]
-                assert value is not None
-                raise _Open(value) from None
+
+    def _is_exact(self, value: Value, numbers: bool) -> bool:
+        """Whether a tail has already been told the shape of the value, or its elements as numbers."""
+        info = self.inference.of(value)
+        if numbers:
+            return info.constant is not None
+        return info.shape is not None and info.contents is not None and all(isinstance(dim, int) for dim in info.shape)
 
     # --- values
     def tensor(self, value: Value) -> Tensor:
@@ -105,6 +118,10 @@ class Lowering:
             self.tensors[value] = found
         return found
 
+    def constant(self, value: Value) -> Array | None:
+        """The array of a constant, or of a value whose elements this program was lowered for."""
+        return self.inference.of(value).constant
+
     def _add_input(self, value: Value, info: Info) -> None:
         buffer = Buffer(0)
         self.inference.infos[value] = info
@@ -113,6 +130,7 @@ class Lowering:
         self.result.inputs.append(buffer)
         self.result.input_infos.append(info)
         self.result.primary[buffer] = tensor
+        self._pinned[buffer] = shape
         self._define(buffer, shape)
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:
@@ -126,11 +144,11 @@ class Lowering:
         info = self.inference.of(value)
         if info.contents is not None:
             return info.contents
-        shape = info.shape
-        if shape is None or any(not isinstance(dim, int) for dim in shape):
+        if info.constant is not None:
+            return tuple(int(element) for element in info.constant.reshape(-1))
+        count = None if info.shape is None else product(info.shape)
+        if not isinstance(count, int):
             raise _Open(value)
-        count = product(shape)
-        assert isinstance(count, int)
         if count > CONTENTS_LIMIT:
             raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements")
         tensor = self.stored(self.tensor(value))
@@ -237,15 +255,13 @@ class Lowering:
     def require(self, node: Node, condition: Dim, message: str) -> None:
         if isinstance(condition, int):
             if not condition:
-                from ort_lite.errors import InvalidArgument
-
                 raise InvalidArgument(f"{node} (CPUExecutionProvider): {message}")
             return
         self.result.items.append(Requirement(node, condition, message))
 
     def host(self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = ()) -> None:
         """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""
-        inputs = [None if value is None else self.stored(self.tensor(value)) for value in (*node.inputs, *captures)]
+        inputs = [None if value is None else self._pin(self.stored(self.tensor(value))) for value in (*node.inputs, *captures)]
         outputs = [None if value is None else self._host_output(value) for value in node.outputs]
         self.result.items.append(HostStep(node, function, tuple(inputs), tuple(outputs), python))
 
@@ -256,8 +272,29 @@ class Lowering:
             info.dtype or "", info.shape or (), buffer, name=value.name, ranked=info.shape is not None
         )
         self.result.primary[buffer] = tensor
+        self._pinned[buffer] = tensor.shape
         self._define(buffer, tensor.shape)
         return tensor
+
+    def _pin(self, tensor: Tensor) -> Tensor:
+        """`tensor` in a buffer whose array has its shape: a copy where somebody else sees the buffer in another one."""
+        buffer = tensor.buffer
+        assert buffer is not None
+        if buffer.constant is not None:
+            if buffer.constant.shape == tensor.shape:
+                return tensor
+            return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, buffer.constant.reshape(tensor.shape)))  # type: ignore[arg-type]
+        pinned = self._pinned.setdefault(buffer, tensor.shape)
+        if pinned != tensor.shape:
+            return self._pin(self._copied(tensor))
+        self.result.primary[buffer] = tensor
+        return tensor
+
+    def _copied(self, tensor: Tensor) -> Tensor:
+        made = self.new(tensor.dtype, tensor.shape)
+        width = BY_SIZE[itemsize(tensor.dtype)]
+        self.emit(_NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [width] * 2, {}, None, "")
+        return made
 
     def _as_output(self, value: Value) -> Tensor:
         tensor = self.tensor(value)
@@ -269,23 +306,16 @@ class Lowering:
         buffer = tensor.buffer
         assert buffer is not None
         if buffer.constant is not None or buffer in self.result.inputs or buffer in taken:
-            made = self.new(tensor.dtype, tensor.shape)
-            width = itemsize(tensor.dtype)
-            self.emit(
-                _NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [BY_SIZE[width]] * 2, {}, None, ""
-            )
-            tensor = made
-        assert tensor.buffer is not None
-        self.result.primary[tensor.buffer] = tensor
-        return tensor
+            tensor = self._copied(tensor)
+        return self._pin(tensor)
 
 
 class _Open(Exception):
-    """Lowering cannot go on before the run tells the rank, or the length, of `value`."""
+    """Lowering cannot go on before the run tells the shape of `value`, or its elements as numbers."""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, numbers: bool = False) -> None:
         super().__init__(value.name)
-        self.value = value
+        self.value, self.numbers = value, numbers
 
 
 _NOWHERE = Node("Copy", (), (), name="(inserted)")

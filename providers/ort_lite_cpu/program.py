@@ -20,7 +20,8 @@ from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite_cpu.bind import Binder, Bound
 from ort_lite_cpu.lease import Lease, Leases
-from ort_lite_cpu.lower import HostStep, Lowering, Source
+from ort_lite_cpu.lower import Lowering
+from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
 

@@ -18,7 +18,7 @@ from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Symbol, less, select
 from ort_lite_cpu.code import Code
-from ort_lite_cpu.lower import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.tensor import Buffer
 
 NULL, SCRATCH, FIRST_PLACE = 0, 1, 2

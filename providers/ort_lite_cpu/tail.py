@@ -26,7 +26,7 @@ PROGRAMS_KEPT = 64
 
 def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value) -> None:
     """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further."""
-    from ort_lite_cpu.lower import HostStep
+    from ort_lite_cpu.lowered import HostStep
 
     made = {value for node in nodes for value in node.outputs if value is not None}
     needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]

@@ -360,7 +360,7 @@ print(TEAM.threads, time.time())
 
 @pytest.mark.parametrize("busy", [False, True])
 def test_a_forked_child_makes_its_own_team(busy: bool) -> None:
-    """Also where another thread of the parent had the workers when it forked."""
+    """Also where other threads of the parent had the workers, and were starting more, when it forked."""
     code = f"""
 import warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of any fork while threads are alive
@@ -371,6 +371,7 @@ other = threading.Thread(target=Program([Step(wait, [], [opened.ctypes.data], 2)
 if {busy}:
     other.start()
     time.sleep(.05)
+    TEAM._lock.acquire()
 child = os.fork()
 if child == 0:
     threads = TEAM.threads
@@ -379,6 +380,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 opened[0] = 1
 if {busy}:
+    TEAM._lock.release()
     other.join()
 print(program.run(), TEAM.threads)
 """

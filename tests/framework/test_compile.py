@@ -100,8 +100,11 @@ def test_values_cross_to_another_device_once_and_back() -> None:
 
 def test_a_value_with_two_readers_over_there_is_copied_once() -> None:
     text = "(float[3] x) => (float[3] y, float[3] z) { a = Neg(x)  y = Abs(x)  b = Tanh(a)  z = Add(b, x) }"
-    made = executable(text, OtherDevice(named("a", "z")), CpuStandIn())
-    assert [step.name for step in made.steps].count("copy 'x' cpu:0 -> box:0") == 1
+    found = partition(graph(text), [OtherDevice(named("a", "z")), CpuStandIn()], RULES)
+    assert [str(copy) for copy in found.levels[0].copies if copy.value.name == "x"] == [
+        "copy 'x' cpu:0 -> box:0 for BoxExecutionProvider_0"
+    ]
+    assert [step.name for step in compile_assignment(found).executable.steps].count("copy 'x' cpu:0 -> box:0") == 1
 
 
 def test_an_input_that_is_only_handed_through_stays_where_it_is() -> None:
@@ -125,9 +128,11 @@ def test_between_two_devices_without_a_direct_way_values_go_through_the_cpu() ->
 
 def test_what_passed_through_the_cpu_is_there_for_others() -> None:
     text = "(float[3] x) => (float[3] y, float[3] z, float[3] a) { a = Abs(x)  y = Neg(a)  z = Relu(a) }"
-    made = executable(text, OtherDevice(named("a")), SecondDevice(named("y")), CpuStandIn())
-    names = [step.name for step in made.steps]
-    assert names.count("copy 'a' box:0 -> cpu:0") == 1
+    found = partition(graph(text), [OtherDevice(named("a")), SecondDevice(named("y")), CpuStandIn()], RULES)
+    assert [str(copy) for copy in found.levels[0].copies if copy.value.name == "a"] == [
+        "copy 'a' box:0 -> cpu:0 -> crate:0 for CrateExecutionProvider_0"
+    ]
+    made = compile_assignment(found).executable
     np.testing.assert_array_equal(made.run([X])[1], np.abs(X))
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import (
     Attr,
-    Function,
     Graph,
     MapType,
     Model,
@@ -243,8 +242,3 @@ class TestText:
         assert repr(node) == "y = Relu(x)"
         assert str(node) == "Relu 'r'"
         assert repr(node.output) == "%y: float32[2]"
-
-
-def test_a_function_holds_what_the_file_says() -> None:
-    function = Function("my", "f", "", Graph("f"), ["axis"], {"scale": Attr.of("scale", 1.0)}, {"": 17})
-    assert function.defaults["scale"].value == 1.0

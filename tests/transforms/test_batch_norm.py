@@ -6,9 +6,16 @@ from tests.text_graphs import check
 NORM = (
     "<float[4] s = {1, 2, 0.5, -1}, float[4] t = {0.1, 0.2, 0.3, 0.4}, float[4] m = {1, -1, 0, 2}, float[4] v = {1, 4, 0.25, 2}"
 )
-W = ", ".join(str(k % 7 - 3) for k in range(72))
-CONV = f"{NORM}, float[4,2,3,3] w = {{{W}}}, float[4,1,3,3] deep = {{{', '.join(W.split(', ')[:36])}}}, float[4] b = {{1, 2, 3, 4}}>"
-GEMM = f"{NORM}, float[3,4] w = {{{', '.join(W.split(', ')[:12])}}}, float[4,3] u = {{{', '.join(W.split(', ')[:12])}}}, float[4] b = {{1, 2, 3, 4}}, float[2,1] rows = {{1, 2}}>"
+
+
+def numbers(count: int) -> str:
+    return ", ".join(str(k % 7 - 3) for k in range(count))
+
+
+CONV = f"""{NORM}, float[4,2,3,3] w = {{{numbers(72)}}}, float[4,1,3,3] deep = {{{numbers(36)}}},
+  float[3,4,2,2] up = {{{numbers(48)}}}, float[6,2,2,2] up2 = {{{numbers(48)}}}, float[4] b = {{1, 2, 3, 4}}>"""
+GEMM = f"""{NORM}, float[3,4] w = {{{numbers(12)}}}, float[4,3] u = {{{numbers(12)}}}, float[4] b = {{1, 2, 3, 4}},
+  float[2,1] rows = {{1, 2}}>"""
 IMAGE = "(float[N,2,H,W] x) => (float[N,4,h,w] z)"
 
 
@@ -30,13 +37,12 @@ def test_a_grouped_convolution_takes_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("group", "weights"), [(1, "float[3,4,2,2] k"), (2, "float[6,2,2,2] k")])
+@pytest.mark.parametrize(("group", "weights"), [(1, "up"), (2, "up2")])
 def test_a_transposed_convolution_takes_it(group: int, weights: str) -> None:
-    channels = 3 * group
-    constants = CONV[:-1] + f", {weights} = {{{W if False else ', '.join(W.split(', ')[:48])}}}>"
-    before = f"{{ y = ConvTranspose<group={group}>(x, k) z = BatchNormalization(y, s, t, m, v) }}"
-    after = f"{{ z = ConvTranspose<group={group}>(x, k, b) }}"
-    check(fuse_conv_batch_norm, f"(float[N,{channels},5,5] x) => (float[N,4,6,6] z)", before, after, constants=constants)
+    before = f"{{ y = ConvTranspose<group={group}>(x, {weights}) z = BatchNormalization(y, s, t, m, v) }}"
+    after = f"{{ z = ConvTranspose<group={group}>(x, {weights}, b) }}"
+    signature = f"(float[N,{3 * group},5,5] x) => (float[N,4,6,6] z)"
+    check(fuse_conv_batch_norm, signature, before, after, constants=CONV)
 
 
 def test_does_not_fire_when_the_convolution_has_other_readers() -> None:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
@@ -43,8 +44,9 @@ def test_of_two_convolutions_that_are_added_one_takes_the_sum() -> None:
 
 def test_the_sum_does_not_fire_on_another_shape() -> None:
     signature = "(float[N,2,5,5] x, float[M,4,3,3] r) => (float[N,4,3,3] z)"
-    check(fuse_conv_sum, signature, "{ y = Conv(x, w) z = Add(y, r) }", constants=CONSTANTS, skip="is not known to have the type",
-          feeds={"x": __import__("numpy").ones((2, 2, 5, 5), "float32"), "r": __import__("numpy").ones((1, 4, 3, 3), "float32")})  # fmt: skip
+    body = "{ y = Conv(x, w) z = Add(y, r) }"
+    feeds = {"x": np.ones((2, 2, 5, 5), np.float32), "r": np.ones((1, 4, 3, 3), np.float32)}
+    check(fuse_conv_sum, signature, body, constants=CONSTANTS, skip="is not known to have the type", feeds=feeds)
 
 
 def test_a_second_activation_stays() -> None:

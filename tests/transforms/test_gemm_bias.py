@@ -3,7 +3,8 @@ import pytest
 from ort_lite_transforms.gemm_bias import fuse_gemm_bias, fuse_matmul_bias
 from tests.text_graphs import check
 
-CONSTANTS = "<float[3,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2}, float[4] b = {1, 2, 3, 4}, float[1,4] c = {1, 2, 3, 4}, float[1,1,4] deep = {1, 2, 3, 4}>"
+CONSTANTS = """<float[3,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2}, float[4] b = {1, 2, 3, 4}, float[1,4] c = {1, 2, 3, 4},
+  float[1,1,4] deep = {1, 2, 3, 4}>"""
 SIGNATURE = "(float[N,3] x) => (float[N,4] z)"
 
 

@@ -1,7 +1,9 @@
 import pytest
 
+from ort_lite import plugins
+from ort_lite.stages.transform import transform
 from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
-from tests.text_graphs import check
+from tests.text_graphs import check, model, same_outputs
 
 CONSTANTS = (
     "<float three = {3}, float low = {0}, float high = {6}, float[1] six = {6}, float sixth = {0.16666667}, float five = {5}>"
@@ -22,29 +24,11 @@ def test_all_orders_become_hard_swish(add: str, root: str) -> None:
 
 
 def test_limits_as_attributes_are_known() -> None:
-    before = "{ a = Add(x, three) b = Clip<min=0.0, max=6.0>(a) c = Mul(x, b) z = Div(c, six) }"
-    report = check(
-        ALL,
-        SIGNATURE,
-        before,
-        None,
-        constants=CONSTANTS.replace("three", "unused").replace("<", "<float[1] three = {4}, "),
-        opset=9,
-    )
-    assert report.changes == ()
-    signature = "(float[A,B] x) => (float[A,B] z)"
-    changed = check_old(signature, before)
-    assert changed == [("HardSwish", 14)]
-
-
-def check_old(signature: str, before: str) -> list[tuple[str, int]]:
-    from ort_lite import plugins
-    from ort_lite.stages.transform import transform
-    from tests.text_graphs import model
-
-    found = model(signature, before, CONSTANTS, 9)
-    transform(found, ALL, "extended", rules=plugins.shape_rules())
-    return [(node.op_type, node.version) for node in found.graph]
+    body = "{ a = Add(x, three) b = Clip<min=0.0, max=6.0>(a) c = Mul(x, b) z = Div(c, six) }"
+    original, changed = model(SIGNATURE, body, CONSTANTS, 9), model(SIGNATURE, body, CONSTANTS, 9)
+    transform(changed, ALL, "extended", rules=plugins.shape_rules())
+    assert [(node.op_type, node.version) for node in changed.graph] == [("HardSwish", 14)]
+    same_outputs(original, changed, 1e-6)
 
 
 def test_the_gate_alone_becomes_hard_sigmoid() -> None:

@@ -31,8 +31,9 @@ def test_a_branch_that_gives_an_outer_value_leaves_an_identity_for_the_output() 
 
 
 def test_nested_ifs_are_inlined_one_after_the_other() -> None:
-    inner = both("a = Exp(x) p = Neg(a)", name="r").replace("(float[A] p)", "(float[A] p)")
-    before = f"{{ z = If (c) <then_branch = t2 () => (float[A] r) {{ {inner} }}, else_branch = e2 () => (float[A] s) {{ s = Neg(x) }}> }}"
+    inner = both("a = Exp(x) p = Neg(a)", name="r")
+    branches = f"then_branch = t2 () => (float[A] r) {{ {inner} }}, else_branch = e2 () => (float[A] s) {{ s = Neg(x) }}"
+    before = f"{{ z = If (c) <{branches}> }}"
     check(inline_known_if, SIGNATURE, before, "{ a = Exp(x) z = Neg(a) }", constants="<bool c = {1}>")
 
 

@@ -5,7 +5,8 @@ from ort_lite_transforms.layer_norm import compose_layer_norm, fuse_layer_norm_b
 from tests.text_graphs import check
 
 CONSTANTS = """<int64[1] last = {-1}, int64[2] two = {1, 2}, int64[1] first = {0}, float exponent = {2}, float eps = {0.001},
-  float[4] g = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}, float[3,4] g2 = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, float[1] one = {2}>"""
+  float[4] g = {1, 2, 3, 4}, float[4] b = {4, 3, 2, 1}, float[3,4] g2 = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3},
+  float[1] one = {2}>"""
 SIGNATURE = "(float[N,3,4] x) => (float[N,3,4] z)"
 BOTH = [compose_layer_norm, fuse_layer_norm_bias]
 

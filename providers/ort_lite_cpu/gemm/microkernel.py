@@ -16,6 +16,9 @@ from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
 ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
 """Bits of a tile's mode: add to what C holds; then, after the last piece of the depth, add a bias, a residual, and clip."""
 
+UNROLLED = 4
+"""k that one round of the inner loop takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -148,31 +151,35 @@ def _products(
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     builder = emit.builder
-    columns = vectors * emit.lanes
     count, chains = rows * vectors, max(1, 8 // (rows * vectors))
-    offsets = [emit.mul(lda, i) for i in range(rows)]
+    # Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine.
+    leading = range(0, rows, 3)
+    steps = [emit.mul(lda, i) for i in range(3)]
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
-        start, source = emit.move(a, builder.mul(line, number)), emit.move(b, emit.mul(builder.mul(k, number), columns))
-        starts = [emit.move(start, offset) for offset in offsets]
+        start = emit.move(a, builder.mul(line, number))
+        starts = [emit.move(start, emit.mul(lda, i)) for i in leading]
+        panel = emit.move(b, emit.mul(builder.mul(k, number), vectors * emit.lanes))
 
-        def step(at: Any, sums: Sequence[Any]) -> list[Any]:
-            """As many k as there are chains."""
-            out: list[Any] = []
-            for chain in range(len(sums) // count):
-                here = builder.add(at, emit.integer(chain)) if chain else at
-                factors = [emit.splat(builder.load(emit.move(start, here))) for start in starts]
-                place = emit.move(source, emit.mul(here, columns))
-                values = [emit.load(place, j * emit.lanes) for j in range(vectors)]
-                own = sums[chain * count :]
-                out += [emit.fma(factors[i], values[j], own[i * vectors + j]) for i in range(rows) for j in range(vectors)]
-            return out
+        def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
+            """`unrolled` k; they go round `used` chains."""
+            pointers, sums = list(values[: len(leading) + 1]), list(values[len(leading) + 1 :])
+            for u in range(unrolled):
+                own = slice(u % used * count, (u % used + 1) * count)
+                factors = [
+                    emit.splat(builder.load(emit.move(emit.move(pointers[i // 3], steps[i % 3]), emit.integer(u)))) for i in range(rows)
+                ]
+                right = [emit.load(pointers[-1], (u * vectors + j) * emit.lanes) for j in range(vectors)]
+                sums[own] = [emit.fma(factors[n // vectors], right[n % vectors], x) for n, x in enumerate(sums[own])]
+            moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers[:-1]]
+            return [*moved, emit.move(pointers[-1], emit.integer(unrolled * vectors * emit.lanes)), *sums]
 
-        at = emit.integer(0)
-        if chains > 1:
-            at, sums = emit.loop(at, k, chains, sums, step)
-        return [*emit.loop(at, k, 1, sums[:count], step)[1], *sums[count:]]
+        values = [*starts, panel, *sums]
+        at, values = emit.loop(emit.integer(0), k, UNROLLED, values, lambda _, v: step(UNROLLED, chains, v))
+        own = slice(0, len(leading) + 1 + count)
+        values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
+        return values[len(leading) + 1 :]
 
     sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (count * chains), along)[1]
     total = sums[:count]
@@ -216,7 +223,7 @@ class Vectors:
         return [self._merge([(x, before), (y, last)]) for x, y in zip(values, changed, strict=True)]
 
     def _merge(self, incoming: Sequence[tuple[Any, Any]]) -> Any:
-        phi = self.builder.phi(self.type)
+        phi = self.builder.phi(incoming[0][0].type)
         for value, block in incoming:
             phi.add_incoming(value, block)
         return phi

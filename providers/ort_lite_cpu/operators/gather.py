@@ -21,7 +21,7 @@ from ort_lite.native.lang import (
 )
 from ort_lite.shapes import Dim, product
 from ort_lite_cpu import primitives
-from ort_lite_cpu.lower import contiguous
+from ort_lite_cpu.strided import contiguous
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.tensor import BY_SIZE, Tensor

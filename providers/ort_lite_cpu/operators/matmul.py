@@ -13,7 +13,7 @@ from ort_lite_cpu.gemm import gemm as kernels
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.microkernel import tile_for
 from ort_lite_cpu.gemm.pack import panels
-from ort_lite_cpu.lower import emit_strided
+from ort_lite_cpu.strided import emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
@@ -242,7 +242,7 @@ def _rearranged(op: Op, x: Tensor, transpose: bool, batch_last: bool) -> Tensor:
         order = [*order[:-2], order[-1], order[-2]]
     if list(order) == list(range(rank)):
         return x
-    from ort_lite_cpu.lower import emit_permute
+    from ort_lite_cpu.strided import emit_permute
 
     made = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
     emit_permute(op.lowering, op.node, x, made, x.shape, list(order))

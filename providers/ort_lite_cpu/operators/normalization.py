@@ -110,7 +110,7 @@ def rms_normalization(op: Op) -> None:
 def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
     """A scale or bias with one number for each normalised element; smaller ones are broadcast first."""
     from ort_lite.shapes import same
-    from ort_lite_cpu.lower import contiguous, emit_strided
+    from ort_lite_cpu.strided import contiguous, emit_strided
 
     given = op.optional(index)
     if given is None:

@@ -13,7 +13,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
 from ort_lite.shapes import Dim
-from ort_lite_cpu.lower import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator

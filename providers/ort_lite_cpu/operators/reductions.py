@@ -29,7 +29,7 @@ from ort_lite.native.lang import (
     wmul,
 )  # fmt: skip
 from ort_lite.shapes import Dim, equal, product, same
-from ort_lite_cpu.lower import emit_permute
+from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor

@@ -1,6 +1,6 @@
 """Operators that only give memory another shape, and those that copy all of it in another order."""
 
-from ort_lite_cpu.lower import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 from ort_lite_cpu.tensor import Tensor

@@ -3,7 +3,7 @@
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import Dim, less, maximum, minimum, product, select
-from ort_lite_cpu.lower import contiguous, emit_strided
+from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, operator

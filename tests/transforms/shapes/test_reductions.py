@@ -1,0 +1,61 @@
+"""Reductions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.errors import ShapeInferenceError
+from ort_lite.inference import NumbersUnknown
+from ort_lite.shapes import symbol
+from tests.transforms.shapes.checking import check, floats, infer, integers, numbers, scalar, tensor, text, unknown
+
+N = symbol("N")
+
+
+@given(st.sets(st.integers(0, 2)), st.booleans(), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_axes_are_reduced_to_1_or_gone(axes: set[int], keepdims: bool, noop: bool) -> None:
+    shape = (2, 3, 4)
+    reduced = axes or (set() if noop else {0, 1, 2})
+    expected = floats(*shape).sum(axis=tuple(reduced), keepdims=keepdims) if reduced else floats(*shape)
+    attributes = {"keepdims": int(keepdims), "noop_with_empty_axes": int(noop)}
+    check("ReduceSum", floats(*shape), integers(*axes), expected=[expected], **attributes)
+
+
+def test_axes_are_attributes_in_old_versions() -> None:
+    assert text(infer("ReduceMean", tensor("float32", "N", 3, "H"), version=13, axes=[-1])[0]) == "float32[N, 3, 1]"
+    assert text(infer("ReduceMax", tensor("float32", "N", 3), version=11, keepdims=0)[0]) == "float32[]"
+
+
+@pytest.mark.parametrize(("op_type", "wanted"), [("ReduceSum", 9), ("ReduceProd", 24), ("ReduceMax", 4), ("ReduceMin", 2)])
+def test_contents_are_folded(op_type: str, wanted: int) -> None:
+    check(op_type, integers(2, 3, 4), integers(0), keepdims=0, expected=[np.array(wanted)])
+
+
+def test_a_product_of_dims_stays_symbolic() -> None:
+    shape = tensor("int64", 3, contents=[N, 2, N])
+    assert text(infer("ReduceProd", shape, numbers(0), keepdims=0)[0]) == "int64[] = [2*N*N]"
+    assert text(infer("ReduceSum", scalar(N))[0]) == "int64[] = [N]"
+
+
+def test_contents_reduced_along_one_of_two_axes_are_dropped() -> None:
+    assert text(infer("ReduceSum", tensor("int64", 2, 2, contents=[1, 2, 3, 4]), numbers(0))[0]) == "int64[1, 2]"
+
+
+def test_unknown_axes_leave_the_rank_where_it_is_certain() -> None:
+    x = tensor("float32", "N", 3, 4)
+    assert text(infer("ReduceSum", x, unknown("int64", 2))[0]) == "float32[y0#1, y0#2, y0#3]"
+    assert text(infer("ReduceSum", x, unknown("int64", 2), keepdims=0)[0]) == "float32[y0#1]"
+    assert text(infer("ReduceSum", x, unknown("int64", "K"), keepdims=0)[0]) == "float32[...]"
+    with pytest.raises(NumbersUnknown):
+        infer("ReduceSum", x, unknown("int64", 2), strict=True)
+
+
+def test_an_axis_out_of_range_is_refused() -> None:
+    with pytest.raises(ShapeInferenceError, match=r"axis 2 is out of range \[-2, 2\)"):
+        infer("ReduceSum", tensor("float32", "N", 3), numbers(2))
+
+
+def test_running_sums_keep_the_shape() -> None:
+    check("CumSum", floats(2, 3), np.array(1))
