@@ -100,7 +100,7 @@ class Halt:
 
 
 class Job:
-    """What one run at a time hands to native code. A lease of scratch memory owns one; creating it costs 5 us.
+    """What one run at a time hands to native code. A lease of scratch memory owns one; creating it costs 3 us.
 
         job = Job(threads=4)
         job.attach(table.ctypes.data, memory.ctypes.data, cost_us=900)   # once a binding
@@ -138,7 +138,10 @@ class Job:
         self._record[THREADS // 8] = self._threads
 
     def run(self, start: int, stop: int) -> int:
-        """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened. 0.5 us + the work."""
+        """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened.
+
+        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL.
+        """
         if self._threads > self._team.asked:
             self._team.grow(self._threads)
         record = self._record

@@ -20,7 +20,7 @@ from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, product, same, symbol
 from ort_lite_cpu import primitives
-from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowered import NOWHERE, HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.registry import find
@@ -89,7 +89,7 @@ class Lowering:
             except (ContentsUnknown, RankUnknown) as unknown:
                 value = node.inputs[unknown.index]
                 assert value is not None
-                if unknown.index in asked or self._is_exact(value, isinstance(unknown, NumbersUnknown)):
+                if unknown.index in asked or self._is_exact(value, unknown):
                     raise NotSupported(
                         f"{node} (CPUExecutionProvider): its shape rule asks more of {value.name!r} than can be known: {unknown!r}"
                     ) from None
@@ -98,12 +98,12 @@ class Lowering:
                 asked.add(unknown.index)
                 self.contents(value, node)
 
-    def _is_exact(self, value: Value, numbers: bool) -> bool:
-        """Whether a tail has already been told the shape of the value, or its elements as numbers."""
+    def _is_exact(self, value: Value, unknown: ContentsUnknown | RankUnknown) -> bool:
+        """Whether a tail has already been told what the rule asks for."""
         info = self.inference.of(value)
-        if numbers:
-            return info.constant is not None
-        return info.shape is not None and info.contents is not None and all(isinstance(dim, int) for dim in info.shape)
+        if isinstance(unknown, RankUnknown):
+            return info.shape is not None and all(isinstance(dim, int) for dim in info.shape)
+        return isinstance(unknown, NumbersUnknown) and info.constant is not None
 
     # --- values
     def tensor(self, value: Value) -> Tensor:
@@ -201,7 +201,7 @@ class Lowering:
         for at in range(0, len(tensor.contents), 8):
             chunk = tensor.contents[at : at + 8]
             padded = (*chunk, *(0,) * (8 - len(chunk)))
-            self.emit(_NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")
+            self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")
 
     def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
         old = tensor.perm or tuple(range(len(tensor.shape)))
@@ -209,7 +209,7 @@ class Lowering:
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
-        emit_permute(self, _NOWHERE, tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        emit_permute(self, NOWHERE, tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -219,7 +219,7 @@ class Lowering:
 
         tensor = self.stored(tensor, tensor.perm)
         made = self.new(dtype, tensor.shape, tensor.perm)
-        emit_cast(self, _NOWHERE, tensor, made)
+        emit_cast(self, NOWHERE, tensor, made)
         return made
 
     def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
@@ -261,7 +261,7 @@ class Lowering:
 
     def host(self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = ()) -> None:
         """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""
-        inputs = [None if value is None else self._pin(self.stored(self.tensor(value))) for value in (*node.inputs, *captures)]
+        inputs = [None if value is None else self.pinned(self.tensor(value)) for value in (*node.inputs, *captures)]
         outputs = [None if value is None else self._host_output(value) for value in node.outputs]
         self.result.items.append(HostStep(node, function, tuple(inputs), tuple(outputs), python))
 
@@ -276,24 +276,27 @@ class Lowering:
         self._define(buffer, tensor.shape)
         return tensor
 
-    def _pin(self, tensor: Tensor) -> Tensor:
-        """`tensor` in a buffer whose array has its shape: a copy where somebody else sees the buffer in another one."""
+    def pinned(self, tensor: Tensor) -> Tensor:
+        """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape."""
+        tensor = self.stored(tensor)
         buffer = tensor.buffer
         assert buffer is not None
+        if not tensor.ranked:
+            return tensor
         if buffer.constant is not None:
             if buffer.constant.shape == tensor.shape:
                 return tensor
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, buffer.constant.reshape(tensor.shape)))  # type: ignore[arg-type]
         pinned = self._pinned.setdefault(buffer, tensor.shape)
         if pinned != tensor.shape:
-            return self._pin(self._copied(tensor))
+            return self.pinned(self._copied(tensor))
         self.result.primary[buffer] = tensor
         return tensor
 
     def _copied(self, tensor: Tensor) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
         width = BY_SIZE[itemsize(tensor.dtype)]
-        self.emit(_NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [width] * 2, {}, None, "")
+        self.emit(NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [width] * 2, {}, None, "")
         return made
 
     def _as_output(self, value: Value) -> Tensor:
@@ -307,7 +310,7 @@ class Lowering:
         assert buffer is not None
         if buffer.constant is not None or buffer in self.result.inputs or buffer in taken:
             tensor = self._copied(tensor)
-        return self._pin(tensor)
+        return self.pinned(tensor)
 
 
 class _Open(Exception):
@@ -316,9 +319,6 @@ class _Open(Exception):
     def __init__(self, value: Value, numbers: bool = False) -> None:
         super().__init__(value.name)
         self.value, self.numbers = value, numbers
-
-
-_NOWHERE = Node("Copy", (), (), name="(inserted)")
 
 
 def _type_of(operands: Sequence[Tensor | None], index: int) -> str:

@@ -69,3 +69,7 @@ class Lowered:
     sources: dict[Symbol, Source] = field(default_factory=dict)
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
+
+
+NOWHERE = Node("Copy", (), (), name="(inserted)")
+"""The node of instructions that no node asked for: changes of storage order, copies."""

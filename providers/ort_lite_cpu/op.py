@@ -72,10 +72,8 @@ class Op:
 
     def constant(self, index: int) -> Array | None:
         """The array of a constant input (logical order, not to be written to), None when it is computed or left out."""
-        if not self.has(index):
-            return None
-        value = self.node.inputs[index]
-        return None if value is None else value.constant
+        value = self.node.inputs[index] if self.has(index) else None
+        return None if value is None else self.lowering.constant(value)
 
     def contents(self, index: int) -> tuple[Dim, ...]:
         """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
@@ -118,7 +116,7 @@ class Op:
         """A constant made while lowering (packed weights, tables)."""
         from ort_lite.dtypes import from_numpy
 
-        array = np.ascontiguousarray(array)
+        array = np.require(array, requirements="C")
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
 
     def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
+from ort_lite_cpu.tensor import Tensor
 
 BOUND_LIMIT = 512
 """Bound programs kept for one segment, the least recently used are dropped first."""
@@ -51,17 +53,31 @@ class Program:
             _Run(step, Binder(step)) if isinstance(step, Segment) else step for step in assembled.steps
         ]
         self._leases = Leases(options.threads, FIRST_PLACE + self._places)
-        self._special: OrderedDict[Any, Program] = OrderedDict()
         self._checked: OrderedDict[Any, Program | None] = OrderedDict()
         self._input_count = len(inputs)
         only = self.steps[0] if len(self.steps) == 1 else None
         self._only = only if isinstance(only, _Run) and only.reads_only_input_shapes(self._input_count) else None
 
-    @property
-    def python_steps(self) -> list[Node]:
-        """Nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data."""
-        own = [step.node for step in self.steps if isinstance(step, HostStep) and step.python]
-        return own + [node for program in self._special.values() for node in program.python_steps]
+    def facts(self) -> dict[str, int | str]:
+        """python_steps: nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data."""
+        runs = [step for step in self.steps if isinstance(step, _Run)]
+        return {
+            "python_steps": sum(isinstance(step, HostStep) and step.python for step in self.steps),
+            "segments": len(runs),
+            "instructions": sum(len(run.segment.instructions) for run in runs),
+        }
+
+    def facts(self) -> dict[str, int | str]:
+        """What `InferenceSession.explain` prints of a partition."""
+        segments = [step.segment for step in self.steps if isinstance(step, _Run)]
+        kernels = {instruction.spec for segment in segments for instruction in segment.instructions}
+        return {
+            "instructions": sum(len(segment.instructions) for segment in segments),
+            "kernels": len(kernels),
+            "segments": len(segments),
+            "control_flow_steps": sum(isinstance(step, HostStep) and not step.python for step in self.steps),
+            "python_steps": len(self.python_steps),
+        }
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         only = self._only
@@ -108,12 +124,13 @@ class Program:
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
-        if shapes not in self._checked:
-            fits = _fits(self.lowered.input_infos, shapes)
-            self._checked[shapes] = None if fits else self._specialised(shapes)
+        program = self._checked.get(shapes, self)
+        if program is self:
+            program = None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes)
+            self._checked[shapes] = program
             while len(self._checked) > BOUND_LIMIT:
                 self._checked.popitem(last=False)
-        return self._checked[shapes]
+        return program
 
     def _specialised(self, shapes: tuple[Any, ...]) -> Program:
         nodes, outputs, rules, options, bodies = self._make
@@ -176,7 +193,7 @@ def _read(places: Sequence[Any], source: Source) -> int:
 
 
 def _host(step: HostStep, places: list[Any]) -> None:
-    arrays = [None if t is None or t.buffer is None else _array(t, places) for t in step.inputs]
+    arrays = [None if tensor is None else _array(tensor, places) for tensor in step.inputs]
     try:
         results = step.function(*arrays)
     except RuntimeException:
@@ -185,28 +202,33 @@ def _host(step: HostStep, places: list[Any]) -> None:
         raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error
     for tensor, result in zip(step.outputs, results, strict=False):
         if tensor is not None and tensor.buffer is not None:
-            places[tensor.buffer.place] = result
+            places[tensor.buffer.place] = _contiguous(result)
 
 
-def _array(tensor: Any, places: Sequence[Any]) -> Any:
+def _contiguous(result: Any) -> Any:
+    """Kernels read arrays from their first byte on."""
+    return result if not isinstance(result, np.ndarray) or result.flags.c_contiguous else np.array(result, order="C")
+
+
+def _array(tensor: Tensor, places: Sequence[Any]) -> Any:
     buffer = tensor.buffer
-    array = buffer.constant if buffer.constant is not None else places[buffer.place]
-    if tensor.ranked and isinstance(array, np.ndarray) and array.ndim != len(tensor.shape):
-        dims = [dim if isinstance(dim, int) else -1 for dim in tensor.shape]
-        if dims.count(-1) <= 1 and array.size:
-            return array.reshape(dims)
-    return array
+    assert buffer is not None
+    return places[buffer.place] if buffer.constant is None else buffer.constant
 
 
 def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
     """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols."""
     given = {found for _, info in inputs for dim in info.shape or () if (found := as_symbol(dim)) is not None}
+    taken = {found.name for found in given}
+    free = (name for number in count() if (name := f"dim{number}") not in taken)
     names: dict[Dim, Dim] = {}
 
     def rename(dim: Dim) -> Dim:
         if isinstance(dim, int) or all(found in given for found in symbols([dim])):
             return dim
-        return names.setdefault(dim, symbol(f"dim{len(names)}"))
+        if dim not in names:
+            names[dim] = symbol(next(free))
+        return names[dim]
 
     result = []
     for value, info in inputs:
@@ -215,7 +237,7 @@ def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
             contents = info.contents
             if contents is not None and any(not isinstance(dim, int) for dim in contents):
                 contents = None  # read from the array when a shape needs them
-            info = Info(TensorType(info.type.dtype, shape), contents)
+            info = Info(TensorType(info.type.dtype, shape), contents, info.constant)
         result.append((value, info))
     return result
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
+from ort_lite.options import SessionOptions
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
@@ -22,7 +23,16 @@ class CPUExecutionProvider(ExecutionProvider):
     def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **unknown: Any) -> None:
         if unknown:
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows threads, fusion, winograd")
-        self.options = Options(int(threads) or _cores(), bool(fusion), bool(winograd))
+        self._threads = int(threads)
+        self.options = Options(self._threads or _cores(), bool(fusion), bool(winograd))
+
+    def configure(self, options: SessionOptions) -> None:
+        """Threads that no provider option fixed are the session's intra_op_num_threads; config entry `ort_lite.winograd` "0" turns
+        F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops."""
+        threads = self._threads or options.intra_op_num_threads or _cores()
+        fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
+        winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
+        self.options = Options(threads, fusion, winograd)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:

@@ -1,7 +1,7 @@
-"""What cannot be lowered before the run: the nodes after a value whose rank, or whose number of elements, only the run tells.
+"""What cannot be lowered before the run: the nodes after a value whose shape, or whose elements, only the run tells.
 
 The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the exact
-shape of the value that was open), and keeps it for the next run that brings the same.
+shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.dtypes import from_numpy
+from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, TensorType, Value
-from ort_lite.inference import Info
+from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
+from ort_lite_cpu.lowered import HostStep
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
 PROGRAMS_KEPT = 64
 
 
-def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value) -> None:
-    """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further."""
-    from ort_lite_cpu.lowered import HostStep
+def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value, numbers: bool) -> None:
+    """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further.
 
+    numbers: its elements are wanted, else its shape.
+    """
     made = {value for node in nodes for value in node.outputs if value is not None}
     needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]
     live = list(dict.fromkeys(value for value in needed if value not in made))
     wanted = [value for value in outputs if value in made]
-    step = Tail(lowering, nodes, live, wanted, open_)
-    inputs = tuple(lowering.stored(lowering.tensor(value)) for value in live)
+    step = Tail(lowering, nodes, live, wanted, open_, numbers)
+    inputs = tuple(lowering.pinned(lowering.tensor(value)) for value in live)
     results = []
     for value in wanted:
         buffer = Buffer(0)
@@ -48,37 +50,53 @@ class Tail:
     """Callable with the arrays of the live values; returns the arrays of the wanted ones."""
 
     def __init__(
-        self, lowering: Lowering, nodes: Sequence[Node], live: Sequence[Value], wanted: Sequence[Value], open_: Value
+        self,
+        lowering: Lowering,
+        nodes: Sequence[Node],
+        live: Sequence[Value],
+        wanted: Sequence[Value],
+        open_: Value,
+        numbers: bool,
     ) -> None:
-        self._nodes, self._live, self._wanted, self._open = tuple(nodes), tuple(live), tuple(wanted), open_
+        self._nodes, self._live, self._wanted, self._open, self._numbers = tuple(nodes), tuple(live), tuple(wanted), open_, numbers
         self._infos = [lowering.inference.of(value) for value in live]
         self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
         self._programs: dict[Any, Program] = {}
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        key = tuple(
-            (array.dtype, array.shape if value is self._open else array.ndim) if isinstance(array, np.ndarray) else None
-            for value, array in zip(self._live, arrays, strict=True)
-        )
+        key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
         program = self._programs.get(key)
         if program is None:
-            program = self._lower(arrays)
-            if len(self._programs) >= PROGRAMS_KEPT:
-                del self._programs[next(iter(self._programs))]
-            self._programs[key] = program
+            program = self._programs[key] = self._lower(arrays)
+            while len(self._programs) > PROGRAMS_KEPT:
+                self._programs.pop(next(iter(self._programs)), None)
         return program(arrays)
 
     @property
     def programs(self) -> list[Program]:
         return list(self._programs.values())
 
+    def _key(self, value: Value, array: Any) -> Any:
+        """What a program depends on: ranks, and of the open value its shape or its elements."""
+        if not isinstance(array, np.ndarray):
+            return None
+        if value is not self._open:
+            return array.dtype, array.ndim
+        return array.dtype, array.shape, array.tobytes() if self._numbers else b""
+
     def _lower(self, arrays: Sequence[Any]) -> Program:
         from ort_lite_cpu.program import Program
 
-        inputs = []
-        for value, info, array in zip(self._live, self._infos, arrays, strict=True):
-            if isinstance(array, np.ndarray):
-                dims = [symbol(f"{value.name}.{axis}") for axis in range(array.ndim)]
-                info = Info(TensorType(from_numpy(array.dtype), array.shape if value is self._open else tuple(dims)))
-            inputs.append((value, info))
+        inputs = [
+            (value, self._info(value, info, array) if isinstance(array, np.ndarray) else info)
+            for value, info, array in zip(self._live, self._infos, arrays, strict=True)
+        ]
         return Program(self._nodes, inputs, self._wanted, self._rules, self._options, self._bodies)
+
+    def _info(self, value: Value, info: Info, array: Array) -> Info:
+        """What was known before, and what the run has told since."""
+        if value is self._open:
+            return constant_info(array.copy()) if self._numbers else Info(TensorType(from_numpy(array.dtype), array.shape))
+        if info.shape is not None:
+            return info
+        return Info(TensorType(from_numpy(array.dtype), tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))))

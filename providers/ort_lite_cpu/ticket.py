@@ -46,13 +46,13 @@ def _run(control: int, row: int, part: int) -> None:
 
 
 def _take(control: int, member: int) -> None:
-    """Runs parts until none is left to take."""
-    own = load64(control + OWN) << member
+    """Runs parts until none is left to take, or another run begins that did not ask for this many threads."""
     while True:
         ticket = get(control + TICKET)
         mask = ticket & _MASK
-        if mask == 0:
+        if mask == 0 or member >= load64(control + THREADS):
             return
+        own = load64(control + OWN) << member
         part = lowest_bit(mask & own or mask)
         if swap(control + TICKET, ticket, ticket ^ (1 << part)):
             # What we read is this ticket's: the leader cannot pass the instruction while our part is pending.

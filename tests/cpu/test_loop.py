@@ -1,6 +1,5 @@
 """The program loop, on the calling thread alone; test_team.py has the rest."""
 
-import ctypes
 import threading
 import time
 
@@ -118,9 +117,3 @@ def test_jobs_of_one_thread_and_short_programs_start_no_workers() -> None:
     short = Program([Step(fail, [], [3, 9, 1], parts=4)], 4, team, cost_us=Job.WORTH_WAKING_US - 1)
     assert short.run() is None
     assert team.threads == team.asked == 1
-
-
-def test_the_job_record_is_all_that_native_code_takes() -> None:
-    """The entry is one address; ctypes converts one argument a run."""
-    job = Job()
-    assert ctypes.c_int64.from_address(job._address).value == job._team.control

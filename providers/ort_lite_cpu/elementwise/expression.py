@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import DType
+from ort_lite.graph import Node
 from ort_lite.shapes import Dim, equal, same, select
 from ort_lite_cpu.tensor import Buffer, Tensor
 
@@ -28,6 +29,8 @@ class Expression:
     operands: tuple[Tensor, ...]
     scalars: tuple[float | Dim, ...] = ()
     cost: float = 0.25
+    node: Node | None = None
+    """Whose formula it is, for error messages."""
 
 
 def define(
@@ -41,9 +44,9 @@ def define(
     for operand in operands:
         _require_broadcast(op, operand.shape, info.shape)
     operands = [_bounded(op, tensor, info.shape) for tensor in operands]
-    tensor = Tensor(info.dtype, info.shape, pending=Expression(formula, tuple(operands), tuple(scalars), cost), name=value.name)
+    pending = Expression(formula, tuple(operands), tuple(scalars), cost, op.node)
+    tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
-    op.lowering.origin[id(tensor)] = op.node
     if not op.options.fusion or op.lowering.remaining.get(value, 1) != 1 or _too_large(tensor):
         op.lowering.stored(tensor, _order(tensor))
 

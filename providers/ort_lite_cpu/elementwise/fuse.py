@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ort_lite.graph import Node
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, equal, product, same, select
 from ort_lite_cpu.elementwise import language
 from ort_lite_cpu.elementwise.expression import leaves_of, scalar_constant, storage_order
+from ort_lite_cpu.lowered import NOWHERE
 from ort_lite_cpu.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class _Text:
 
 def materialise(lowering: Lowering, tensor: Tensor) -> None:
     """Emits the instruction that computes a pending tensor; it then has a buffer and a storage order."""
+    assert tensor.pending is not None
+    node = tensor.pending.node or NOWHERE
     perm = storage_order(tensor)
     text = _Text()
     for leaf in leaves_of(tensor):
@@ -63,16 +65,12 @@ def materialise(lowering: Lowering, tensor: Tensor) -> None:
     work = _work(product(loops.dims), text.cost)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and same(leaf.nbytes, out.nbytes)), None)
     lowering.emit(
-        _node(lowering, tensor), spec, [*stored, out], [*scalars, *text.scalars], work, types, {},
+        node, spec, [*stored, out], [*scalars, *text.scalars], work, types, {},
         None if inplace is None else (len(stored), inplace), "",
     )  # fmt: skip
     tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
     assert out.buffer is not None
     lowering.result.primary[out.buffer] = tensor
-
-
-def _node(lowering: Lowering, tensor: Tensor) -> Node:
-    return lowering.origin.get(id(tensor), lowering.nowhere)
 
 
 def _work(size: Dim, cost: float) -> Dim:

@@ -159,7 +159,7 @@ def _products(
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
         start = emit.move(a, builder.mul(line, number))
-        starts = [emit.move(start, emit.mul(lda, i)) for i in leading]
+        starts = [emit.opaque(emit.move(start, emit.mul(lda, i))) for i in leading]
         panel = emit.move(b, emit.mul(builder.mul(k, number), vectors * emit.lanes))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
@@ -212,6 +212,10 @@ class Vectors:
 
     def move(self, pointer: Any, count: Any) -> Any:
         return self.builder.gep(pointer, [count])
+
+    def opaque(self, pointer: Any) -> Any:
+        """The pointer, as one of which the optimiser knows nothing: it would express it by others, once every round."""
+        return self.builder.asm(self.ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], False)
 
     def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
         """change(values) where the condition holds at run time, else values."""

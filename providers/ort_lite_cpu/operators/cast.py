@@ -37,7 +37,7 @@ def cast_formula(source: str, target: str) -> str:
 
 def emit_cast(lowering: "Lowering", node: Node, x: Tensor, y: Tensor) -> None:
     """Writes x, converted, into y, which has its shape and storage order."""
-    pending = Tensor(y.dtype, y.shape, pending=Expression(cast_formula(x.dtype, y.dtype), (x,)))
+    pending = Tensor(y.dtype, y.shape, pending=Expression(cast_formula(x.dtype, y.dtype), (x,), node=node))
     materialise(lowering, pending)
     y.buffer = pending.buffer
     assert y.buffer is not None

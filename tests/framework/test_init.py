@@ -1,0 +1,70 @@
+"""The module `ort_lite`: its names, and what importing it costs."""
+
+import subprocess
+import sys
+
+import onnxruntime
+import pytest
+
+import ort_lite
+
+# Used by programs written for onnxruntime.
+EXPECTED = (
+    "ExecutionMode", "GraphOptimizationLevel", "InferenceSession", "ModelMetadata", "NodeArg", "RunOptions", "SessionOptions",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device",
+    "get_version_string", "set_default_logger_severity", "set_default_logger_verbosity",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_names_of_onnxruntime_are_there(name: str) -> None:
+    assert hasattr(onnxruntime, name)
+    assert hasattr(ort_lite, name)
+    assert name in dir(ort_lite)
+
+
+def test_every_public_name_resolves() -> None:
+    assert all(getattr(ort_lite, name) is not None for name in ort_lite.__all__)
+    assert set(ort_lite.__all__) <= set(dir(ort_lite))
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ort_lite' has no attribute 'InferenceSesion'"):
+        ort_lite.InferenceSesion  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_version_is_numbers_between_dots() -> None:
+    assert all(part.isdecimal() for part in ort_lite.__version__.split("."))
+    assert ort_lite.get_version_string() == ort_lite.__version__
+
+
+def test_the_device_is_the_cpu() -> None:
+    assert ort_lite.get_device() == "CPU"
+
+
+@pytest.mark.parametrize("name", ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder"])
+def test_enumerations_have_onnxruntimes_members(name: str) -> None:
+    theirs = getattr(onnxruntime, name).__members__
+    assert {key: int(value) for key, value in getattr(ort_lite, name).__members__.items()} == {
+        key: int(getattr(value, "value", value)) for key, value in theirs.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import ort_lite", {"numpy", "logging", "enum"}),
+        ("import ort_lite; ort_lite.InferenceSession; ort_lite.SessionOptions",
+         {"numba", "llvmlite", "onnx", "rich", "pluggy", "importlib.metadata", "logging", "json", "ort_lite.profiling"}),
+    ],
+    ids=["module", "session"],
+)  # fmt: skip
+def test_importing_loads_only_what_is_needed(code: str, absent: set[str]) -> None:
+    command = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
+    result = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert set(result.stdout.split()) & absent == set()
+
+
+def test_telemetry_calls_do_nothing() -> None:
+    assert ort_lite.disable_telemetry_events() is None  # type: ignore[func-returns-value]
+    assert ort_lite.enable_telemetry_events() is None  # type: ignore[func-returns-value]

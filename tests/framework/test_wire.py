@@ -1,0 +1,127 @@
+"""The outline of a ModelProto: the same model, without the bytes of its large tensors."""
+
+import numpy as np
+import onnx
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from ort_lite.wire import LARGE, outline
+
+BIG = np.arange(LARGE // 4, dtype=np.float32)
+
+
+def everywhere() -> onnx.ModelProto:
+    """A large tensor in every place where a model can have one, small ones beside them."""
+    tensor, small = numpy_helper.from_array(BIG, "big"), numpy_helper.from_array(BIG[:3], "small")
+    sparse = onnx.SparseTensorProto(dims=[5000])
+    sparse.values.CopyFrom(numpy_helper.from_array(BIG, "sparse"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.arange(BIG.size)))
+    body = helper.make_graph([], "body", [], [], [tensor])
+    attributes = {
+        "t": tensor,
+        "small": small,
+        "many": [tensor, small],
+        "g": body,
+        "gs": [body, body],
+        "s": sparse,
+        "ss": [sparse],
+    }
+    node = helper.make_node("Op", [], ["y"], domain="d", doc_string="x" * 5000, **attributes)  # type: ignore[arg-type]
+    graph = helper.make_graph([node], "main", [], [], [tensor, small])
+    graph.sparse_initializer.append(sparse)
+    function = helper.make_function("d", "f", [], [], [node], [], attribute_protos=[helper.make_attribute("default", tensor)])
+    return helper.make_model(graph, functions=[function], producer_name="p" * 300)
+
+
+def restored(small: bytes, data: bytes) -> onnx.ModelProto:
+    """The outline with the bytes back in their places."""
+    model: onnx.ModelProto = onnx.ModelProto.FromString(small)
+
+    def walk(message: object) -> None:
+        for field, value in message.ListFields():  # type: ignore[attr-defined]
+            if field.message_type is not None:
+                for inner in value if field.is_repeated else [value]:
+                    if isinstance(inner, onnx.TensorProto) and inner.HasField("segment"):
+                        inner.raw_data = data[inner.segment.begin : inner.segment.end]
+                        inner.ClearField("segment")
+                    walk(inner)
+
+    walk(model)
+    return model
+
+
+def test_large_tensors_are_found_wherever_they_are() -> None:
+    model = everywhere()
+    data = model.SerializeToString()
+    found = outline(memoryview(data))
+    assert found is not None
+    small, spans = found
+    assert restored(small, data) == model
+    assert len(small) < 20_000 < len(data) / 5
+    assert data.count(BIG.tobytes()) == sum(data[begin:end] == BIG.tobytes() for begin, end in spans) == 17
+
+
+def test_small_tensors_stay() -> None:
+    model = helper.make_model(helper.make_graph([], "g", [], [], [numpy_helper.from_array(BIG[:-1], "w")]))
+    data = model.SerializeToString()
+    assert outline(memoryview(data)) == (data, frozenset())
+
+
+def test_what_only_protobuf_can_judge_is_left_to_it() -> None:
+    twice = numpy_helper.from_array(BIG, "w").SerializeToString() * 2  # of two values of a field the last one holds
+    segment = numpy_helper.from_array(BIG, "w")
+    segment.segment.begin = 1
+    for tensor in (twice, segment.SerializeToString()):
+        graph = b"\x2a" + varint(len(tensor)) + tensor
+        assert outline(memoryview(b"\x3a" + varint(len(graph)) + graph)) is None
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128, value >> 7 & 127 | 128, value >> 14])
+
+
+def test_nesting_without_end_is_left_to_protobuf() -> None:
+    data = b"\0" * LARGE
+    for _ in range(30):
+        for tag in (b"\x32", b"\x2a", b"\x0a"):  # a graph in an attribute of a node
+            data = tag + varint(len(data)) + data
+    assert outline(memoryview(b"\x3a" + varint(len(data)) + data)) is None
+
+
+@pytest.mark.parametrize("tag", [0x3B, 0x3C, 0x3E, 0x3F], ids=["group", "end of group", "6", "7"])
+def test_other_wire_types_are_left_to_protobuf(tag: int) -> None:
+    assert outline(memoryview(bytes([tag, 1, 1, 1]))) is None
+
+
+DATA = everywhere().SerializeToString()
+HEADERS = [k for k in range(len(DATA)) if k < 200 or DATA[k : k + 1] != DATA[k - 4 : k - 3]]
+
+
+@given(st.integers(0, len(DATA)))
+def test_a_truncated_model_is_never_taken_for_a_whole_one(length: int) -> None:
+    judged_alike(DATA[:length])
+
+
+@given(st.lists(st.tuples(st.sampled_from(HEADERS), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_bytes_are_judged_as_protobuf_judges_them(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(DATA)
+    for position, value in changes:
+        data[position] = value
+    judged_alike(bytes(data))
+
+
+def judged_alike(data: bytes) -> None:
+    """The outline gives what protobuf reads from the whole, or an error where that does."""
+    found = outline(memoryview(data))
+    if found is None:
+        return
+    try:
+        whole = onnx.ModelProto.FromString(data)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            onnx.ModelProto.FromString(found[0])
+        return
+    assert restored(found[0], data) == whole

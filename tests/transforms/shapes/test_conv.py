@@ -1,0 +1,115 @@
+"""Convolutions."""
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ort_lite.errors import ShapeInferenceError
+from ort_lite.inference import ContentsUnknown
+from tests.transforms.shapes.checking import check, floats, infer, integers, numbers, tensor, text, unknown
+
+
+def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: int) -> int:
+    """Counted one by one."""
+    last = dim + begin + end - ((kernel - 1) * dilation + 1)
+    return len(range(0, last + 1, stride))
+
+
+@given(
+    dim=st.integers(1, 12),
+    kernel=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    pads=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+)
+@settings(max_examples=100, deadline=None)
+def test_as_many_windows_as_fit(dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int]) -> None:
+    count = windows(dim, kernel, stride, dilation, *pads)
+    assume(count > 0)
+    attributes = {"strides": [stride, 1], "dilations": [dilation, 1], "pads": [pads[0], 0, pads[1], 0]}
+    check("Conv", floats(2, 4, dim, 5), floats(6, 2, kernel, 1), group=2, expected=[floats(2, 6, count, 5)], **attributes)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_padding_by_name(auto_pad: str, stride: int) -> None:
+    check("Conv", floats(1, 1, 7, 8), floats(1, 1, 3, 3), auto_pad=auto_pad, strides=[stride, stride])
+
+
+def test_the_same_size_however_it_is_written() -> None:
+    """"Same" by name, by pads, and through a pooling: one expression, so that the sums of branches need no guard."""
+    x, w = tensor("float32", "N", 3, "H", "W"), tensor("float32", 8, 3, 3, 3)
+    (by_name,) = infer("Conv", x, w, auto_pad="SAME_UPPER", strides=[2, 2])
+    (by_pads,) = infer("Conv", x, w, pads=[1, 1, 1, 1], strides=[2, 2])
+    (pooled,) = infer("AveragePool", tensor("float32", "N", 8, "H", "W"), kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    assert by_name == by_pads == pooled
+    assert text(by_name) == "float32[N, 8, floordiv(H + 1, 2), floordiv(W + 1, 2)]"
+
+
+def test_kernel_sizes_may_be_symbols() -> None:
+    (y,) = infer("Conv", tensor("float32", "N", 3, "H"), tensor("float32", "M", 3, "K"))
+    assert text(y) == "float32[N, M, H - K + 1]"
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes", "message"),
+    [
+        ((1, 3, 8, 8), (8, 4, 3, 3), {}, "dimensions 3 and 4 should be equal"),
+        ((1, 3, 8), (8, 3, 3, 3), {}, "one rank, 3 or more"),
+        ((1, 3, 2), (8, 3, 3), {}, "a window of 3 does not fit into 2"),
+        ((1, 3, 8), (8, 3, 3), {"strides": [1, 1]}, "strides \\[1, 1\\] should be 1 numbers"),
+        ((1, 3, 8), (8, 3, 3), {"pads": [1]}, "pads \\[1\\] should be 2 numbers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    x: tuple[int, ...], w: tuple[int, ...], attributes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ShapeInferenceError, match=message):
+        infer("Conv", tensor("float32", *x), tensor("float32", *w), **attributes)
+
+
+def test_quantised_forms_have_types_of_their_own() -> None:
+    x, w, one, zero = tensor("uint8", "N", 3, "H"), tensor("int8", 4, 3, 1), tensor("float32"), tensor("uint8")
+    assert text(infer("ConvInteger", x, w)[0]) == "int32[N, 4, H]"
+    assert text(infer("QLinearConv", x, one, zero, w, one, zero, one, zero)[0]) == "uint8[N, 4, H]"
+
+
+@given(
+    dim=st.integers(1, 6),
+    kernel=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    extra=st.integers(0, 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_transposed_convolutions_undo_windows(dim: int, kernel: int, stride: int, dilation: int, extra: int) -> None:
+    size = stride * (dim - 1) + extra + (kernel - 1) * dilation + 1
+    attributes = {"strides": [stride], "dilations": [dilation], "output_padding": [extra]}
+    check("ConvTranspose", floats(2, 4, dim), floats(4, 3, kernel), group=2, expected=[floats(2, 6, size)], **attributes)
+
+
+def test_transposed_convolutions_by_size_and_by_name() -> None:
+    x, w = tensor("float32", "N", 4, "H"), tensor("float32", 4, 3, 3)
+    assert text(infer("ConvTranspose", x, w, output_shape=[9], strides=[2])[0]) == "float32[N, 3, 9]"
+    assert text(infer("ConvTranspose", x, w, output_shape=[1, 3, 9], strides=[2])[0]) == "float32[N, 3, 9]"
+    assert text(infer("ConvTranspose", x, w, auto_pad="SAME_UPPER", strides=[2])[0]) == "float32[N, 3, 2*H]"
+    narrow = tensor("float32", 4, 3, 1)
+    assert text(infer("ConvTranspose", x, narrow, auto_pad="SAME_UPPER", strides=[3])[0]) == "float32[N, 3, 3*H - 2]"
+
+
+def test_a_causal_convolution_keeps_a_state() -> None:
+    found = infer("CausalConvWithState", tensor("float32", "B", 8, "L"), tensor("float32", 8, 1, 4), outputs=2, version=27)
+    assert [text(y) for y in found] == ["float32[B, 8, L]", "float32[B, 8, 3]"]
+
+
+def test_columns_become_an_image() -> None:
+    check("Col2Im", floats(1, 5, 5), integers(5, 5), integers(1, 5))
+    with pytest.raises(ContentsUnknown):
+        infer("Col2Im", tensor("float32", "N", 5, 5), unknown("int64", 2), numbers(1, 5), strict=True)
+
+
+def test_deformed_windows_are_windows() -> None:
+    (y,) = infer("DeformConv", tensor("float32", "N", 1, "H", "W"), tensor("float32", 4, 1, 2, 2), tensor("float32"))
+    assert text(y) == "float32[N, 4, H - 1, W - 1]"
