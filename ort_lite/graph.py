@@ -244,9 +244,9 @@ class Node:
         """Bodies of this node, in attribute order; not those nested deeper."""
         found: list[Graph] = []
         for attribute in self.attributes.values():
-            if attribute.type == "GRAPH":
+            if attribute.type == "GRAPH" and not attribute.ref:
                 found.append(attribute.value)
-            elif attribute.type == "GRAPHS":
+            elif attribute.type == "GRAPHS" and not attribute.ref:
                 found.extend(attribute.value)
         return found
 
@@ -487,9 +487,9 @@ def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
     attributes = []
     for attribute in node.attributes.values():
         value = attribute.value
-        if attribute.type == "GRAPH":
+        if attribute.type == "GRAPH" and not attribute.ref:
             value = value.clone(mapping)
-        elif attribute.type == "GRAPHS":
+        elif attribute.type == "GRAPHS" and not attribute.ref:
             value = [body.clone(mapping) for body in value]
         attributes.append(Attr(attribute.name, attribute.type, value, attribute.ref))
     return Node(
@@ -566,7 +566,8 @@ class Names:
 
 def node_text(node: Node, indent: str = "") -> str:
     """`y = Transpose<perm=[1, 0]>(x)`, ONNX's text syntax; bodies are indented below."""
-    plain = [f"{a.name}={_attribute_text(a)}" for a in node.attributes.values() if a.type not in ("GRAPH", "GRAPHS")]
+    shown = [a for a in node.attributes.values() if a.ref or a.type not in ("GRAPH", "GRAPHS")]
+    plain = [f"{a.name}={_attribute_text(a)}" for a in shown]
     attributes = f"<{', '.join(plain)}>" if plain else ""
     domain = f"{node.domain}." if node.domain else ""
     left = ", ".join("" if value is None else value.name for value in node.outputs)

@@ -202,12 +202,7 @@ class Op:
 
     def body(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
         """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known."""
-        inference = self._inference
-        strict, inference.strict = inference.strict, False
-        try:
-            return inference.run(graph, inputs)
-        finally:
-            inference.strict = strict
+        return self._inference.nested(graph, inputs)
 
     def dead_body(self, graph: Graph) -> None:
         """Infers a nested graph that never runs, for its types alone: shapes need not fit there."""
@@ -234,8 +229,8 @@ def _name(info: Info | None) -> str:
 class Inference:
     """Runs rules over graphs and keeps what they find. `infos` holds every value seen so far, outer ones included.
 
-    `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown or RankUnknown instead of
-    leaving its outputs open; providers that lower node by node want that.
+    `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
+    instead of leaving its outputs open; providers that lower node by node want that.
     """
 
     def __init__(self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False) -> None:
@@ -294,7 +289,7 @@ class Inference:
             if self.strict:
                 raise
             assert rule is not None
-            found = self._open(op, rule)
+            found = [_open(op, rule, index) for index in range(len(node.outputs))]
         except OrtLiteError:
             raise
         except Exception as error:
@@ -305,17 +300,17 @@ class Inference:
                 infos[value] = declared_info(value, self.fresh) if info.type is None else info
         return [UNKNOWN if value is None else infos[value] for value in node.outputs]
 
-    def _open(self, op: Op, rule: ShapeRule) -> list[Info]:
-        """Outputs of which no more is known than the element type: ranks that a model declares may be wrong."""
-        found = []
-        for index in range(len(op.node.outputs)):
-            wanted = rule.types[min(index, len(rule.types) - 1)] if rule.types else None
-            if isinstance(wanted, int):
-                given = op.inputs[wanted] if wanted < len(op.inputs) else None
-                wanted = None if given is None else given.dtype
-            dtype = wanted(op) if callable(wanted) else wanted
-            found.append(UNKNOWN if dtype is None else Info(TensorType(dtype)))
-        return found
+
+def _open(op: Op, rule: ShapeRule, index: int) -> Info:
+    """An output of which no more is known than the element type: ranks that a model declares may be wrong."""
+    if not rule.types:
+        return UNKNOWN
+    wanted = rule.types[min(index, len(rule.types) - 1)]
+    try:
+        dtype = op.dtype(wanted) if isinstance(wanted, int) else wanted(op) if callable(wanted) else wanted
+    except (RankUnknown, ShapeInferenceError):
+        return UNKNOWN  # nor is the input's, or it is left out
+    return Info(TensorType(dtype))
 
 
 def constant_info(array: Array) -> Info:

@@ -5,7 +5,6 @@ places, every combination is tried. It costs a few comparisons of operators for 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import NamedTuple
 
@@ -18,13 +17,11 @@ Arrays = Callable[[Value | None], Array | None]
 """The array of a constant, None for other values."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantOperand:
+class ConstantOperand(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
+class Pattern(NamedTuple):
     """A node of one of `op_types` ("*": any) in `domain` whose version is in [since, until)."""
 
     op_types: frozenset[str]
@@ -77,8 +74,7 @@ def constant(name: str) -> ConstantOperand:
     return ConstantOperand(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """Nodes that a pattern covers, its root first, and what it captured."""
 
     nodes: tuple[Node, ...]

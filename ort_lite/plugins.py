@@ -11,9 +11,8 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.errors import ProviderError
 from ort_lite.inference import ShapeRule, ShapeRules
@@ -32,8 +31,7 @@ BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider
 BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
 
     group: str

@@ -69,6 +69,11 @@ def serialize(proto: "pb.ModelProto") -> bytes:
         raise InvalidProtobuf("the model exceeds protobuf's 2 GiB: save it with external_data=") from error
 
 
+def text(field: str | bytes) -> str:
+    """protobuf gives a string that is not UTF-8 as bytes: here with U+FFFD in the place of what cannot be read."""
+    return field if isinstance(field, str) else field.decode("utf-8", "replace")
+
+
 def element_type(code: int, who: str) -> DType:
     """Raises InvalidGraph that names `who`."""
     try:
@@ -157,7 +162,7 @@ class AttributeReader:
         code = proto.type or _guessed(proto)
         name = proto.name
         if proto.ref_attr_name:
-            return Attr(name, _NAMES.get(code, "UNDEFINED"), None, proto.ref_attr_name)
+            return Attr(name, _NAMES.get(code, "UNDEFINED"), None, text(proto.ref_attr_name))
         if (plain := _PLAIN.get(code)) is not None:
             return Attr(name, plain[0], plain[1](proto))
         kind = _NAMES.get(code, "UNDEFINED")
@@ -230,5 +235,5 @@ def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 __all__ = [
     "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
-    "same_operator", "serialize", "write_attribute", "write_type",
+    "same_operator", "serialize", "text", "write_attribute", "write_type",
 ]  # fmt: skip

@@ -1,8 +1,7 @@
 """The Rewriter: how transforms change a graph, so that types, names and dead code stay in order."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Type, Value
@@ -14,13 +13,19 @@ FOLD_LIMIT = 16 << 20
 """Bytes that the result of a folded node may have, unless it is no larger than what it is computed from."""
 
 
-@dataclass(frozen=True, slots=True)
 class Done:
     """The graph was changed."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Done)
+
+    def __hash__(self) -> int:
+        return hash(Done)
+
+
+class Skip(NamedTuple):
     """The pattern was there, the rewrite was not possible."""
 
     reason: str

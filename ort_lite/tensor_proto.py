@@ -13,7 +13,7 @@ import numpy as np
 
 from ort_lite.dtypes import BITS, Array, DType, from_numpy, itemsize, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
-from ort_lite.proto import TEXT, element_type, pb
+from ort_lite.proto import TEXT, element_type, pb, text
 from ort_lite.wire import Span
 
 External = Callable[[dict[str, str], int, str], tuple[Any, int]]
@@ -57,12 +57,12 @@ class TensorReader:
         if proto.data_location == pb.TensorProto.EXTERNAL:
             if self._external is None or dtype == "string":
                 raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
-            entries = {entry.key: entry.value for entry in proto.external_data}
+            entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
             buffer, offset = self._external(entries, _nbytes(dtype, shape), who)
             return from_buffer(buffer, dtype, shape, offset)
         if dtype == "string":
             texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
-            texts[:] = [text.decode(*TEXT) for text in proto.string_data]
+            texts[:] = [item.decode(*TEXT) for item in proto.string_data]
             return texts.reshape(shape)
         if proto.HasField("raw_data"):
             raw = proto.raw_data
@@ -155,8 +155,8 @@ def write_tensor(array: Array, proto: pb.TensorProto, name: str = "") -> None:
     """Fills `proto`: `raw_data`, or `string_data` for strings. Raises KeyError for a dtype that ONNX lacks."""
     describe(array, proto, name)
     if proto.data_type == pb.TensorProto.STRING:
-        texts = [item.decode(*TEXT) if isinstance(item, bytes) else str(item) for item in array.reshape(-1).tolist()]
-        proto.string_data.extend(text.encode(*TEXT) for text in texts)
+        items = array.reshape(-1).tolist()
+        proto.string_data.extend(item if isinstance(item, bytes) else str(item).encode(*TEXT) for item in items)
     else:
         proto.raw_data = to_bytes(array)
 

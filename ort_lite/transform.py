@@ -15,7 +15,7 @@ Both keep what the graph computes, the names of its inputs and outputs included.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, Node
@@ -30,8 +30,7 @@ RuleFunction = Callable[..., Done | Skip]
 PassFunction = Callable[[Graph, "Rewriter"], int]
 
 
-@dataclass(frozen=True, slots=True)
-class LocalRule:
+class LocalRule(NamedTuple):
     """A rewrite rule; the first of its patterns that matches counts."""
 
     name: str
@@ -41,8 +40,7 @@ class LocalRule:
     private: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GraphPass:
+class GraphPass(NamedTuple):
     """A transform that looks at the graph as a whole, bodies included; returns how many changes it made."""
 
     name: str
@@ -60,26 +58,27 @@ def rule(*patterns: Pattern, level: str, name: str = "", private: bool = False) 
 
     `private`: it fires only where nobody outside the match reads what the nodes below its root compute.
     """
+    _check_level(level)
 
     def decorate(function: RuleFunction) -> LocalRule:
-        return LocalRule(name or function.__name__, _level(level), patterns, function, private)
+        return LocalRule(name or function.__name__, level, patterns, function, private)
 
     return decorate
 
 
 def graph_pass(*, level: str, name: str = "") -> Callable[[PassFunction], GraphPass]:
     """Makes the decorated function a graph pass."""
+    _check_level(level)
 
     def decorate(function: PassFunction) -> GraphPass:
-        return GraphPass(name or function.__name__, _level(level), function)
+        return GraphPass(name or function.__name__, level, function)
 
     return decorate
 
 
-def _level(level: str) -> str:
+def _check_level(level: str) -> None:
     if level not in LEVELS:
         raise ValueError(f"level {level!r} is none of {', '.join(LEVELS)}")
-    return level
 
 
 def all_graphs(graph: Graph) -> Iterator[Graph]:

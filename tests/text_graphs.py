@@ -20,7 +20,7 @@ from ort_lite.shapes import symbols
 from ort_lite.stages.load import load
 from ort_lite.stages.save import to_proto
 from ort_lite.stages.transform import TransformReport, transform
-from ort_lite.transform import Transform
+from ort_lite.transform import GraphPass, LocalRule, Transform
 
 SIZES = (2, 3, 4, 5, 6, 7)  # of free dimensions, in the order in which the inputs name them
 
@@ -49,7 +49,7 @@ def check(
     With `skip` the graph stays, and a reason that contains the text is given. Weights of both texts are in `constants`; where
     `after_constants` gives those of the result, their values count too.
     """
-    listed = list(transforms) if isinstance(transforms, Sequence) else [transforms]
+    listed = [transforms] if isinstance(transforms, LocalRule | GraphPass) else list(transforms)
     original, changed = model(signature, before, constants, opset), model(signature, before, constants, opset)
     report = transform(changed, listed, "all", rules=plugins.shape_rules())
     expected = model(signature, before if after is None else after, after_constants or constants, opset)

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ort_lite.graph import Attr, Function, Graph, Model, Node, Type, Value
-from ort_lite.proto import NEWEST_IR_VERSION, OUTLINE_FROM, AttributeReader, parse, pb, read_type
+from ort_lite.proto import NEWEST_IR_VERSION, OUTLINE_FROM, AttributeReader, parse, pb, read_type, text
 from ort_lite.shapes import Dim, symbol
 from ort_lite.stages.external import ExternalData
 from ort_lite.stages.inline import check_functions
@@ -94,15 +94,16 @@ class _Dims:
         """Sizes of 0 and less count as unknown: some exporters write them where they mean that."""
         if proto.dim_value > 0:
             return proto.dim_value
-        if proto.dim_param.strip() not in _NO_NAME:
-            return symbol(proto.dim_param)
+        given = text(proto.dim_param)
+        if given.strip() not in _NO_NAME:
+            return symbol(given)
         base, count = f"{self.owner}_{axis}", 1
         name = base
         while name in self._taken:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)
-        self.unnamed[name] = proto.dim_param
+        self.unnamed[name] = given
         return symbol(name)
 
 
@@ -140,8 +141,9 @@ class _Scope:
 class _Loader:
     def __init__(self, proto: pb.ModelProto, tensor: TensorReader) -> None:
         self._proto, self._tensor = proto, tensor
-        self._dims = _Dims(d.dim_param for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
+        self._dims = _Dims(text(d.dim_param) for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
         self._versions: dict[str, int] = {}
+        self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
         self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
         self._function_domains = {_domain(function.domain) for function in proto.functions}
 
@@ -164,20 +166,22 @@ class _Loader:
             opset_imports=opset_imports,
             ir_version=proto.ir_version,
             functions={(f.domain, f.name, f.overload): f for f in functions},
-            metadata_props={entry.key: entry.value for entry in proto.metadata_props},
-            producer_name=proto.producer_name,
-            producer_version=proto.producer_version,
-            domain=proto.domain,
+            metadata_props={text(entry.key): text(entry.value) for entry in proto.metadata_props},
+            producer_name=text(proto.producer_name),
+            producer_version=text(proto.producer_version),
+            domain=text(proto.domain),
             model_version=proto.model_version,
-            doc_string=proto.doc_string,
+            doc_string=text(proto.doc_string),
             unnamed_dims=self._dims.unnamed,
         )
         check_functions(model.functions)
+        if strange := [name for name in self._names if not isinstance(name, str)]:
+            raise InvalidProtobuf(f"the model has the name {strange[0]!r}, which is not UTF-8 text")
         return model
 
     def _graph(self, proto: pb.GraphProto, outer: _Scope | None) -> Graph:
-        graph = Graph(proto.name)
-        graph.doc_string = proto.doc_string
+        graph = Graph(text(proto.name))
+        graph.doc_string = text(proto.doc_string)
         scope = _Scope(graph, outer)
         self._initializers(proto, scope)
         for info in proto.input:
@@ -223,6 +227,7 @@ class _Loader:
                     scope.declare(value, _who(proto))
                 values.append(value)
             outputs.append(values)
+        self._names.extend(scope.values)
         for proto, values in zip(nodes, outputs, strict=True):
             scope.graph.append(self._node(proto, values, scope, reader))
 
@@ -242,6 +247,7 @@ class _Loader:
             proto.op_type, inputs, outputs, attributes,
             domain=domain, version=version, name=proto.name, overload=proto.overload,
         )  # fmt: skip
+        self._names += (proto.op_type, proto.name, proto.overload, *node.attributes)
         self._made.append(node)
         return node
 
@@ -261,8 +267,8 @@ class _Loader:
 
     def _function(self, proto: pb.FunctionProto, model_versions: dict[str, int]) -> Function:
         self._versions = {**model_versions, **_imports(proto.opset_import)}
-        graph = Graph(proto.name)
-        graph.doc_string = proto.doc_string
+        graph = Graph(text(proto.name))
+        graph.doc_string = text(proto.doc_string)
         scope = _Scope(graph, None)
         declared = {info.name: info for info in proto.value_info}
         for name in proto.input:
@@ -273,12 +279,13 @@ class _Loader:
         self._finish(graph)
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         defaults = [reader(attribute, lambda: f"function {proto.name!r}") for attribute in proto.attribute_proto]
+        self._names += (attribute.name for attribute in defaults)
         return Function(
             domain=_domain(proto.domain),
-            name=proto.name,
-            overload=proto.overload,
+            name=text(proto.name),
+            overload=text(proto.overload),
             graph=graph,
-            attributes=list(proto.attribute),
+            attributes=[text(name) for name in proto.attribute],
             defaults={attribute.name: attribute for attribute in defaults},
             opset_imports=_imports(proto.opset_import),
         )
@@ -307,7 +314,7 @@ class _Loader:
 
 
 def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
+    return "" if name == "ai.onnx" else text(name)
 
 
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:

@@ -37,7 +37,7 @@ def save(model: Model, path: str | os.PathLike[str], external_data: str | None =
     if external_data is None:
         _replace(path, lambda file: _write(file, serialize(to_proto(model))))
         return
-    if Path(external_data).name != external_data or external_data == path.name:
+    if external_data in ("", path.name) or Path(external_data).name != external_data:
         raise InvalidArgument(f"external_data={external_data!r}: expected the name of another file in {path.parent}")
 
     def write_both(data_file: BinaryIO) -> None:

@@ -9,7 +9,7 @@ changes nothing. Same model, same transforms: same result, name for name.
 import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Model, Node
@@ -22,22 +22,24 @@ from ort_lite.transform import LEVELS, GraphPass, LocalRule, Transform
 # onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
 UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "layout": "extended", "all": "all"}
 
+# Far above what real models need (8 rounds a level, a change for two nodes): what reaches them goes on for ever.
+_MOST_ROUNDS = 64
+_MOST_CHANGES = (1000, 20)  # a constant, and as many again for each node
 
-@dataclass(frozen=True, slots=True)
-class Change:
+
+class Change(NamedTuple):
     """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
 
     transform: str
     removed: tuple[str, ...]
     added: tuple[str, ...]
-    count: int = 1
+    times: int = 1
 
     def __str__(self) -> str:
         return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A place where a transform's pattern was found and left as it was."""
 
     transform: str
@@ -48,8 +50,7 @@ class Skipped:
         return f"{self.transform} skipped {self.node}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class TransformReport:
+class TransformReport(NamedTuple):
     """What transforms did to a model. Printed, one transform a line:
 
     level all: 1070 nodes became 612 in 7 rounds
@@ -71,7 +72,7 @@ class TransformReport:
         """Number of changes by transform."""
         counts: Counter[str] = Counter()
         for change in self.changes:
-            counts[change.transform] += change.count
+            counts[change.transform] += change.times
         return counts
 
     def __str__(self) -> str:
@@ -151,7 +152,7 @@ class _Driver:
         self.changes: list[Change] = []
         self._skips: dict[str, list[Skipped]] = {}  # by pass
         self._node_skips: dict[Node, list[Skipped]] = {}
-        self._budget = 1000 + 20 * sum(1 for _ in self.graph.all_nodes())
+        self._budget = _MOST_CHANGES[0] + _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes())
         self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
         self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
         # Before inference, so that a weight in a Constant node is a weight to it.
@@ -175,13 +176,15 @@ class _Driver:
         index, new = _index(rules), _index([t for t in rules if t.level == level])
         deep = _index([t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)])
         self.rewriter.touched.clear()
-        while self._budget > 0:
+        for _ in range(_MOST_ROUNDS):
             self.rounds += 1
             before = len(self.changes)
             self._passes(passes)
             self._sweep(new, index)
             if len(self.changes) == before:
                 return
+            if self._budget <= 0:
+                break
             new = deep  # a change puts its direct surroundings on the list, all that the other rules look at
         busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
         warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)

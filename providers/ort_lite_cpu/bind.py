@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Node
 from ort_lite.memory import packing
 from ort_lite.memory.pack import Blocks, compiled
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
-from ort_lite_cpu.evaluate import evaluate
+from ort_lite_cpu.evaluate import LIMIT, evaluate
 from ort_lite_cpu.segment import Segment
 
 ALIGNMENT = 64
@@ -34,13 +36,14 @@ class Bound:
     cost_us: float
     descriptors: Array
     offsets: Array
-    """Of the scratch buffers, for `explain` and the overlap checker."""
+    """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
+    sizes: Array
 
 
 @cache
 def _evaluate() -> Any:
-    [address] = load([Spec.plain(evaluate, "i64(i64,i64,i64)")])
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
+    [address] = load([Spec.plain(evaluate, "void(i64,i64,i64)")])
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
 
 
 class Packer:
@@ -81,8 +84,9 @@ class Binder:
         slots[segment.leaf_slots] = values
         self._evaluate(slots)
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
-        if sizes.size and int(sizes.min()) < 0:
-            raise RuntimeException("CPUExecutionProvider: a tensor of this shape has a negative size")
+        for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
+            node = segment.instructions[int(segment.starts[k])].node
+            raise self._impossible(node, f"{int(sizes[k])} bytes", values)
         offsets, peak = self._packer.pack(sizes)
         slots[segment.offset_slots] = offsets
         descriptors = slots[segment.index]
@@ -90,17 +94,19 @@ class Binder:
         table[:, 1] = self._descriptor_bytes + descriptors.ctypes.data
         table[:, 2] = slots[segment.parts_slots]
         allocations = [(a.place, tuple(slots[a.slots].tolist()), a.dtype) for a in segment.allocations]
-        for (_, shape, _), allocation in zip(allocations, segment.allocations, strict=True):
-            if any(dim < 0 for dim in shape):
-                raise InvalidArgument(f"array {allocation.place} of the program would have the shape {shape}")
+        for (_, shape, dtype), allocation in zip(allocations, segment.allocations, strict=True):
+            if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
+                raise self._impossible(allocation.node, f"the shape {shape}", values)
         cost = float(slots[segment.work_slots].sum()) / 1000
-        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets)
+        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets, sizes)
 
     def _evaluate(self, slots: Array) -> None:
         segment = self.segment
-        failed = _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
-        if failed:
-            raise RuntimeException("CPUExecutionProvider: a size of this shape is beyond 2**62")
+        _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
         for requirement, holds in zip(segment.requirements, slots[segment.requirement_slots].tolist(), strict=True):
             if not holds:
                 raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message}")
+
+    def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
+        given = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
+        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what} for {given}")

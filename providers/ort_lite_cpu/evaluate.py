@@ -1,11 +1,14 @@
-"""The native half of the binder: evaluates three-address code with checked arithmetic."""
+"""The native half of the binder: evaluates three-address code; what is beyond +-2**62 stays there."""
 
 from typing import Any
 
-from ort_lite.native.lang import emitted, load64, store64
+from ort_lite.native.lang import emitted, fmax, fmin, load64, store64
 from ort_lite_cpu.code import ADD, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALE
 
-LIMIT = float(1 << 62)
+LIMIT = 1 << 62
+"""No size is that large. Contents may be: INT64_MAX as the end of a slice means "to the end"."""
+
+_LIMIT = float(LIMIT)
 
 
 @emitted("f64(i64)")
@@ -54,11 +57,17 @@ def wrapping_add(builder: Any, a: Any, b: Any) -> Any:
     return builder.add(a, b)
 
 
-def evaluate(code: int, count: int, slots: int) -> int:
-    """Runs `count` operations of five int64s at `code` over the slots.
+def saturated(exact: int, near: float) -> int:
+    """exact, or +-2**62 where `near`, which is about the same, is beyond."""
+    if near >= _LIMIT:
+        return LIMIT
+    if near <= -_LIMIT:
+        return -LIMIT
+    return exact
 
-    Returns 0, or 1 + the number of the operation whose result is beyond 2**62. Division by zero gives 0.
-    """
+
+def evaluate(code: int, count: int, slots: int) -> None:
+    """Runs `count` operations of five int64s at `code` over the slots. Division by zero gives 0."""
     for i in range(count):
         at = code + 40 * i
         op = load64(at)
@@ -66,13 +75,9 @@ def evaluate(code: int, count: int, slots: int) -> int:
         b = load64(slots + 8 * load64(at + 16))
         v = 0
         if op == ADD:
-            v = wrapping_add(a, b)
-            if abs(to_float(a) + to_float(b)) >= LIMIT:
-                return i + 1
+            v = saturated(wrapping_add(a, b), to_float(a) + to_float(b))
         elif op == MUL:
-            v = wrapping_mul(a, b)
-            if abs(to_float(a) * to_float(b)) >= LIMIT:
-                return i + 1
+            v = saturated(wrapping_mul(a, b), to_float(a) * to_float(b))
         elif op == FLOORDIV:
             v = a // b if b != 0 else 0
         elif op == MOD:
@@ -87,10 +92,7 @@ def evaluate(code: int, count: int, slots: int) -> int:
             v = 1 if a < b else 0
         elif op == SCALE:
             scaled = floor(as_float32(to_float(a) * as_float(b)))
-            if not abs(scaled) < LIMIT:
-                return i + 1
-            v = to_int(scaled)
+            v = saturated(to_int(fmin(fmax(scaled, -_LIMIT), _LIMIT)), scaled)
         else:
             v = b if a != 0 else load64(slots + 8 * load64(at + 24))
         store64(slots + 8 * load64(at + 32), v)
-    return 0

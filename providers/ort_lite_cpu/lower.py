@@ -70,10 +70,11 @@ class Lowering:
 
     def _node(self, node: Node) -> None:
         infos = self._infer(node)
-        if infos and all(info.contents is not None for info in infos if info.type is not None):
-            for value, info in zip(node.outputs, infos, strict=False):
-                if value is not None and info.shape is not None and info.dtype is not None:
-                    self.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
+        made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
+        if made and all(info.contents is not None for _, info in made):
+            for value, info in made:
+                assert info.shape is not None and info.dtype is not None
+                self.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
             return
         registration = find(node)
         if registration is None:
@@ -162,6 +163,10 @@ class Lowering:
         self.inference.infos[value] = Info(info.type, elements, info.constant)
         return elements
 
+    def open(self, value: Value, numbers: bool = False) -> Exception:
+        """For `raise lowering.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
+        return _Open(value, numbers)
+
     # --- tensors
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
         if perm is not None and perm == tuple(range(len(shape))):
@@ -179,18 +184,23 @@ class Lowering:
         """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
         if perm is not None and perm == tuple(range(len(tensor.shape))):
             perm = None
-        if tensor.pending is not None:
-            from ort_lite_cpu.elementwise.fuse import materialise
-
-            materialise(self, tensor)
-        if tensor.buffer is None:
-            self._store_contents(tensor)
+        tensor = self.computed(tensor)
         if tensor.perm == perm:
             return tensor
         found = tensor.layouts.get(perm)
         if found is None:
             found = tensor.layouts[perm] = self._permuted(tensor, perm)
         return found
+
+    def computed(self, tensor: Tensor) -> Tensor:
+        """`tensor` in memory, in whatever storage order it has."""
+        if tensor.pending is not None:
+            from ort_lite_cpu.elementwise.fuse import materialise
+
+            materialise(self, tensor)
+        if tensor.buffer is None:
+            self._store_contents(tensor)
+        return tensor
 
     def _store_contents(self, tensor: Tensor) -> None:
         assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
@@ -213,14 +223,14 @@ class Lowering:
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """`tensor` as elements of another type, in the storage order it has; made once and shared."""
         if tensor.dtype == dtype:
             return tensor
-        from ort_lite_cpu.operators.cast import emit_cast
+        if dtype not in tensor.casts:
+            from ort_lite_cpu.operators.cast import converted
 
-        tensor = self.stored(tensor, tensor.perm)
-        made = self.new(dtype, tensor.shape, tensor.perm)
-        emit_cast(self, NOWHERE, tensor, made)
-        return made
+            tensor.casts[dtype] = self.computed(converted(self.computed(tensor), dtype))
+        return tensor.casts[dtype]
 
     def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
         key = (id(source), form)

@@ -12,7 +12,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.spec import Spec
-from ort_lite.shapes import Dim, Shape
+from ort_lite.shapes import Dim, Shape, equal
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Op:
         return self._infos[index]
 
     def reject(self, message: str) -> NotSupported:
-        """For `raise op.reject(...)`: something about the node that no kernel serves yet."""
+        """For `raise op.reject(...)`: something about the node that no kernel serves."""
         return NotSupported(f"{self.node} (CPUExecutionProvider): {message}")
 
     # --- inputs
@@ -75,11 +75,38 @@ class Op:
         value = self.node.inputs[index] if self.has(index) else None
         return None if value is None else self.lowering.constant(value)
 
+    def known(self, index: int) -> Array:
+        """The array of an input: where it is computed, the node is lowered during the run, for each array. To be asked first."""
+        array = self.constant(index)
+        if array is None:
+            value = self.node.inputs[index]
+            assert value is not None
+            raise self.lowering.open(value, numbers=True)
+        return array
+
     def contents(self, index: int) -> tuple[Dim, ...]:
         """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
         value = self.node.inputs[index]
         assert value is not None
         return self.lowering.contents(value, self.node)
+
+    def numbers(self, index: int) -> list[int]:
+        """As `contents`, as numbers; otherwise as `known`."""
+        value = self.node.inputs[index]
+        assert value is not None
+        contents = self.lowering.inference.of(value).contents
+        if contents is not None and all(isinstance(element, int) for element in contents):
+            return [element for element in contents if isinstance(element, int)]
+        return [int(element) for element in self.known(index).reshape(-1)]
+
+    def dim(self, index: int, axis: int) -> int:
+        """A dimension of input `index` as a number: where it is open, the node is lowered during the run. To be asked first."""
+        value = self.node.inputs[index]
+        assert value is not None
+        dim = self.raw(index).shape[axis]
+        if not isinstance(dim, int):
+            raise self.lowering.open(value)
+        return dim
 
     # --- outputs
     def output(self, index: int = 0, perm: tuple[int, ...] | None = None) -> Tensor:
@@ -96,6 +123,13 @@ class Op:
         if value is not None:
             tensor.name = tensor.name or value.name
             self.lowering.tensors[value] = tensor
+
+    def pass_on(self, tensor: Tensor) -> None:
+        """Makes `tensor`, as it is, output 0: the output is the input. It is computed first if it is read more than once."""
+        value = self.node.outputs[0]
+        if value is not None and tensor.pending is not None and self.lowering.remaining.get(value, 1) != 1:
+            self.lowering.computed(tensor)
+        self.set(0, tensor)
 
     def alias(self, tensor: Tensor, index: int = 0) -> None:
         """Output `index` is the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
@@ -149,6 +183,11 @@ class Op:
     def require(self, condition: Dim, message: str) -> None:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0."""
         self.lowering.require(self.node, condition, message)
+
+    def agree(self, a: Shape, b: Shape, message: str) -> None:
+        """As `require`, for two shapes of one rank that must be equal."""
+        for x, y in zip(a, b, strict=True):
+            self.require(equal(x, y), f"{message}: {x} against {y}")
 
     def python(self, function: Callable[..., Sequence[Any]]) -> None:
         """Runs as a Python step: `function(*input arrays, None for those left out)` returns the outputs, all of them."""

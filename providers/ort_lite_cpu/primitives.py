@@ -38,6 +38,24 @@ def strided(
 
 
 @native
+def strided_any(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
+    """As `strided` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
+    rows = 1
+    for k in range(rank - 1):
+        rows *= table[k]
+    for row in span(rows, part, parts):
+        source, target, rest = at_x, at_y, row
+        for k in range(rank - 2, -1, -1):
+            i = rest % table[k]
+            rest = rest // table[k]
+            source += i * table[rank + k]
+            target += i * table[2 * rank + k]
+        for j in range(table[rank - 1]):
+            y[target + j * table[3 * rank - 1]] = x[source + j * table[2 * rank - 1]]
+    return OK
+
+
+@native
 def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     """y[i] = value[0]."""
     v = value[0]

@@ -16,6 +16,7 @@ import numpy as np
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
+from ort_lite.memory.plan import MemoryPlan
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
@@ -24,6 +25,7 @@ from ort_lite_cpu.lease import Lease, Leases
 from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
+from ort_lite_cpu.plans import memory_plan
 from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
 from ort_lite_cpu.tensor import Tensor
 
@@ -59,16 +61,10 @@ class Program:
         self._only = only if isinstance(only, _Run) and only.reads_only_input_shapes(self._input_count) else None
 
     def facts(self) -> dict[str, int | str]:
-        """python_steps: nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data."""
-        runs = [step for step in self.steps if isinstance(step, _Run)]
-        return {
-            "python_steps": sum(isinstance(step, HostStep) and step.python for step in self.steps),
-            "segments": len(runs),
-            "instructions": sum(len(run.segment.instructions) for run in runs),
-        }
+        """What `InferenceSession.explain` prints of a partition.
 
-    def facts(self) -> dict[str, int | str]:
-        """What `InferenceSession.explain` prints of a partition."""
+        python_steps: nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data.
+        """
         segments = [step.segment for step in self.steps if isinstance(step, _Run)]
         kernels = {instruction.spec for segment in segments for instruction in segment.instructions}
         return {
@@ -76,8 +72,13 @@ class Program:
             "kernels": len(kernels),
             "segments": len(segments),
             "control_flow_steps": sum(isinstance(step, HostStep) and not step.python for step in self.steps),
-            "python_steps": len(self.python_steps),
+            "python_steps": sum(isinstance(step, HostStep) and step.python for step in self.steps),
         }
+
+    def memory_plan(self) -> MemoryPlan:
+        """Of the shapes bound last, by segment; empty before the first run."""
+        runs = [step for step in self.steps if isinstance(step, _Run) and step.cache]
+        return memory_plan([(run.segment, next(reversed(run.cache.values()))) for run in runs])
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         only = self._only

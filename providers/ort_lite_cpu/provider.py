@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
-from ort_lite.options import SessionOptions
-from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.registry import Registration, find
+
+
+_ONNXRUNTIME_OPTIONS = frozenset({"arena_extend_strategy", "use_arena"})
+"""Taken and without effect: onnxruntime's own CPU provider takes them, and programs pass them."""
 
 
 class CPUExecutionProvider(ExecutionProvider):
@@ -20,7 +23,8 @@ class CPUExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "CPUExecutionProvider"
 
-    def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **unknown: Any) -> None:
+    def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **others: Any) -> None:
+        unknown = [name for name in others if name not in _ONNXRUNTIME_OPTIONS]
         if unknown:
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows threads, fusion, winograd")
         self._threads = int(threads)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
+from ort_lite.graph import Node
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Symbol, less, select
@@ -35,6 +36,7 @@ class Allocation:
     place: int
     dtype: np.dtype[Any]
     slots: list[int]
+    node: Node
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class Segment:
     parts_slots: Array
     work_slots: Array
     allocations: list[Allocation]
+    names: list[str]
+    """Of the scratch buffers, in the order of `sizes`."""
     keep: list[Any] = field(default_factory=list)
     """Arrays whose addresses stand in `initial`."""
 
@@ -175,8 +179,17 @@ class _Assembler:
             np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), _ints(sizes),
             _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
             _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
-            self.allocations, self.keep,
+            self.allocations, self._names(kept), self.keep,
         )  # fmt: skip
+
+    def _names(self, buffers: Sequence[Buffer]) -> list[str]:
+        """What the buffers hold, each name once."""
+        names: dict[str, None] = {}
+        for number, buffer in enumerate(buffers):
+            tensor = self.lowered.primary.get(buffer)
+            name = tensor.name if tensor is not None and tensor.name else "temporary"
+            names[name if name not in names and name != "temporary" else f"{name} {number}"] = None
+        return list(names)
 
     def _source(self, leaf: Symbol) -> Source:
         source = self.lowered.sources.get(leaf)
@@ -194,7 +207,7 @@ class _Assembler:
                 self.written.add(buffer.place)
                 tensor = self.lowered.primary[buffer]
                 dims = [self.code.slot(dim) for dim in tensor.stored_shape]
-                self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims))
+                self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims, instruction.node))
 
     def _share_in_place(self, instructions: Sequence[Instruction]) -> dict[Buffer, Buffer]:
         """Lets an output lie in the memory of an input that dies there; returns buffer -> the one it lies in."""
@@ -206,6 +219,8 @@ class _Assembler:
             if out is None or source is None or out not in self.scratch or source not in self.scratch or out in roots:
                 continue
             root = roots.get(source, source)
+            if sum(roots.get(b, b) is root for b in instruction.operands if b is not None) > 1:
+                continue  # read in two ways: what is written in one is lost to the other
             if self.scratch[root][1] != number or self.scratch[out][0] != number or root.nbytes != out.nbytes:
                 continue
             roots[out] = root

@@ -56,7 +56,11 @@ def emit_strided(
         lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
         return
     if len(loops) > 6:
-        _emit_outer(lowering, node, x, y, loops, x_at, y_at)
+        columns = [number for column in zip(*loops, strict=True) for number in column]
+        table = lowering.stored(Tensor("int64", (len(columns),), contents=tuple(columns)))
+        lowering.emit(
+            node, primitives.strided_any, [x, y, table], (x_at, y_at, len(loops)), size * 2, [*types, "i64"], {}, None, ""
+        )
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
@@ -65,20 +69,6 @@ def emit_strided(
     numbers = [number for column in zip(*loops, strict=True) for number in column]
     work = size // 4 if dense else size
     lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
-
-
-def _emit_outer(
-    lowering: Lowering, node: Node, x: Tensor, y: Tensor, loops: Sequence[tuple[Dim, Dim, Dim]], x_at: Dim, y_at: Dim
-) -> None:
-    """More than six loops: the shortest one that has a known length is unrolled into instructions."""
-    known = [(n, k) for k, (n, _, _) in enumerate(loops) if isinstance(n, int)]
-    if not known:
-        raise NotSupported(f"{node} (CPUExecutionProvider): more than six dimensions that cannot be joined")
-    count, k = min(known)
-    rest = [loop for position, loop in enumerate(loops) if position != k]
-    dims, s, t = (tuple(loop[column] for loop in rest) for column in range(3))
-    for i in range(count):
-        emit_strided(lowering, node, x, y, dims, s, t, x_at + i * loops[k][1], y_at + i * loops[k][2])
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:

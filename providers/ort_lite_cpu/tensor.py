@@ -53,6 +53,8 @@ class Tensor:
     name: str = ""
     layouts: dict[tuple[int, ...] | None, Tensor] = field(default_factory=dict)
     """Copies in other storage orders made so far."""
+    casts: dict[DType, Tensor] = field(default_factory=dict)
+    """Copies in other element types made so far."""
     ranked: bool = True
     """False: not even the rank is known before the run; such a tensor only goes into host steps and out of the program."""
 

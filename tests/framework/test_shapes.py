@@ -1,6 +1,7 @@
 """Symbolic integers: what is simplified evaluates to what was written."""
 
 import math
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -175,3 +176,33 @@ def test_expressions_and_ints_mix_on_both_sides() -> None:
     assert str(7 // (A + 1)) == "floordiv(7, a + 1)"
     assert str(7 % (A + 1)) == "mod(7, a + 1)"
     assert isinstance(A - 1, Expr)
+
+
+@pytest.mark.parametrize(("size", "factor", "expected"), [(10, 0.7, 7), (5, 0.6, 3), (3, 1 / 3, 1)])
+def test_a_scaled_size_is_rounded_as_a_float32_product_is(size: int, factor: float, expected: int) -> None:
+    single = struct.unpack("<f", struct.pack("<f", factor))[0]  # 0.7 as float32 is less than 0.7
+    assert scaled(size, single) == expected
+    assert evaluate(scaled(A, single), {"a": size}) == expected
+
+
+def test_a_sum_that_is_a_factor_is_divided_out() -> None:
+    rows, columns = floordiv(A + 1, 2) - 3, B - 2
+    assert same(floordiv(rows * columns * 8, rows), 8 * columns)
+    assert same(floordiv(rows * columns, columns * rows), 1)
+    assert same(modulo(rows * columns, columns), 0)
+    assert str(floordiv(A + B, A + 1)) == "floordiv(a + b, a + 1)"
+
+
+def test_sizes_rounded_up_are_known_not_to_be_negative() -> None:
+    assert least(ceildiv(A, 2)) == 0
+    assert same(ceildiv(A, 2), floordiv(A - 1, 2) + 1)
+    assert least(maximum(A, 3) * maximum(B, 2)) == 6
+
+
+def test_expressions_that_share_parts_stay_small() -> None:
+    dim: Dim = S
+    for _ in range(200):  # written out, each one would be twice as long as the one before
+        dim = maximum(dim * 2, dim + B)
+    assert len(str(dim)) < 500
+    assert evaluate(dim, {"s": 0, "b": 0}) == 0
+    assert len(symbols([dim])) == 2

@@ -8,8 +8,8 @@ from tests.text_graphs import check, model
 AFTER = "{ a = Relu(x) z = Neg(a) }"
 CONSTANTS = """<int64[2] shape = {2, 3}, int64[2] zero = {0, 0}, int64[2] end = {9, 9}, int64[2] one = {1, 1},
   int64[2] back = {-1, 1}, int64[4] pads = {0, 0, 0, 0}, int64[4] shift = {1, 0, -1, 0}, int64[2] twice = {2, 1},
-  int64[0] none = {}, float[2] scales = {1, 1}, float[2] scales2 = {1.1, 1}, float[1] nothing = {0}, float[1] unit = {1}, float[1,1,1] deep = {0},
-  bool no = {0}, bool yes = {1}, float half = {0.5}>"""
+  int64[0] none = {}, float[2] scales = {1, 1}, float[2] scales2 = {1.1, 1}, float[1] nothing = {0}, float[1] unit = {1},
+  float[1,1,1] deep = {0},  bool no = {0}, bool yes = {1}, float half = {0.5}>"""
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def define(
     tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
     if not op.options.fusion or op.lowering.remaining.get(value, 1) != 1 or _too_large(tensor):
-        op.lowering.stored(tensor, _order(tensor))
+        op.lowering.computed(tensor)
 
 
 def _require_broadcast(op: Op, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
@@ -69,7 +69,7 @@ def formula_tensor(
 def _bounded(op: Op, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
     if tensor.pending is not None and not _equal(tensor.shape, shape):
-        op.lowering.stored(tensor, _order(tensor))
+        op.lowering.computed(tensor)
     return tensor
 
 
@@ -111,15 +111,12 @@ def leaves_of(tensor: Tensor) -> list[Tensor]:
     return list(found.values())
 
 
-def _order(tensor: Tensor) -> tuple[int, ...] | None:
+def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
     """The storage order that an expression takes over: that of its first leaf of the same shape that has one."""
     for leaf in leaves_of(tensor):
         if leaf.perm is not None and _equal(leaf.shape, tensor.shape):
             return leaf.perm
     return None
-
-
-storage_order = _order
 
 
 def scalar_constant(tensor: Tensor) -> float | Dim | None:

@@ -57,13 +57,13 @@ def materialise(lowering: Lowering, tensor: Tensor) -> None:
     stored = [_stored(lowering, leaf, tensor, perm) for leaf in text.leaves]
     root = _write(text, tensor)
     out = lowering.new(tensor.dtype, tensor.shape, perm)
-    loops = _loops(out, stored)
+    loops, aligned = _loops(out, stored)
     source, scalars = _kernel(text, root, tensor.dtype, loops)
     name = "elementwise_" + hashlib.blake2b(source.encode(), digest_size=6).hexdigest()
     types = [leaf.native for leaf in stored] + [out.native]
     spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
     work = _work(product(loops.dims), text.cost)
-    inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and same(leaf.nbytes, out.nbytes)), None)
+    inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
     lowering.emit(
         node, spec, [*stored, out], [*scalars, *text.scalars], work, types, {},
         None if inplace is None else (len(stored), inplace), "",
@@ -123,7 +123,8 @@ def value_type(dtype: str) -> str:
     return "f32" if dtype in HALVES else NATIVE_TYPES[dtype]
 
 
-def _loops(out: Tensor, leaves: Sequence[Tensor]) -> _Loops:
+def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
+    """The loop nest, and for each leaf whether it lies element by element as the output does."""
     dims = list(out.stored_shape)
     order = out.perm or tuple(range(len(out.shape)))
     strides = [_leaf_strides(out, leaf, order) for leaf in [*leaves, out]]
@@ -138,8 +139,8 @@ def _loops(out: Tensor, leaves: Sequence[Tensor]) -> _Loops:
             merged.dims.append(dims[k])
             for s, own in zip(merged.strides, strides, strict=True):
                 s.append(own[k])
-    merged.strides.pop()  # the output's own: contiguous
-    return merged
+    own = merged.strides.pop()  # the output's: contiguous
+    return merged, [steps == own and same(leaf.size, out.size) for steps, leaf in zip(merged.strides, leaves, strict=True)]
 
 
 def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:

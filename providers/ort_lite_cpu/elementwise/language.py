@@ -7,6 +7,7 @@ from ort_lite.native.lang import (
     Ptr,
     acos,
     acosh,
+    arithmetic,
     asin,
     asinh,
     atan,
@@ -80,9 +81,22 @@ def sign(x: Any) -> Any:
     return select(x > like(x, 0), like(x, 1), select(x < like(x, 0), like(x, -1), x))
 
 
+@arithmetic("@2(f32,A,static)")
+def quantized(x: Any, zero: Any, name: str) -> Any:
+    """x rounded, half to even, plus `zero`, saturated to the 8- or 16-bit type of that name; NaN becomes its smallest value."""
+    bits = int(name[1:])
+    low = 0 if name[0] == "u" else -(1 << (bits - 1))
+    least, most = float(low) - zero.to("f32"), float(low + (1 << bits) - 1) - zero.to("f32")
+    bounded = (x > least).choose(x, least)
+    bounded = (bounded < most).choose(bounded, most)
+    # Adding 1.5 * 2**23 leaves the rounded integer in the low bits: quicker than rounding and then converting.
+    whole = (bounded + 12582912.0).bits() - 0x4B400000
+    return (whole + zero.to("i32")).to(name)
+
+
 __all__ = [
     "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos", "cosh", "erf",
     "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "fabs", "floor", "fmax", "fmin", "fmod_trunc", "iabs", "idiv", "ifloormod",
-    "imax", "imin", "imod", "ipower", "isinf", "isnan", "like", "log", "log1p", "power", "rint", "select", "shl", "shr", "sigmoid",
+    "imax", "imin", "imod", "ipower", "isinf", "isnan", "like", "log", "log1p", "power", "quantized", "rint", "select", "shl", "shr", "sigmoid",
     "sign", "sin", "sinh", "span", "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
 ]  # fmt: skip

@@ -1,4 +1,8 @@
-"""Depthwise convolution, channels last: no matrix product, but as many sums side by side as hide the multipliers' latency."""
+"""Depthwise convolution, channels last: no matrix product, but sums of neighbouring pixels side by side in the registers.
+
+An input vector is read once for all pixels of a tile that see it, and some rows of output follow each other at one place, so
+that what they share of the input is still in the first cache level.
+"""
 
 import math
 from typing import Any
@@ -7,119 +11,143 @@ from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, 
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Vectors
 
-PIXELS = 8
-"""Output pixels that one pass over the taps computes, for one vector of channels."""
+PIXELS = 4
+"""Output pixels of a tile: with two vectors of channels as many sums as keep the multipliers busy."""
+ROWS = 2
+"""Output rows that are computed at one place."""
+MAX_TAPS = 64
+"""Kernels up to this width are unrolled."""
 
 
 @native
 def depthwise(
     x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
     kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    low: float, high: float, alpha: float, beta: float, kind: Static, lanes: Static, part: int, parts: int,
+    low: float, high: float, alpha: float, beta: float,
+    kind: Static, taps: Static, stride: Static, dilation: Static, lanes: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in `convolution.conv`; depth axes are 1. Rows of y are shared. Spec: ONNX Conv-22 with group = C = M.
+    Names as in `convolution.Sizes`; depths are 1. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Spec: ONNX Conv-22 with group = C = M.
     """
-    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
-    for row in span(n * oh, part, parts):
-        h = row % oh * sh - ph
-        first, last = _inside(h, ih, dh, kh)
-        top = ((row // oh) * ih + h + first * dh) * iw
-        taps = shift(w, first * kw * c)
-        at = 0
-        while at < ow:
-            start = at * sw - pw
-            left, right = _inside(start, iw, dw, kw)
-            count = 1
-            if right - left == kw and at + PIXELS <= ow and (start + (PIXELS - 1) * sw) + (kw - 1) * dw < iw:
-                count = PIXELS
-            target = (row * ow + at) * c
-            source = shift(x, (top + start + left * dw) * c)
-            factors = shift(taps, left * c)
-            _channels(
-                source, sw * c, dh * iw * c, dw * c, factors, kw * c, c, last - first, right - left, bias, shift(residual, target),
-                shift(y, target), mode, low, high, count, lanes,
-            )  # fmt: skip
-            at += count
+    clips = low > -math.inf or high < math.inf
+    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
+    groups = (oh + ROWS - 1) // ROWS
+    for job in span(n * groups, part, parts):
+        image, top = job // groups, job % groups * ROWS
+        bottom = min(top + ROWS, oh)
+        for column in range(0, ow, PIXELS):
+            start = column * stride - pw
+            count = min(ow - column, PIXELS)
+            inside = start >= 0 and count == PIXELS and start + (PIXELS - 1) * stride + (taps - 1) * dilation < iw
+            for row in range(top, bottom):
+                h = row * sh - ph
+                first = (-h + dh - 1) // dh if h < 0 else 0
+                last = kh if h + (kh - 1) * dh < ih else max((ih - h + dh - 1) // dh, first)
+                at = ((image * oh + row) * ow + column) * c
+                _channels(
+                    shift(x, (image * ih + h + first * dh) * iw * c), dh * iw * c, start, iw, shift(w, first * taps * c), c,
+                    last - first, bias, shift(residual, at), shift(y, at), count, inside, mode, low, high,
+                    taps, stride, dilation, lanes,
+                )  # fmt: skip
         if kind != "":
-            activate(shift(y, row * ow * c), 0, 1, ow * c, alpha, beta, kind)
+            activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
     return OK
-
-
-@native
-def _inside(start: int, size: int, dilation: int, taps: int) -> tuple[int, int]:
-    """The taps first..last (exclusive) whose positions start + tap * dilation lie in [0, size)."""
-    first = 0
-    while first < taps and start + first * dilation < 0:
-        first += 1
-    last = first
-    while last < taps and start + last * dilation < size:
-        last += 1
-    return first, last
 
 
 @native(inline=False)
 def _channels(
-    x: Ptr, pixel: int, line: int, tap: int, w: Ptr, w_line: int, c: int, lines: int, taps: int, bias: Ptr, residual: Ptr,
-    y: Ptr, mode: int, low: float, high: float, count: int, lanes: Static,
+    x: Ptr, line: int, start: int, iw: int, w: Ptr, c: int, lines: int, bias: Ptr, residual: Ptr, y: Ptr, count: int, inside: bool,
+    mode: int, low: float, high: float, taps: Static, stride: Static, dilation: Static, lanes: Static,
 ) -> None:  # fmt: skip
-    """`count` output pixels, 1 or PIXELS, all channels."""
+    """One tile of pixels, all channels: two vectors at a time, which is a cache line where vectors have 32 bytes."""
     i = 0
-    if count == PIXELS:
-        while i + lanes <= c:
-            _pixels(
-                shift(x, i), pixel, line, tap, shift(w, i), w_line, c, lines, taps, shift(bias, i), shift(residual, i),
-                shift(y, i), mode, low, high, PIXELS, lanes,
+    if inside:
+        while i + 2 * lanes <= c:
+            _tile(
+                shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+                mode, low, high, False, taps, stride, dilation, 2, lanes,
             )  # fmt: skip
-            i += lanes
-        while i < c:
-            _pixels(
-                shift(x, i), pixel, line, tap, shift(w, i), w_line, c, lines, taps, shift(bias, i), shift(residual, i),
-                shift(y, i), mode, low, high, PIXELS, 1,
-            )  # fmt: skip
-            i += 1
-    else:
-        while i + lanes <= c:
-            _pixels(
-                shift(x, i), pixel, line, tap, shift(w, i), w_line, c, lines, taps, shift(bias, i), shift(residual, i),
-                shift(y, i), mode, low, high, 1, lanes,
-            )  # fmt: skip
-            i += lanes
-        while i < c:
-            _pixels(
-                shift(x, i), pixel, line, tap, shift(w, i), w_line, c, lines, taps, shift(bias, i), shift(residual, i),
-                shift(y, i), mode, low, high, 1, 1,
-            )  # fmt: skip
-            i += 1
+            i += 2 * lanes
+    while i + 2 * lanes <= c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 2, lanes,
+        )  # fmt: skip
+        i += 2 * lanes
+    while i + lanes <= c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 1, lanes,
+        )  # fmt: skip
+        i += lanes
+    while i < c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 1, 1,
+        )  # fmt: skip
+        i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,i64,i64,*F,*F,*F,i64,F,F,static,static)")
-def _pixels(
-    builder: Any, x: Any, pixel: Any, line: Any, tap: Any, w: Any, w_line: Any, c: Any, lines: Any, taps: Any, bias: Any,
-    residual: Any, y: Any, mode: Any, low: Any, high: Any, pixels: int, lanes: int,
+@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
+def _tile(
+    builder: Any, x: Any, line: Any, start: Any, iw: Any, w: Any, c: Any, lines: Any, bias: Any, residual: Any, y: Any, count: Any,
+    mode: Any, low: Any, high: Any, edge: bool, taps: int, stride: int, dilation: int, vectors: int, lanes: int,
 ) -> None:  # fmt: skip
-    """y[p] = sum over lines and taps of x[p * pixel + i * line + j * tap] * w[i * w_line + j * c], one vector of channels."""
+    """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
+
+    Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
+    """
     emit = Vectors(builder, x.type.pointee, lanes)
+    columns = sorted({p * stride + j * dilation for p in range(PIXELS) for j in range(taps)})
+    places, inside = {}, {}
+    for column in columns:
+        place = builder.add(start, emit.integer(column))
+        if edge:
+            inside[column] = builder.icmp_unsigned("<", place, iw)
+            place = builder.select(inside[column], place, emit.integer(0))
+        places[column] = builder.mul(place, c)
+
+    if not edge:
+        for i in range(stride):
+            below = emit.move(x, builder.mul(line, builder.sub(lines, emit.integer(1 + i))))
+            for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
+                emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
     def along(i: Any, sums: Any) -> list[Any]:
-        row, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, w_line))
+        source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
+        weights = [[emit.load(emit.move(factors, emit.mul(c, j)), v * lanes) for v in range(vectors)] for j in range(taps)]
+        sums = list(sums)
+        for column in columns:
+            place = emit.move(source, places[column])
+            for v in range(vectors):
+                value = emit.load(place, v * lanes)
+                if edge:
+                    value = builder.select(inside[column], value, emit.zero)
+                for p in range(PIXELS):
+                    j, rest = divmod(column - p * stride, dilation)
+                    if rest == 0 and 0 <= j < taps:
+                        sums[p * vectors + v] = emit.fma(value, weights[j][v], sums[p * vectors + v])
+        return sums
 
-        def step(j: Any, sums: Any) -> list[Any]:
-            factor = emit.load(emit.move(factors, builder.mul(j, c)), 0)
-            start = emit.move(row, builder.mul(j, tap))
-            values = [emit.load(emit.move(start, emit.mul(pixel, p)), 0) for p in range(pixels)]
-            return [emit.fma(value, factor, total) for value, total in zip(values, sums, strict=True)]
+    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (PIXELS * vectors), along)[1]
+    parts = [v * lanes for v in range(vectors)]
+    sums = emit.when(emit.bit(mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(bias, at) for at in parts] * PIXELS))
+    for p in range(PIXELS):
+        own, at = sums[p * vectors : (p + 1) * vectors], emit.mul(c, p)
+        if edge:
+            with builder.if_then(builder.icmp_signed("<", emit.integer(p), count)):
+                _finish(emit, own, at, mode, residual, y, low, high)
+        else:
+            _finish(emit, own, at, mode, residual, y, low, high)
 
-        return emit.loop(emit.integer(0), taps, 1, sums, step)[1]
 
-    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * pixels, along)[1]
-    at = [emit.mul(c, p) for p in range(pixels)]
-    sums = emit.when(emit.bit(mode, BIAS), sums, lambda v: emit.add_all(v, [emit.load(bias, 0)] * pixels))
-    sums = emit.when(
-        emit.bit(mode, RESIDUAL), sums, lambda v: emit.add_all(v, [emit.load(emit.move(residual, p), 0) for p in at])
-    )
-    sums = emit.when(emit.bit(mode, CLIP), sums, lambda v: [emit.clip(t, emit.splat(low), emit.splat(high)) for t in v])
-    for total, p in zip(sums, at, strict=True):
-        emit.store(total, emit.move(y, p), 0)
-
+def _finish(emit: Vectors, values: list[Any], at: Any, mode: Any, residual: Any, y: Any, low: Any, high: Any) -> None:
+    """Residual, limits and store of one pixel."""
+    offsets = [v * emit.lanes for v in range(len(values))]
+    other, limits = emit.move(residual, at), (emit.splat(low), emit.splat(high))
+    values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))
+    values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(value, *limits) for value in v])
+    for value, offset in zip(values, offsets, strict=True):
+        emit.store(value, emit.move(y, at), offset)

@@ -7,7 +7,7 @@ from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.gemm.pack import pack_panel
 
-DEPTH = 256
+DEPTH = 384
 """Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
 BLOCK = 240
 """About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""

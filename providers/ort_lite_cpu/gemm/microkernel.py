@@ -279,6 +279,12 @@ class Vectors:
         function = self._declare(f"llvm.masked.store.{self.name}.p0", self.ir.VoidType(), kinds)
         self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
 
+    def prefetch(self, pointer: Any) -> None:
+        """Asks for the cache line, to be read soon; any address is allowed."""
+        word = self.ir.IntType(32)
+        function = self._declare("llvm.prefetch.p0", self.ir.VoidType(), [pointer.type, word, word, word])
+        self.builder.call(function, [pointer, *(self.ir.Constant(word, n) for n in (0, 3, 1))])
+
     def mask(self, count: Any) -> Any:
         """Selects the first `count` lanes."""
         kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)

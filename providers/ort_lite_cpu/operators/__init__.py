@@ -11,6 +11,7 @@ _ONNX = {
         "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization"
     ),
     "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
+    "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
     "recurrent": "GRU LSTM RNN",
     "reductions": (
         "ArgMax ArgMin CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
@@ -33,6 +34,7 @@ _MICROSOFT: dict[str, str] = {
     "conv": "FusedConv",
     "matmul": "FusedGemm FusedMatMul",
     "elementwise": "Gelu QuickGelu",
+    "quantization": "DequantizeLinear QuantizeLinear",
 }
 _ML: dict[str, str] = {}
 

@@ -1,16 +1,11 @@
 """Cast and CastLike: between all native element types, as elementwise expressions."""
 
-from typing import TYPE_CHECKING
-
-from ort_lite.graph import Node
+from ort_lite.dtypes import DType
 from ort_lite_cpu.elementwise.expression import Expression, define
-from ort_lite_cpu.elementwise.fuse import materialise, value_type
+from ort_lite_cpu.elementwise.fuse import value_type
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import NATIVE, operator
 from ort_lite_cpu.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lower import Lowering
 
 
 @operator("Cast", "CastLike", types=NATIVE)
@@ -22,7 +17,7 @@ def cast(op: Op) -> None:
     if target not in NATIVE:
         raise op.reject(f"Cast to {target}")
     if x.dtype == target:
-        op.set(0, x) if op.node.op_type == "Cast" else op.alias(op.input(0))
+        op.pass_on(x)
         return
     define(op, cast_formula(x.dtype, target), [x])
 
@@ -35,10 +30,6 @@ def cast_formula(source: str, target: str) -> str:
     return "{0}" if value_type(source) == value_type(target) else f'cast({{0}}, "{value_type(target)}")'
 
 
-def emit_cast(lowering: "Lowering", node: Node, x: Tensor, y: Tensor) -> None:
-    """Writes x, converted, into y, which has its shape and storage order."""
-    pending = Tensor(y.dtype, y.shape, pending=Expression(cast_formula(x.dtype, y.dtype), (x,), node=node))
-    materialise(lowering, pending)
-    y.buffer = pending.buffer
-    assert y.buffer is not None
-    lowering.result.primary[y.buffer] = y
+def converted(x: Tensor, dtype: DType) -> Tensor:
+    """x as elements of another type, not computed yet."""
+    return Tensor(dtype, x.shape, pending=Expression(cast_formula(x.dtype, dtype), (x,)))

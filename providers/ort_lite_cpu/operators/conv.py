@@ -60,7 +60,9 @@ class Geometry:
 
     @property
     def is_depthwise(self) -> bool:
-        return self.groups > 1 and self.channels == self.outputs == self.groups and self.size[0] == self.result[0] == self.kernel[0] == 1
+        flat = self.size[0] == self.result[0] == self.kernel[0] == 1
+        narrow = isinstance(self.kernel[2], int) and self.kernel[2] <= depthwise.MAX_TAPS
+        return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
     @property
     def suits_winograd(self) -> bool:
@@ -136,7 +138,10 @@ def _emit_depthwise(
         w = op.input(1, (*range(1, rank), 0))
     op.emit(
         depthwise.depthwise, [x, w, bias, residual, y], *sizes.scalars, *act.scalars, types=[x.native] * 5,
-        statics={"kind": act.kind, "lanes": tile_for(x.native).lanes}, work=sizes.work * 4,
+        statics={
+            "kind": act.kind, "taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2],
+            "lanes": tile_for(x.native).lanes,
+        }, work=sizes.work * 4,
     )  # fmt: skip
 
 

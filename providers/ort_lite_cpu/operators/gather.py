@@ -117,17 +117,17 @@ def gather_nd(
     return OK
 
 
-def _depth(op: Op, index: Tensor) -> int:
-    depth = index.shape[-1]
-    if not isinstance(depth, int) or depth > 6:
-        raise op.reject(f"indices whose last dimension is {depth}; a known one up to 6 is there")
+def _depth(op: Op) -> int:
+    depth = op.dim(1, -1)
+    if depth > 6:
+        raise op.reject(f"indices whose last dimension is {depth}; up to 6 is there")
     return depth
 
 
 @operator("GatherND", types=MOVABLE)
 def lower_gather_nd(op: Op) -> None:
+    depth, batches = _depth(op), op.attr("batch_dims", 0)
     x, index, y = op.input(0), op.input(1), op.output(0)
-    depth, batches = _depth(op, index), op.attr("batch_dims", 0)
     indexed = x.shape[batches : batches + depth]
     batch = product(x.shape[:batches])
     lengths = [*reversed(indexed), *([1] * (6 - depth))]
@@ -235,9 +235,9 @@ def scatter_nd(
 @operator("ScatterND", types=MOVABLE)
 def lower_scatter_nd(op: Op) -> None:
     """Runs on one thread: updates are applied in their order."""
+    depth = _depth(op)
     index, updates = op.input(1), op.input(2)
     x, y = _copied(op)
-    depth = _depth(op, index)
     how, width = _reduction(op, x)
     lengths = [*reversed(x.shape[:depth]), *([1] * (6 - depth))]
     numbers = (product(index.shape[:-1]), depth, product(x.shape[depth:]), *lengths)

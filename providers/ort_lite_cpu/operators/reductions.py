@@ -200,12 +200,12 @@ def _shape(op: Op) -> tuple[Dim, ...]:
 
 def _axes(op: Op, rank: int) -> list[int]:
     """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise."""
-    named: Sequence[Any] | None = op.attr("axes")
+    named: Sequence[int] | None = op.attr("axes")
     if named is None and op.has(1):
-        named = op.contents(1)
+        named = op.numbers(1)
     if not named:
         return [] if op.attr("noop_with_empty_axes", 0) else list(range(rank))
-    return sorted(int(axis) % max(rank, 1) for axis in named)
+    return sorted(axis % max(rank, 1) for axis in named)
 
 
 def _single(op: Op, kind: str) -> None:
@@ -287,10 +287,8 @@ def cumulate(x: Ptr, y: Ptr, outer: int, n: int, inner: int, exclusive: int, rev
 
 @operator("CumSum", since=11, types=REAL | INTEGERS)
 def cum_sum(op: Op) -> None:
+    [axis] = op.numbers(1)
     x, y = op.input(0), op.output(0)
-    [named] = op.contents(1)
-    if not isinstance(named, int):
-        raise op.reject("an axis that depends on data")
-    axis = named % len(x.shape)
+    axis = axis % len(x.shape)
     numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
     op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0))

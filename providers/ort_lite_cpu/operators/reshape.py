@@ -15,7 +15,7 @@ def reshape(op: Op) -> None:
 @operator("Identity", "Dropout", types=ANY)
 def identity(op: Op) -> None:
     """Identity, and Dropout outside training: its mask, where asked for, is all True."""
-    op.set(0, op.raw(0))
+    op.pass_on(op.raw(0))
     if op.wants(1):
         from ort_lite_cpu.operators.fill import emit_fill
 
@@ -25,7 +25,7 @@ def identity(op: Op) -> None:
 @operator("Transpose", types=MOVABLE)
 def transpose(op: Op) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
-    x = op.lowering.stored(op.raw(0), op.raw(0).perm)
+    x = op.lowering.computed(op.raw(0))
     rank = len(x.shape)
     perm = list(op.attr("perm", range(rank)[::-1]))
     own = x.perm or tuple(range(rank))

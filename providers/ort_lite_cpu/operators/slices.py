@@ -17,18 +17,17 @@ def slice_(op: Op) -> None:
     rank = len(x.shape)
     if op.version < 10:
         starts: tuple[Dim, ...] = tuple(op.attr("starts"))
-        axes: tuple[Dim, ...] = tuple(op.attr("axes", range(len(starts))))
+        axes: list[int] | None = list(op.attr("axes", range(len(starts))))
         steps: tuple[Dim, ...] = (1,) * len(starts)
     else:
+        axes = op.numbers(3) if op.has(3) else None
         starts = op.contents(1)
-        axes = op.contents(3) if op.has(3) else tuple(range(len(starts)))
+        axes = list(range(len(starts))) if axes is None else axes
         steps = op.contents(4) if op.has(4) else (1,) * len(starts)
     own = contiguous(x.shape)
     strides = list(own)
     at: Dim = 0
     for start, axis, step in zip(starts, axes, steps, strict=True):
-        if not isinstance(axis, int):
-            raise op.reject("axes that depend on the shape")
         k = axis % rank
         at = at + _first(start, step, x.shape[k]) * own[k]
         strides[k] = own[k] * step
@@ -103,7 +102,7 @@ def pad(op: Op) -> None:
     x = op.input(0)
     rank = len(x.shape)
     pads: tuple[Dim, ...] = tuple(op.attr("pads", op.attr("paddings"))) if op.version < 11 else op.contents(1)
-    axes = [int(axis) % rank for axis in op.contents(3)] if op.has(3) else list(range(rank))  # type: ignore[arg-type]
+    axes = [axis % rank for axis in op.numbers(3)] if op.has(3) else list(range(rank))
     count = len(axes)
     before: list[Dim] = [0] * rank
     after: list[Dim] = [0] * rank

@@ -1,7 +1,7 @@
 """One node under symbolic shape inference, evaluated for real arrays and compared with what the node really gives.
 
-Each check is made twice: with every dim of the inputs a symbol and small integer inputs given as numbers, then with the elements
-of the integer inputs symbols as well.
+Each check is made twice: with every dim of the inputs a symbol and small integer inputs given as numbers, then with the
+elements of the integer inputs symbols as well.
 """
 
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ def cases() -> list[Case]:
     return [
         (case.name, case.model, list(map(array, inputs)), list(map(array, outputs)))
         for case in found
-        for inputs, outputs in case.data_sets
+        for inputs, outputs in case.data_sets or ()
     ]
 
 
@@ -54,7 +54,8 @@ def differences(case: Case, mode: str) -> Iterator[str]:
         for value in node.outputs:
             if value is not None:
                 value.type = None  # inference is to find it
-    infos, values = [], {}
+    infos: list[Info] = []
+    values: dict[str, int] = {}
     for value, data in zip(graph.inputs, [*inputs, *[None] * (len(graph.inputs) - len(inputs))], strict=True):
         info, added = info_of(value, data, mode)
         infos.append(info)

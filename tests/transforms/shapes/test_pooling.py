@@ -1,5 +1,7 @@
 """Pooling."""
 
+from typing import Any
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -27,14 +29,12 @@ def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: 
     ceil=st.booleans(),
 )
 @settings(max_examples=200, deadline=None)
-def test_windows_begin_inside(
-    dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool
-) -> None:
+def test_windows_begin_inside(dim: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], ceil: bool) -> None:
     assume(max(pads) < kernel)
     count = windows(dim, kernel, stride, dilation, *pads, ceil=ceil)
     assume(count > 0)
     result = floats(1, 2, count)
-    attributes = {"kernel_shape": [kernel], "strides": [stride], "dilations": [dilation], "pads": list(pads)}
+    attributes: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride], "dilations": [dilation], "pads": list(pads)}
     check("MaxPool", floats(1, 2, dim), ceil_mode=int(ceil), expected=[result], **attributes)
 
 

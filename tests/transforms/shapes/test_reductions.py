@@ -1,5 +1,7 @@
 """Reductions."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ def test_axes_are_reduced_to_1_or_gone(axes: set[int], keepdims: bool, noop: boo
     shape = (2, 3, 4)
     reduced = axes or (set() if noop else {0, 1, 2})
     expected = floats(*shape).sum(axis=tuple(reduced), keepdims=keepdims) if reduced else floats(*shape)
-    attributes = {"keepdims": int(keepdims), "noop_with_empty_axes": int(noop)}
+    attributes: dict[str, Any] = {"keepdims": int(keepdims), "noop_with_empty_axes": int(noop)}
     check("ReduceSum", floats(*shape), integers(*axes), expected=[expected], **attributes)
 
 

@@ -1,5 +1,7 @@
 """Shape, Size, Range, ConstantOfShape, EyeLike, Constant."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ N = symbol("N")
 @settings(max_examples=40, deadline=None)
 def test_shape_gives_a_range_of_dims(start: int, end: int | None) -> None:
     expected = np.array((2, 3, 4)[start:end], np.int64)
-    attributes = {"start": start} if end is None else {"start": start, "end": end}
+    attributes: dict[str, Any] = {"start": start} if end is None else {"start": start, "end": end}
     check("Shape", floats(2, 3, 4), expected=[expected], **attributes)
 
 
@@ -94,7 +96,7 @@ def test_an_identity_matrix_may_have_another_type() -> None:
     ],
     ids=str,
 )
-def test_constants_are_what_their_attribute_says(attributes: dict[str, object], wanted: str) -> None:
+def test_constants_are_what_their_attribute_says(attributes: dict[str, Any], wanted: str) -> None:
     (y,) = infer("Constant", **attributes)
     assert text(y) == wanted
     assert y.constant is not None

@@ -1,0 +1,228 @@
+"""Exact products of 8-bit integers: operands widened to 16 bits less their zero points, multiplied in pairs of k, summed in 32 bits.
+
+Both signednesses share the kernels: an int8 byte with its highest bit flipped is the value plus 128, and so is its zero point, whose
+difference is what counts. `flip` is 128 for int8 operands and 0 for uint8.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.cpu import Target, host
+from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span
+from ort_lite_cpu.gemm.gemm import grid
+from ort_lite_cpu.gemm.microkernel import Vectors
+
+CAPACITY = 1 << 17
+"""Elements of a block of widened rows: 256 KiB, what the second cache level holds."""
+FLIPS = {"uint8": 0, "int8": 128}
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerTile:
+    """Shape of the register tile, and LLVM's name of the instruction that multiplies pairs and adds them, if there is one."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    madd: str
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def statics(self) -> dict[str, int | str]:
+        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
+
+
+def integer_tile(target: Target | None = None) -> IntegerTile:
+    """The tile of a machine: as many accumulators as the vector registers hold beside the operands."""
+    target = target or host()
+    if target.has("avx512bw"):
+        return IntegerTile(14, 2, 16, "llvm.x86.avx512.pmaddw.d.512")
+    if target.has("avx2"):
+        return IntegerTile(6, 2, 8, "llvm.x86.avx2.pmadd.wd")
+    return IntegerTile(6, 2, 4, "llvm.x86.sse2.pmadd.wd" if target.has("sse2") else "")
+
+
+
+def pairs(b: Array, width: int) -> Array:
+    """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2), int16: two values of k beside each other, zeros at the ends."""
+    *batch, k, n = b.shape
+    across, half = -(-n // width), -(-k // 2)
+    padded = np.zeros((*batch, 2 * half, across * width), np.int16)
+    padded[..., :k, :n] = b
+    split = padded.reshape(*batch, half, 2, across, width)
+    rank = len(batch)
+    return np.ascontiguousarray(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
+
+
+@arithmetic("i16(u8,u8,i16)")
+def centred(x: Any, flip: Any, zero: Any) -> Any:
+    """The value of a byte less its zero point, which is flipped already: in 16 bits all the way, so that loops are fast."""
+    return (x ^ flip).to("i16") - zero
+
+
+@native
+def zero_point(zero: Ptr, at: int, flip: int) -> int:
+    """Element `at` of the zero points as `centred` takes it; null: they are all 0."""
+    return flip if null(zero) else like(flip, zero[at]) ^ flip
+
+
+@native
+def pack_pairs(
+    w: Ptr, zero: Ptr, out: Ptr, batch: int, k: int, n: int, inner: int, step: int, inner_step: int, outer_step: int, column: int,
+    zero_batch: int, zero_column: int, flip: int, width: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As `pairs`, at run time, of w - zero.
+
+    w[i, p, j] lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
+    one, at i * zero_batch + j * zero_column.
+    """
+    across, half = (n + width - 1) // width, (k + 1) // 2
+    for job in span(batch * across, part, parts):
+        i, first = job // across, job % across * width
+        for column_ in range(width):
+            j = first + column_
+            away = zero_point(zero, i * zero_batch + min(j, n - 1) * zero_column, flip)
+            for p in range(2 * half):
+                at = i * step + p % inner * inner_step + p // inner * outer_step + j * column
+                inside = p < k and j < n
+                target = ((job * half + p // 2) * width + column_) * 2 + p % 2
+                out[target] = centred(w[at], flip, away) if inside else like(out, 0)
+    return OK
+
+
+@native
+def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
+    """out[i] = x[i] - zero in 16 bits, for a zero point that is flipped already."""
+    for i in range(count):
+        out[i] = centred(x[i], flip, zero)
+
+
+@native
+def block_rows(depth: int, rows: int) -> int:
+    """Rows of a block, a multiple of `rows`: as many of `depth` elements as CAPACITY holds."""
+    return max(CAPACITY // max(depth, 1) // rows, 1) * rows
+
+
+@native
+def integer_gemm(
+    a: Ptr, zero: Ptr, b: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, d0: int, d1: int, d2: int, a0: int, a1: int,
+    a2: int, b0: int, b1: int, b2: int, zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """c (d0, d1, d2, m, n) = (a - zero) @ b, a 8-bit, b as `pairs` makes it, less its zero points already.
+
+    a[i] is (m, k) at i . (a0, a1, a2), its zero points one or, zero_row 1, one a row; b[i] is matrix i . (b0, b1, b2) of those packed.
+    scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
+    """
+    width, half = vectors * lanes, (k + 1) // 2
+    across = (n + width - 1) // width
+    block = min(block_rows(2 * half, rows), (m + rows - 1) // rows * rows)
+    down = (m + block - 1) // max(block, 1)
+    scratch = shift(scratch, part * size)
+    first, last, left, right = grid(batch * down, across, part, parts)
+    for number in range(first, last):
+        i, top = number // down, number % down * block
+        i2, i1, i0 = i % d2, i // d2 % d1, i // d2 // d1
+        count = min(block, m - top)
+        x = i0 * a0 + i1 * a1 + i2 * a2 + top * k
+        for row in range(count):
+            away = zero_point(zero, (i * m + top + row) * zero_row, flip)
+            widen(shift(a, x + row * k), shift(scratch, row * 2 * half), k, away, flip)
+            if k < 2 * half:
+                scratch[row * 2 * half + k] = like(scratch, 0)
+        for p in range(left, right):
+            matrix = (i0 * b0 + i1 * b1 + i2 * b2) * across + p
+            target = shift(c, (i * m + top) * n + p * width)
+            integer_panel(scratch, shift(b, matrix * half * width * 2), target, n, count, n - p * width, half, rows, vectors, lanes, madd)
+    return OK
+
+
+@native(inline=False)
+def integer_panel(
+    a: Ptr, b: Ptr, c: Ptr, ldc: int, m: int, n: int, half: int, rows: Static, vectors: Static, lanes: Static,
+    madd: Static,
+) -> None:
+    """c (m, n), row stride ldc, = a (m, 2 * half) @ one panel of b; a has room for a multiple of `rows` rows."""
+    i = 0
+    while m - i >= rows // 2 and i < m:
+        _tile(shift(a, i * 2 * half), b, shift(c, i * ldc), ldc, m - i, n, half, rows, vectors, lanes, madd)
+        i += rows
+    while i < m:
+        _tile(shift(a, i * 2 * half), b, shift(c, i * ldc), ldc, m - i, n, half, 1, vectors, lanes, madd)
+        i += 1
+
+
+@emitted("void(*i16,*i16,*i32,i64,i64,i64,i64,static,static,static,static)")
+def _tile(
+    builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int,
+    madd: str,
+) -> None:
+    """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
+    emit = PairSums(builder, lanes, madd)
+    starts = [emit.words(emit.move(a, emit.mul(half, 2 * i))) for i in range(rows)]
+
+    def step(at: Any, sums: Sequence[Any]) -> list[Any]:
+        panel = emit.move(b, emit.mul(at, 2 * lanes * vectors))
+        values = [emit.load_pairs(panel, 2 * lanes * j) for j in range(vectors)]
+        factors = [emit.splat_pair(builder.load(emit.move(start, at), align=2)) for start in starts]
+        return [emit.madd(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
+
+    sums = emit.loop(emit.integer(0), half, 1, [emit.zero] * (rows * vectors), step)[1]
+    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
+    masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
+    for i in range(rows):
+        target = emit.move(c, emit.mul(ldc, i))
+        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
+            with inside:
+                for j in range(vectors):
+                    emit.store(sums[i * vectors + j], target, j * lanes)
+            with edge:
+                for j in range(vectors):
+                    emit.store(sums[i * vectors + j], target, j * lanes, masks[j])
+
+
+class PairSums(Vectors):
+    """Vectors of 32-bit sums, and of twice as many 16-bit factors."""
+
+    def __init__(self, builder: Any, lanes: int, madd: str) -> None:
+        from llvmlite import ir
+
+        super().__init__(builder, ir.FloatType(), lanes)
+        self.element = ir.IntType(32)
+        self.type = ir.VectorType(self.element, lanes)
+        self.zero = ir.Constant(self.type, [0] * lanes)
+        self.name = f"v{lanes}i32"
+        self.instruction = madd
+        self.factors = ir.VectorType(ir.IntType(16), 2 * lanes)
+
+    def words(self, pointer: Any) -> Any:
+        """A pointer to 16-bit elements as one to pairs of them."""
+        return self.builder.bitcast(pointer, self.element.as_pointer())
+
+    def load_pairs(self, pointer: Any, at: int) -> Any:
+        address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.factors.as_pointer())
+        return self.builder.load(address, align=2)
+
+    def splat_pair(self, pair: Any) -> Any:
+        return self.builder.bitcast(self.splat(pair), self.factors)
+
+    def madd(self, x: Any, y: Any, z: Any) -> Any:
+        """z + x[2i] * y[2i] + x[2i + 1] * y[2i + 1]."""
+        if self.instruction:
+            function = self._declare(self.instruction, self.type, [self.factors] * 2)
+            return self.builder.add(z, self.builder.call(function, [x, y]))
+        even, odd = (self.builder.mul(self._half(x, offset), self._half(y, offset)) for offset in (0, 1))
+        return self.builder.add(self.builder.add(z, even), odd)
+
+    def _half(self, x: Any, offset: int) -> Any:
+        kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
+        numbers = self.ir.Constant(kind, list(range(offset, 2 * self.lanes, 2)))
+        undefined = self.ir.Constant(self.factors, self.ir.Undefined)
+        return self.builder.sext(self.builder.shuffle_vector(x, undefined, numbers), self.type)

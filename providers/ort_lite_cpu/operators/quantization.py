@@ -1,0 +1,197 @@
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, and the formulas that all quantised operators share.
+
+Both directions are elementwise expressions: what lies between one integer product and the next becomes a single loop.
+"""
+
+from dataclasses import dataclass
+
+from ort_lite.dtypes import DType, itemsize
+from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
+from ort_lite.shapes import Dim, product, same
+from ort_lite_cpu.elementwise.expression import Expression, define
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import BY_SIZE, NATIVE_TYPES, Tensor
+
+Parameter = Tensor | float
+"""A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""
+
+BYTES = frozenset({"int8", "uint8"})
+QUANTIZED = BYTES | {"int16", "uint16"}
+HALVES_AND_FLOAT = frozenset({"float16", "bfloat16", "float32"})
+CHUNKS = 64
+"""Pieces of which DynamicQuantizeLinear takes the extremes: their number does not depend on that of the threads."""
+
+
+# --- Formulas
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Text over operands and scalars as `define` takes them; the first operand has the type that scalars are converted to."""
+
+    text: str
+    operands: tuple[Tensor, ...]
+    scalars: tuple[float, ...]
+
+    def define(self, op: Op, output: int = 0, cost: float = 0.5) -> None:
+        define(op, self.text, self.operands, self.scalars, cost, output)
+
+    def tensor(self, dtype: DType = "float32", cost: float = 0.5) -> Tensor:
+        """Not computed yet, of the first operand's shape."""
+        return Tensor(dtype, self.operands[0].shape, pending=Expression(self.text, self.operands, self.scalars, cost))
+
+
+def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
+    """`text` over {x} and the names of the parameters."""
+    operands, scalars = [x], []
+    places = {"x": "{0}"}
+    for name, value in parameters.items():
+        if isinstance(value, Tensor):
+            places[name] = f"{{{len(operands)}}}"
+            operands.append(value)
+        else:
+            places[name] = f"{{s{len(scalars)}}}"
+            scalars.append(value)
+    return Formula(text.format(**places), tuple(operands), tuple(scalars))
+
+
+def as_float(x: Tensor) -> Tensor:
+    """x in float32, not computed yet; 16-bit floats are widened where they are read."""
+    return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
+
+
+def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
+    """(x - zero) * scale."""
+    if zero is None or zero == 0.0:
+        return formula("{x} * {scale}", as_float(x), scale=scale)
+    return formula("({x} - {zero}) * {scale}", as_float(x), zero=as_float(zero) if isinstance(zero, Tensor) else zero, scale=scale)
+
+
+def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+    """x / scale, rounded half to even, plus zero, saturated to `dtype`."""
+    name = NATIVE_TYPES[dtype]
+    return formula(f'quantized({{x}} / {{scale}}, {{zero}}, "{name}")', as_float(x), scale=scale, zero=0.0 if zero is None else zero)
+
+
+def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+    """An integer product times `factor`, the quotient of scales, in the quantised type of the result."""
+    name = NATIVE_TYPES[dtype]
+    zero = 0.0 if zero is None else zero
+    return formula(f'quantized({{x}} * {{factor}}, {{zero}}, "{name}")', as_float(total), factor=factor, zero=zero)
+
+
+def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:
+    """Scale or zero point in input `index`: a number where it is a constant one, else one a tensor or a vector.
+
+    A vector runs along the axis that has `trailing` axes behind it.
+    """
+    constant = op.constant(index)
+    if constant is not None and constant.size == 1:
+        return float(constant.reshape(-1)[0])
+    tensor = op.input(index)
+    if all(same(dim, 1) for dim in tensor.shape):
+        return op.view(tensor, ())
+    return op.view(tensor, (*tensor.shape, *(1,) * trailing))
+
+
+def zero_point(op: Op, index: int, trailing: int = 0) -> Parameter | None:
+    return parameter(op, index, trailing) if op.has(index) else None
+
+
+# --- Operators
+@native
+def repeat_blocks(
+    x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: int, size: int, part: int, parts: int
+) -> int:
+    """y (outer, length, inner) = x (outer, blocks, inner), each entry of the middle axis `size` times, the last perhaps fewer."""
+    for row in span(outer * length, part, parts):
+        source = (row // length * blocks + row % length // size) * inner
+        for j in range(inner):
+            y[row * inner + j] = x[source + j]
+    return OK
+
+
+def _parameters(op: Op) -> tuple[Parameter, Parameter | None]:
+    """Scale and zero point of QuantizeLinear and DequantizeLinear, per tensor, per axis or per block."""
+    rank = len(op.raw(0).shape)
+    axis, size = op.attr("axis", 1), op.attr("block_size", 0)
+    if size:
+        scale = _blocks(op, 1, axis % rank, size)
+        return scale, _blocks(op, 2, axis % rank, size) if op.has(2) else None
+    if len(op.raw(1).shape) > 1:
+        raise op.reject(f"a scale of rank {len(op.raw(1).shape)} without block_size")
+    trailing = rank - axis % rank - 1 if rank else 0
+    return parameter(op, 1, trailing), zero_point(op, 2, trailing)
+
+
+def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
+    """An entry for each element from one for each block."""
+    x, shape = op.input(index), op.raw(0).shape
+    y = op.temporary(x.dtype, shape)
+    numbers: tuple[Dim, ...] = (product(shape[:axis]), x.shape[axis], shape[axis], product(shape[axis + 1 :]), size)
+    op.emit(repeat_blocks, [x, y], *numbers, types=[BY_SIZE[itemsize(x.dtype)]] * 2)
+    return y
+
+
+@operator("QuantizeLinear", since=10, types=HALVES_AND_FLOAT | {"int32"})
+@operator("QuantizeLinear", domain="com.microsoft", types=HALVES_AND_FLOAT)
+def quantize_linear(op: Op) -> None:
+    """Division in float32 whatever `precision` says. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
+    dtype = op.info().dtype
+    if dtype not in QUANTIZED:
+        raise op.reject(f"to {dtype}; there are {', '.join(sorted(QUANTIZED))}")
+    scale, zero = _parameters(op)
+    quantized(op.raw(0), scale, zero, dtype).define(op, cost=0.6)
+
+
+@operator("DequantizeLinear", since=10, types=QUANTIZED | {"int32"})
+@operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | {"int32"})
+def dequantize_linear(op: Op) -> None:
+    """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
+    scale, zero = _parameters(op)
+    dequantized(op.raw(0), scale, zero).define(op)
+
+
+@native
+def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
+    """y (chunks, 2): the smallest and the largest element of each chunk of x, and 0."""
+    for chunk in span(chunks, part, parts):
+        low, high = like(x, 0), like(x, 0)
+        for i in range(n * chunk // chunks, n * (chunk + 1) // chunks):
+            low = min(low, x[i])
+            high = max(high, x[i])
+        y[2 * chunk] = low
+        y[2 * chunk + 1] = high
+    return OK
+
+
+@native
+def dynamic_parameters(x: Ptr, scale: Ptr, zero: Ptr, chunks: int, part: int, parts: int) -> int:
+    """The scale and the uint8 zero point that map the extremes x (chunks, 2), of all chunks, to 0 and 255."""
+    low, high = x[0], x[1]
+    for chunk in range(1, chunks):
+        low = min(low, x[2 * chunk])
+        high = max(high, x[2 * chunk + 1])
+    scale[0] = like(x, 1) if low == high else (high - low) / like(x, 255)
+    zero[0] = like(zero, rint(fmin(fmax(-low / scale[0], like(x, 0)), like(x, 255))))
+    return OK
+
+
+def emit_dynamic(op: Op, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and zero point for the elements of x, which is in memory, in whatever order."""
+    partial = op.temporary("float32", (CHUNKS, 2))
+    scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
+    op.emit(extremes, [x, partial], x.size, CHUNKS, work=x.size // 4)
+    op.emit(dynamic_parameters, [partial, scale, zero], CHUNKS, work=0)
+    return scale, zero
+
+
+@operator("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}))
+def dynamic_quantize_linear(op: Op) -> None:
+    """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
+    raw = op.raw(0)
+    x = op.lowering.stored(raw, raw.perm)
+    scale, zero = emit_dynamic(op, x)
+    op.set(1, scale)
+    op.set(2, zero)
+    if op.wants(0):
+        quantized(x, scale, zero, "uint8").define(op, cost=0.6)

@@ -1,0 +1,185 @@
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from ort_lite import hookspecs, plugins
+from ort_lite.errors import ProviderError
+from ort_lite.graph import Graph
+from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.plugins import EntryPoint, Registry, scan
+from ort_lite.provider import ExecutionProvider
+from ort_lite.transform import Rewriter, graph_pass
+
+Install = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Makes a distribution in tmp_path: (name, entry_points.txt, source of its module)."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(name: str, entry_points: str, source: str) -> None:
+        folder = tmp_path / f"{name}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "entry_points.txt").write_text(entry_points)
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return make
+
+
+PROVIDER = """
+from ort_lite.provider import ExecutionProvider
+class Mine(ExecutionProvider):
+    name = "MineExecutionProvider"
+    default = {default}
+"""
+
+
+@graph_pass(level="basic")
+def nothing(graph: Graph, rewriter: Rewriter) -> int:
+    return 0
+
+
+@shape_rule("Unheard", domain="nowhere")
+def unheard(op: Op) -> list[Info]:
+    return []
+
+
+def test_entry_points_are_read_from_the_files_of_a_directory(tmp_path: Path, install: Install) -> None:
+    install("first", "[console_scripts]\nx = y\n\n[ort_lite.providers]\n# a comment\nA = first:A\nB = first:B.C [extra]\n", "")
+    install("second", "[ort_lite.transforms]\nT = second\n[other]\nT = x\n", "")
+    (tmp_path / "third-1.0.dist-info").mkdir()
+    found = [(entry.group, entry.name, entry.value) for entry in scan([str(tmp_path), str(tmp_path / "missing")])]
+    assert found == [
+        ("ort_lite.providers", "A", "first:A"),
+        ("ort_lite.providers", "B", "first:B.C"),
+        ("ort_lite.transforms", "T", "second"),
+    ]
+
+
+def test_the_first_directory_that_has_a_name_wins(tmp_path: Path) -> None:
+    for folder, value in (("a", "one:P"), ("b", "two:P")):
+        (tmp_path / folder / "d-1.dist-info").mkdir(parents=True)
+        (tmp_path / folder / "d-1.dist-info" / "entry_points.txt").write_text(f"[ort_lite.providers]\nP = {value}\n")
+    assert [entry.value for entry in scan([str(tmp_path / "a"), str(tmp_path / "b")])] == ["one:P"]
+
+
+def test_what_is_built_in_is_what_the_distribution_announces() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    announced = project["entry-points"]
+    assert announced["ort_lite.providers"] == plugins.BUILT_IN_PROVIDERS
+    assert announced["ort_lite.transforms"] == plugins.BUILT_IN_TRANSFORMS
+
+
+def test_a_registered_provider_is_found_and_listed() -> None:
+    registry = Registry(paths=())
+    registry.register_provider("MyExecutionProvider", ExecutionProvider)
+    assert registry.provider("MyExecutionProvider") is ExecutionProvider
+    assert registry.available_providers() == ["MyExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_an_installed_provider_is_found_by_the_name_of_its_entry_point(tmp_path: Path, install: Install) -> None:
+    install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
+    registry = Registry([str(tmp_path)])
+    assert registry.provider("MineExecutionProvider").__name__ == "Mine"
+    assert registry.available_providers() == ["MineExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_a_module_among_the_entry_points_is_asked_through_the_hook(tmp_path: Path, install: Install) -> None:
+    source = PROVIDER.format(default=True) + "def ort_lite_providers():\n    return [Mine]\n"
+    install("several", "[ort_lite.providers]\nmine = several\n", source)
+    registry = Registry([str(tmp_path)])
+    assert registry.provider("MineExecutionProvider").__name__ == "Mine"
+    assert registry.available_providers() == ["MineExecutionProvider", "CPUExecutionProvider"]
+
+
+def test_one_that_does_not_take_part_by_default_is_installed_but_not_available(tmp_path: Path, install: Install) -> None:
+    install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=False))
+    registry = Registry([str(tmp_path)])
+    assert registry.available_providers() == ["CPUExecutionProvider"]
+    assert registry.installed_providers() == ["CPUExecutionProvider", "MineExecutionProvider"]
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ProviderError, match="'CPUExecutionProvidr'; did you mean 'CPUExecutionProvider'"):
+        Registry(paths=()).provider("CPUExecutionProvidr")
+
+
+def test_a_provider_that_cannot_be_imported_names_its_entry_point(tmp_path: Path, install: Install) -> None:
+    install("bad", "[ort_lite.providers]\nBadExecutionProvider = bad:Bad\n", "import nowhere_at_all\n")
+    registry = Registry([str(tmp_path)])
+    with pytest.raises(ProviderError, match=r"BadExecutionProvider = bad:Bad .*bad-1.0.dist-info.* ModuleNotFoundError"):
+        registry.provider("BadExecutionProvider")
+    with pytest.warns(RuntimeWarning, match="it is left out"):
+        assert registry.available_providers() == ["CPUExecutionProvider"]
+
+
+def test_installed_transforms_and_shape_rules_come_after_the_built_in_ones(tmp_path: Path, install: Install) -> None:
+    source = """
+from tests.framework.test_plugins import nothing, unheard
+def ort_lite_transforms(): return [nothing]
+def ort_lite_shape_rules(): return [unheard]
+"""
+    install("passes", "[ort_lite.transforms]\nmine = passes\n", source)
+    registry, bare = Registry([str(tmp_path)]), Registry(paths=())
+    assert [t.name for t in registry.transforms()] == [*(t.name for t in bare.transforms()), "nothing"]
+    assert ("nowhere", "Unheard") in registry.shape_rules()._rules
+
+
+def test_a_plugin_registered_in_the_process_is_asked() -> None:
+    registry = Registry(paths=())
+    before = len(registry.transforms())
+    registry.register_plugin(SimpleNamespace(ort_lite_transforms=lambda: [nothing], ort_lite_cast_insertion=lambda: None))
+    assert len(registry.transforms()) == before + 1
+    assert registry.cast_insertion().__module__ == "ort_lite_transforms.cast_insertion"
+
+
+def test_plugins_are_asked_in_the_order_in_which_they_were_registered() -> None:
+    registry = Registry(paths=())
+    for name in ("a", "b", "c"):
+        plugin = ModuleType(name)
+        plugin.ort_lite_transforms = lambda name=name: [graph_pass(level="basic", name=name)(nothing.function)]  # type: ignore[attr-defined]
+        registry.register_plugin(plugin)
+    assert [t.name for t in registry.transforms()][-3:] == ["a", "b", "c"]
+
+
+def test_a_transform_plugin_that_cannot_be_imported_costs_a_warning_and_itself(tmp_path: Path, install: Install) -> None:
+    install("bad", "[ort_lite.transforms]\nbad = bad\n", "import nowhere_at_all\n")
+    with pytest.warns(RuntimeWarning, match="bad = bad .*its hooks are not called"):
+        assert len(Registry([str(tmp_path)]).transforms()) == len(Registry(paths=()).transforms())
+
+
+def test_a_plugin_that_breaks_the_contract_of_a_hook_is_refused() -> None:
+    registry = Registry(paths=())
+    registry.register_plugin(SimpleNamespace(ort_lite_transforms=lambda unexpected: []))
+    with pytest.raises(Exception, match="unexpected"):
+        registry.transforms()
+
+
+def test_every_hook_is_documented() -> None:
+    hooks = [value for name, value in vars(hookspecs).items() if name.startswith("ort_lite_")]
+    assert len(hooks) == 4
+    assert all(hook.__doc__ for hook in hooks)
+
+
+def test_without_plugins_neither_pluggy_nor_importlib_metadata_is_imported() -> None:
+    program = """
+import sys
+from ort_lite.plugins import Registry
+registry = Registry(paths=())
+registry.transforms(), registry.shape_rules(), registry.cast_insertion()
+print([name for name in ("pluggy", "importlib.metadata", "numba", "onnx") if name in sys.modules])
+"""
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_entry_point_knows_whether_it_is_an_object() -> None:
+    assert EntryPoint("g", "n", "m:o", "d").is_object and not EntryPoint("g", "n", "m", "d").is_object

@@ -1,0 +1,63 @@
+"""Attention in com.microsoft, against onnxruntime."""
+
+import numpy as np
+import pytest
+
+from ort_lite.inference import ContentsUnknown
+from tests.transforms.shapes.checking import check, floats, infer, tensor, text
+
+MS = "com.microsoft"
+
+
+def test_projection_and_past_in_one() -> None:
+    check(
+        "Attention", floats(2, 3, 8), floats(8, 24), floats(24), None, floats(2, 2, 2, 5, 4), outputs=2, domain=MS, num_heads=2
+    )
+    check("Attention", floats(2, 3, 8), floats(8, 22), floats(22), domain=MS, num_heads=2, qkv_hidden_sizes=[8, 8, 6])
+
+
+def test_many_heads() -> None:
+    check("MultiHeadAttention", floats(2, 3, 8), floats(2, 4, 8), floats(2, 4, 6), domain=MS, num_heads=2)
+    past = floats(2, 2, 5, 4)
+    operands = [floats(2, 3, 8), floats(2, 4, 8), floats(2, 4, 8), None, None, None, past, past]
+    check("MultiHeadAttention", *operands, outputs=3, domain=MS, num_heads=2)
+
+
+def test_queries_packed_with_keys_and_values() -> None:
+    found = infer("MultiHeadAttention", tensor("float32", "B", "S", 2, 3, 4), outputs=2, domain=MS, num_heads=2)
+    assert [text(y) for y in found] == ["float32[B, S, 8]", "float32[B, 2, S, 4]"]
+
+
+@pytest.mark.parametrize("room", [5, 10])
+@pytest.mark.parametrize("packed", [False, True])
+def test_grouped_queries(packed: bool, room: int) -> None:
+    query = [floats(1, 3, 32), None, None] if packed else [floats(1, 3, 16), floats(1, 3, 8), floats(1, 3, 8)]
+    cache = floats(1, 1, room, 8)
+    lengths = np.array([7], np.int32), np.array(8, np.int32)
+    check("GroupQueryAttention", *query, cache, cache, *lengths, outputs=3, domain=MS, num_heads=2, kv_num_heads=1)
+
+
+def test_the_length_of_the_cache_is_asked_for() -> None:
+    q, kv, cache = tensor("float32", 1, 3, 16), tensor("float32", 1, 3, 8), tensor("float32", 1, 1, "P", 8)
+    operands = [q, kv, kv, cache, cache, tensor("int32", 1), tensor("int32")]
+    found = infer("GroupQueryAttention", *operands, outputs=2, domain=MS, num_heads=2, kv_num_heads=1)
+    assert text(found[1]) == "float32[1, 1, max(P, y0#1), 8]"
+    with pytest.raises(ContentsUnknown):
+        infer("GroupQueryAttention", *operands, domain=MS, strict=True, num_heads=2, kv_num_heads=1)
+
+
+def test_embeddings() -> None:
+    ids, table = tensor("int32", "B", "S"), tensor("float32", 10, 4)
+    found = infer("EmbedLayerNormalization", ids, ids, table, table, table, outputs=3, domain=MS)
+    assert [text(y) for y in found] == ["float32[B, S, 4]", "int32[B]", "float32[B, S, 4]"]
+    bytes_ = tensor("uint8", 10, 4)
+    assert text(infer("QEmbedLayerNormalization", ids, ids, bytes_, domain=MS)[0]) == "float32[B, S, 4]"
+
+
+def test_quantised_and_sparse_forms() -> None:
+    x, w, one = tensor("uint8", "B", "S", 8), tensor("int8", 8, 24), tensor("float32")
+    found = infer("QAttention", x, w, tensor("float32", 24), one, one, outputs=2, domain=MS, num_heads=2)
+    assert [text(y) for y in found] == ["float32[B, S, 8]", "float32[2, B, 2, S, 4]"]
+    q, cache = tensor("float32", "B", "S", 32), tensor("float32", "B", 1, "M", 8)
+    (y,) = infer("SparseAttention", q, None, None, cache, cache, domain=MS, num_heads=2, kv_num_heads=1)
+    assert text(y) == "float32[B, S, 16]"
