@@ -3,7 +3,7 @@
 Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
 (6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. Installed transforms
 apply to every session; whether there are any is read from the entry_points.txt files of the environment, once a process
-(about 1 ms for 80 distributions; importlib.metadata takes 40 ms). Distributions that only an import hook can see (zip
+(2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an import hook can see (zip
 files) are not found that way: `register_plugin` takes their modules.
 """
 

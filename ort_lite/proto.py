@@ -50,7 +50,7 @@ def parse(data: memoryview, origin: str) -> "tuple[pb.ModelProto, frozenset[Span
 
     Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto.
     """
-    if data[4:8] == b"ORTM":
+    if bytes(data[4:8]) == b"ORTM":
         raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
     small, spans = (outline(data) if len(data) >= OUTLINE_FROM else None) or (bytes(data), frozenset())
     try:

@@ -42,7 +42,8 @@ def outline(data: memoryview) -> tuple[bytes, frozenset[Span]] | None:
 def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span], depth: int) -> bytes:
     if not depth:
         raise _Unusual
-    nested, pieces, kept, raw = _NESTED[message], [], start, 0
+    nested, kept, raw = _NESTED[message], start, 0
+    pieces: list[bytes | memoryview] = []
     for number, at, begin, stop in _fields(data, start, end):
         replaced = b""
         if message == _TENSOR and number in (_SEGMENT, _RAW_DATA):

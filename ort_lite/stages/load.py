@@ -4,24 +4,19 @@ External data is memory-mapped, one map a file; all other arrays own their bytes
 bytes is kept.
 """
 
-import mmap
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
+from ort_lite.errors import InvalidGraph, InvalidProtobuf
 from ort_lite.graph import Attr, Function, Graph, Model, Node, Type, Value
-from ort_lite.proto import NEWEST_IR_VERSION, OUTLINE_FROM, AttributeReader, parse, pb, read_type, text
+from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, pb, read_type, text
 from ort_lite.shapes import Dim, symbol
 from ort_lite.stages.external import ExternalData
 from ort_lite.stages.inline import check_functions
+from ort_lite.stages.source import ModelSource, read_source
 from ort_lite.tensor_proto import TensorReader
-from ort_lite.wire import Span
-
-ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
 # Operators of these domains run in models that do not import them, as in onnxruntime.
 _IMPLICIT_DOMAINS = frozenset({"com.microsoft", "ai.onnx.ml"})
@@ -35,51 +30,11 @@ def load(model: ModelSource, folder: str | os.PathLike[str] | None = None) -> Mo
     inputs too and the IR version is 4 or newer: those can be overridden by a feed, and are in `graph.inputs` as well.
     Raises NoSuchFile, InvalidProtobuf, InvalidGraph naming the node, InvalidArgument for another kind of `model`.
     """
-    source = _read(model)
+    source = read_source(model)
     if folder is None and source.file is not None:
         folder = source.file.parent
     external = ExternalData(None if folder is None else Path(folder), source.file)
     return _Loader(source.proto, TensorReader(source.data, source.spans, external.read)).model()
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    proto: pb.ModelProto
-    data: memoryview | None = None
-    spans: frozenset[Span] = frozenset()
-    file: Path | None = None
-
-
-def _read(model: ModelSource) -> _Source:
-    if isinstance(model, pb.ModelProto):
-        return _Source(model)
-    if isinstance(model, (str, os.PathLike)):
-        path = Path(model)
-        return _parsed(_contents(path), f"{path}", path)
-    data = model.read() if hasattr(model, "read") else model
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        expected = "a path, bytes, a ModelProto or a file opened in binary mode"
-        raise InvalidArgument(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
-    return _parsed(memoryview(data), "the model")
-
-
-def _parsed(data: memoryview, origin: str, file: Path | None = None) -> _Source:
-    data = data.cast("B") if data.contiguous else memoryview(bytes(data))
-    proto, spans = parse(data, origin)
-    return _Source(proto, data, spans, file)
-
-
-def _contents(path: Path) -> memoryview:
-    """The bytes of the file, mapped while it is being loaded when it is large."""
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < OUTLINE_FROM:
-                return memoryview(file.read())
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error
-    except (OSError, ValueError) as error:
-        raise Fail(f"{path} cannot be read: {error}") from error
 
 
 class _Dims:
@@ -331,3 +286,6 @@ def _who(proto: pb.NodeProto) -> str:
 
 def _graph_name(graph: Graph) -> str:
     return f"graph {graph.name!r}"
+
+
+__all__ = ["ModelSource", "load"]

@@ -82,7 +82,11 @@ class Binder:
         segment = self.segment
         slots = segment.initial.copy()
         slots[segment.leaf_slots] = values
-        self._evaluate(slots)
+        _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
+        for requirement, holds in zip(segment.requirements, slots[segment.requirement_slots].tolist(), strict=True):
+            if not holds:
+                what = f"{requirement.node} (CPUExecutionProvider): {requirement.message}"
+                raise InvalidArgument(what + self._given(values))
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
         for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
             node = segment.instructions[int(segment.starts[k])].node
@@ -100,13 +104,9 @@ class Binder:
         cost = float(slots[segment.work_slots].sum()) / 1000
         return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets, sizes)
 
-    def _evaluate(self, slots: Array) -> None:
-        segment = self.segment
-        _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
-        for requirement, holds in zip(segment.requirements, slots[segment.requirement_slots].tolist(), strict=True):
-            if not holds:
-                raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message}")
-
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
-        given = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
-        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what} for {given}")
+        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what}{self._given(values)}")
+
+    def _given(self, values: Sequence[int]) -> str:
+        pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
+        return f" for {pairs}" if pairs else ""

@@ -208,7 +208,7 @@ class Lowering:
         tensor.buffer = made.buffer
         assert made.buffer is not None
         self.result.primary[made.buffer] = tensor
-        for at in range(0, len(tensor.contents), 8):
+        for at in range(0, max(len(tensor.contents), 1), 8):  # none too: an instruction is what an array is made for
             chunk = tensor.contents[at : at + 8]
             padded = (*chunk, *(0,) * (8 - len(chunk)))
             self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")

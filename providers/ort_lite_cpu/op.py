@@ -184,7 +184,7 @@ class Op:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0."""
         self.lowering.require(self.node, condition, message)
 
-    def agree(self, a: Shape, b: Shape, message: str) -> None:
+    def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
         """As `require`, for two shapes of one rank that must be equal."""
         for x, y in zip(a, b, strict=True):
             self.require(equal(x, y), f"{message}: {x} against {y}")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidGraph
@@ -32,6 +32,7 @@ class TestOrder:
         graph.sort()
         assert list(graph.all_nodes()) == before
 
+    @settings(deadline=None)
     @given(st.integers(0, 1000), st.randoms(use_true_random=False))
     def test_any_shuffled_graph_becomes_topological(self, seed: int, random: object) -> None:
         graph = random_graph(seed, size=20, depth=2)
@@ -179,6 +180,7 @@ class TestNames:
         assert names("result") == "result_1"
         assert names("") == "_1"
 
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from(["a", "a_1", "a_1_1", "b"]), max_size=12))
     def test_no_name_comes_twice(self, bases: list[str]) -> None:
         names = Names(Graph("g", [value("a")]))

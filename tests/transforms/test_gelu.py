@@ -22,6 +22,11 @@ def test_all_orders_become_gelu(scaled: str, rest: str) -> None:
     check(compose_gelu, SIGNATURE, f"{{ a = {scaled} b = Erf(a) c = Add(b, one) {rest} }}", GELU, constants=CONSTANTS)
 
 
+def test_in_an_older_model_it_is_that_of_com_microsoft() -> None:
+    before = "{ a = Div(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) z = Mul(d, half) }"
+    check(compose_gelu, SIGNATURE, before, "{ z = com.microsoft.Gelu(x) }", constants=CONSTANTS, opset=17)
+
+
 def test_does_not_fire_on_another_scale() -> None:
     before = "{ a = Div(x, two) b = Erf(a) c = Add(b, one) d = Mul(x, c) z = Mul(d, half) }"
     check(compose_gelu, SIGNATURE, before, constants=CONSTANTS)

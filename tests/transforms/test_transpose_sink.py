@@ -15,7 +15,9 @@ CONSTANTS = (
 )
 
 
-@pytest.mark.parametrize("node", ["Relu(", "LeakyRelu<alpha=0.5>(", "Cast<to=1>(", "Clip(", "HardSwish("])
+@pytest.mark.parametrize(
+    "node", ["Relu(", "LeakyRelu<alpha=0.5>(", "Cast<to=1>(", "Clip(", "HardSwish(", "com.microsoft.QuickGelu("]
+)
 def test_a_transpose_moves_behind_a_function_of_one_operand(node: str) -> None:
     rest = ", low, high)" if node == "Clip(" else ")"
     before = f"{{ y = Transpose<perm=[1,2,0]>(x) z = {node}y{rest} }}"

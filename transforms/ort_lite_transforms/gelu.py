@@ -18,5 +18,6 @@ _GATES = tuple(op("Add", op("Erf", scaled), 1.0, commutative=True) for scaled in
     private=True,
 )
 def compose_gelu(rewriter: Rewriter, x: Value, root: Node) -> Done | Skip:
-    """x * (1 + erf(x / sqrt 2)) / 2. Gelu is of opset 20, whatever the model imports."""
-    return rewriter.replace(root, rewriter.op("Gelu", x, version=max(20, root.version)))
+    """x * (1 + erf(x / sqrt 2)) / 2. Gelu is of opset 20; in an older model com.microsoft's says the same."""
+    domain = "" if root.version >= 20 else "com.microsoft"
+    return rewriter.replace(root, rewriter.op("Gelu", x, domain=domain))

@@ -14,7 +14,12 @@ _UNARY = (
 _BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Less", "Greater")
 
 
-@rule(op(_UNARY, op("Transpose", "x", name="transpose"), name="root"), level="basic", private=True)
+@rule(
+    op(_UNARY, op("Transpose", "x", name="transpose"), name="root"),
+    op(("Gelu", "QuickGelu"), op("Transpose", "x", name="transpose"), name="root", domain="com.microsoft"),
+    level="basic",
+    private=True,
+)
 def sink_transpose_below_unary(rewriter: Rewriter, x: Value, transpose: Node, root: Node) -> Done | Skip:
     """f(Transpose(x)) is Transpose(f(x)); further operands (Clip's limits) are scalars."""
     y = rewriter.op(root.op_type, x, *root.inputs[1:], domain=root.domain, version=root.version, like=root)

@@ -13,6 +13,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span
+from ort_lite.shapes import Dim, ceildiv, maximum, minimum
 from ort_lite_cpu.gemm.gemm import grid
 from ort_lite_cpu.gemm.microkernel import Vectors
 
@@ -105,42 +106,46 @@ def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
 
 
 @native
-def block_rows(depth: int, rows: int) -> int:
-    """Rows of a block, a multiple of `rows`: as many of `depth` elements as CAPACITY holds."""
-    return max(CAPACITY // max(depth, 1) // rows, 1) * rows
+def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
+    """Rows of a block, a multiple of `rows`: as many of `depth` elements as CAPACITY holds, and one block or more for each part."""
+    share = ((m + parts - 1) // parts + rows - 1) // rows
+    return max(min(CAPACITY // max(depth, 1) // rows, share), 1) * rows
+
+
+def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
+    """Elements that a part needs for its block of widened rows."""
+    depth = 2 * ceildiv(k, 2)
+    return minimum(maximum(CAPACITY, rows * depth), ceildiv(m, rows) * rows * depth)
 
 
 @native
 def integer_gemm(
-    a: Ptr, zero: Ptr, b: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, d0: int, d1: int, d2: int, a0: int, a1: int,
-    a2: int, b0: int, b1: int, b2: int, zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static,
-    part: int, parts: int,
+    a: Ptr, zero: Ptr, b: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int, zero_row: int,
+    flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """c (d0, d1, d2, m, n) = (a - zero) @ b, a 8-bit, b as `pairs` makes it, less its zero points already.
+    """c (batch, m, n) = (a - zero) @ b, a 8-bit, b as `pairs` makes it, less its zero points already.
 
-    a[i] is (m, k) at i . (a0, a1, a2), its zero points one or, zero_row 1, one a row; b[i] is matrix i . (b0, b1, b2) of those packed.
-    scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
+    a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for
+    each row of c. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
     """
     width, half = vectors * lanes, (k + 1) // 2
     across = (n + width - 1) // width
-    block = min(block_rows(2 * half, rows), (m + rows - 1) // rows * rows)
-    down = (m + block - 1) // max(block, 1)
+    block = block_rows(m, 2 * half, rows, parts)
+    down = (m + block - 1) // block
     scratch = shift(scratch, part * size)
     first, last, left, right = grid(batch * down, across, part, parts)
     for number in range(first, last):
         i, top = number // down, number % down * block
-        i2, i1, i0 = i % d2, i // d2 % d1, i // d2 // d1
         count = min(block, m - top)
-        x = i0 * a0 + i1 * a1 + i2 * a2 + top * k
         for row in range(count):
             away = zero_point(zero, (i * m + top + row) * zero_row, flip)
-            widen(shift(a, x + row * k), shift(scratch, row * 2 * half), k, away, flip)
+            widen(shift(a, i * a_step + (top + row) * k), shift(scratch, row * 2 * half), k, away, flip)
             if k < 2 * half:
                 scratch[row * 2 * half + k] = like(scratch, 0)
         for p in range(left, right):
-            matrix = (i0 * b0 + i1 * b1 + i2 * b2) * across + p
+            panel = shift(b, (i * b_step * across + p) * half * width * 2)
             target = shift(c, (i * m + top) * n + p * width)
-            integer_panel(scratch, shift(b, matrix * half * width * 2), target, n, count, n - p * width, half, rows, vectors, lanes, madd)
+            integer_panel(scratch, panel, target, n, count, n - p * width, half, rows, vectors, lanes, madd)
     return OK
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.convolution import copy_run
+from ort_lite_cpu.gemm.gemm import grid
 from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Vectors, panel
 from ort_lite_cpu.gemm.pack import panels
 
@@ -24,12 +25,16 @@ GAP = 16
 _G = np.array([[1 / 4, 0, 0], [-1 / 6] * 3, [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])
 
 
-def transformed_filters(weight: Array, width: int) -> Array:
-    """(O, C, 3, 3) -> panels (36, ceil(O / width), C, width) of G g G'. O(36 * size), in float64 before rounding."""
+def transformed_filters(weight: Array, columns: int, width: int) -> Array:
+    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (36, some, C, width), in the order of their use.
+
+    O(36 * size), in float64 before rounding.
+    """
     outputs, channels = weight.shape[:2]
     both = np.kron(_G, _G).T  # (9, 36)
     planes = (weight.reshape(-1, 9).astype(np.float64) @ both).astype(weight.dtype)
-    return panels(planes.reshape(outputs, channels, 36).transpose(2, 1, 0), width)
+    planes = planes.reshape(outputs, channels, 36).transpose(2, 1, 0)
+    return np.concatenate([panels(planes[..., j : j + columns], width).ravel() for j in range(0, outputs, columns)])
 
 
 def scratch_size(tiles: int, channels: int, columns: int) -> int:
@@ -46,29 +51,33 @@ def winograd(
 ) -> int:  # fmt: skip
     """As `convolution.conv` for a 3x3 kernel, strides and dilations 1, and c and o multiples of `lanes`.
 
-    block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks.
+    block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks and
+    columns.
     """
     width = vectors * lanes
     down, across = (oh + 3) // 4, (ow + 3) // 4
     tiles = n * down * across
-    across_panels = (o + width - 1) // width
     v = shift(scratch, part * size)
     m = shift(v, 36 * block * (c + GAP))
     patch = shift(m, 36 * block * (columns + GAP))
-    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
-    for number in span((tiles + block - 1) // block, part, parts):
+    clips = low > -math.inf or high < math.inf
+    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
+    top, bottom, left, right = grid((tiles + block - 1) // block, (o + columns - 1) // columns, part, parts)
+    for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
         _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), lanes)
-        for j in range(0, o, columns):
+        for j in range(left * columns, min(right * columns, o), columns):
             some = min(columns, o - j)
+            filters = shift(u, 36 * j * c)
             for plane in range(36):
                 for p in range(0, some, width):
                     panel(
-                        shift(v, plane * block * (c + GAP)), c + GAP, 0, 1, shift(u, (plane * across_panels + (j + p) // width) * c * width),
+                        shift(v, plane * block * (c + GAP)), c + GAP, 0, 1, filters,
                         shift(m, plane * block * (columns + GAP) + p), columns + GAP, count, some - p, c,
                         0, bias, residual, 0.0, 0.0, rows, vectors, lanes,
                     )  # fmt: skip
+                    filters = shift(filters, c * width)
             _transform_outputs(
                 m, shift(y, j), shift(bias, j), shift(residual, j), first, count, down, across, some, o, oh, ow,
                 columns + GAP, block * (columns + GAP), mode, low, high, alpha, beta, kind, lanes,

@@ -6,6 +6,7 @@ _ONNX = {
     "conv": "Conv ConvTranspose",
     "fill": "Constant ConstantOfShape EyeLike Range",
     "gather": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
+    "integer_matmul": "MatMulInteger QLinearMatMul",
     "matmul": "Gemm MatMul",
     "normalization": (
         "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization"
@@ -32,6 +33,7 @@ _ONNX = {
 }
 _MICROSOFT: dict[str, str] = {
     "conv": "FusedConv",
+    "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
     "matmul": "FusedGemm FusedMatMul",
     "elementwise": "Gelu QuickGelu",
     "quantization": "DequantizeLinear QuantizeLinear",

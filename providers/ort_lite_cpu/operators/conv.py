@@ -20,7 +20,7 @@ from ort_lite_cpu.tensor import Tensor, channels_last
 
 Triple = tuple[Dim, Dim, Dim]
 
-TILES, COLUMNS = 48, 64
+TILES, COLUMNS = 24, 64
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 
 
@@ -149,10 +149,10 @@ def _emit_winograd(
     op: Op, sizes: Geometry, x: Tensor, weight: Array, bias: Tensor | None, residual: Tensor | None, y: Tensor, act: Activation
 ) -> None:
     tile = tile_for(x.native)
-    u = op.packed(weight, f"winograd {tile.columns}", lambda: winograd.transformed_filters(weight, tile.columns))
-    channels, outputs = weight.shape[1], weight.shape[0]
-    block = TILES // tile.rows * tile.rows
-    columns = min(outputs, COLUMNS)
+    channels, columns = weight.shape[1], min(weight.shape[0], COLUMNS)
+    form = f"winograd {columns} {tile.columns}"
+    u = op.packed(weight, form, lambda: winograd.transformed_filters(weight, columns, tile.columns))
+    block = -(-TILES // tile.rows) * tile.rows * (1 if channels <= 128 else 2)
     size = winograd.scratch_size(block, channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     op.emit(

@@ -3,10 +3,8 @@
 A formula is text in the native language over {0}, {1}, ... (operands) and {s0}, ... (attributes, in the first operand's type).
 """
 
-from collections.abc import Sequence
-
 from ort_lite.dtypes import INTEGERS
-from ort_lite_cpu.elementwise.expression import define, formula_tensor
+from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import NATIVE, REAL, SIGNED, operator
 from ort_lite_cpu.tensor import Tensor
@@ -269,16 +267,5 @@ def is_inf(op: Op) -> None:
 def where(op: Op) -> None:
     x = op.raw(1)
     if x.dtype not in NATIVE:
-        raise op.reject(f"element type {x.dtype} is not native")
-    define(op, "select({0}, {1}, {2})", operands(op))
-
-
-def activated(x: Tensor, activation: str, parameters: Sequence[float]) -> Tensor:
-    """`x` through the activation of a fused operator (Relu, LeakyRelu, Clip, ...), still pending."""
-    formulas = {
-        "Relu": "fmax({0}, like({0}, 0))", "Sigmoid": "sigmoid({0})", "Tanh": "tanh({0})",
-        "LeakyRelu": "select({0} >= like({0}, 0), {0}, {0} * {s0})", "Clip": "fmin(fmax({0}, {s0}), {s1})",
-        "HardSigmoid": "fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))",
-        "HardSwish": _FLOAT_UNARY["HardSwish"][0],
-    }  # fmt: skip
-    return formula_tensor(x.dtype, x, formulas[activation], [x], parameters)
+        raise op.reject(f"{x.dtype}, takes {', '.join(sorted(NATIVE))}")
+    define(op, "{1} if {0} else {2}" if x.dtype == "bool" else "select({0}, {1}, {2})", operands(op))

@@ -6,7 +6,7 @@ from ort_lite.dtypes import itemsize, to_numpy
 from ort_lite.native.lang import OK, Ptr, like, native, span
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import ANY, NATIVE, operator
+from ort_lite_cpu.registry import ANY, INTEGERS, MOVABLE, NATIVE, REAL, operator
 from ort_lite_cpu.tensor import BY_SIZE, Tensor
 
 
@@ -28,8 +28,10 @@ def constant(op: Op) -> None:
     raise op.reject("a Constant of strings is folded before it gets here")
 
 
-@operator("ConstantOfShape", since=9, types=ANY)
+@operator("ConstantOfShape", since=9, types=INTEGERS)
 def constant_of_shape(op: Op) -> None:
+    if op.info().dtype not in MOVABLE:
+        raise op.reject(f"elements of type {op.info().dtype}")
     value = op.attr("value")
     emit_fill(op, op.output(0), 0 if value is None else value.reshape(-1)[0])
 
@@ -43,23 +45,25 @@ def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) ->
     return OK
 
 
-@operator("Range", since=11, types=NATIVE)
+@operator("Range", since=11, types=REAL | INTEGERS)
 def range_(op: Op) -> None:
     start, delta, y = op.input(0), op.input(2), op.output(0)
     op.emit(arange, [start, delta, y], y.size)
 
 
 @native
-def eye(y: Ptr, rows: int, columns: int, k: int, part: int, parts: int) -> int:
-    """y (rows, columns) is 1 where column - row == k, else 0."""
+def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int) -> int:
+    """y (rows, columns) is one[0] where column - row == k, else 0."""
     for row in span(rows, part, parts):
         for column in range(columns):
-            y[row * columns + column] = like(y, 1) if column - row == k else like(y, 0)
+            y[row * columns + column] = one[0] if column - row == k else like(y, 0)
     return OK
 
 
 @operator("EyeLike", since=9, types=NATIVE)
 def eye_like(op: Op) -> None:
+    """Of any element type: a one is a pattern of bits. Spec: ONNX EyeLike-22."""
     y = op.output(0)
     rows, columns = y.shape
-    op.emit(eye, [y], rows, columns, op.attr("k", 0))
+    one = op.array(np.ones(1, to_numpy(y.dtype)))
+    op.emit(eye, [one, y], rows, columns, op.attr("k", 0), types=[BY_SIZE[itemsize(y.dtype)]] * 2)

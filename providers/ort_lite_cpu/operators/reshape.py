@@ -1,20 +1,34 @@
 """Operators that only give memory another shape, and those that copy all of it in another order."""
 
-from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
+from ort_lite.shapes import Dim, Shape, equal, product, same, select
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.tensor import Tensor, channels_last
 
 
 @operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE)
 def reshape(op: Op) -> None:
     """No work at run time: the output is the input's memory."""
+    _same_size(op)
     op.alias(op.input(0))
+
+
+def _same_size(op: Op) -> None:
+    old, new = op.raw(0).shape, op.info().shape
+    assert new is not None
+    op.require(equal(product(old), product(new)), f"the shape {_text(old)} cannot become {_text(new)}")
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join(map(str, shape))})"
 
 
 @operator("Identity", "Dropout", types=ANY)
 def identity(op: Op) -> None:
     """Identity, and Dropout outside training: its mask, where asked for, is all True."""
+    if op.has(2) and op.known(2).any():
+        raise op.reject("Dropout in training mode")
     op.pass_on(op.raw(0))
     if op.wants(1):
         from ort_lite_cpu.operators.fill import emit_fill
@@ -31,9 +45,13 @@ def transpose(op: Op) -> None:
     own = x.perm or tuple(range(rank))
     shape = tuple(x.shape[axis] for axis in perm)
     order = tuple(perm.index(axis) for axis in own)
-    made = Tensor(x.dtype, shape, x.buffer, None if order == tuple(range(rank)) else order)
-    if rank == 4 and order in ((0, 2, 3, 1), (0, 1, 2, 3)):
-        op.set(0, made)
+    if order == tuple(range(rank)) or (rank == 4 and order == channels_last(4)):
+        op.set(0, Tensor(x.dtype, shape, x.buffer, None if order == tuple(range(rank)) else order))
+        return
+    if x.perm is None and [axis for axis in perm if not same(x.shape[axis], 1)] == [
+        axis for axis, dim in enumerate(x.shape) if not same(dim, 1)
+    ]:
+        op.alias(x)  # only axes of one element move
         return
     y = op.output(0)
     stored = x.stored_shape
@@ -43,6 +61,7 @@ def transpose(op: Op) -> None:
 @operator("DepthToSpace", "SpaceToDepth", types=MOVABLE)
 def depth_to_space(op: Op) -> None:
     """(N, C, H, W): blocks of size b x b move between channels and space. A copy with six axes."""
+    _same_size(op)
     x, y = op.input(0), op.output(0)
     n, c, h, w = x.shape
     b = op.attr("blocksize")
@@ -58,17 +77,22 @@ def depth_to_space(op: Op) -> None:
 @operator("Expand", since=8, types=MOVABLE)
 def expand(op: Op) -> None:
     """NumPy broadcasting to a shape: axes that the input lacks, or has with length 1, are walked with stride 0."""
-    from ort_lite.shapes import equal, same, select
-
     x, y = op.input(0), op.output(0)
     lead = len(y.shape) - len(x.shape)
     strides = [*([0] * lead), *contiguous(x.shape)]
-    for axis, dim in enumerate(x.shape):
-        if not same(dim, y.shape[axis + lead]):
-            strides[axis + lead] = select(equal(dim, 1), 0, strides[axis + lead])
-            fits = select(equal(dim, 1), 1, equal(dim, y.shape[axis + lead]))
-            op.require(fits, f"dimension {dim} of the input cannot be expanded to {y.shape[axis + lead]}")
+    for axis, dim in enumerate(x.shape, lead):
+        if not same(dim, y.shape[axis]):
+            strides[axis] = select(equal(dim, 1), 0, strides[axis])
+            _require_one_or(op, dim, y.shape[axis])
+    target = op.contents(1)
+    for axis, dim in enumerate(target, len(y.shape) - len(target)):
+        _require_one_or(op, dim, y.shape[axis])
     emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape))
+
+
+def _require_one_or(op: Op, dim: Dim, wanted: Dim) -> None:
+    fits = select(equal(dim, 1), 1, equal(dim, wanted))
+    op.require(fits, f"dimensions {dim} and {wanted} differ, and the first is not 1")
 
 
 @operator("Tile", since=6, types=MOVABLE)

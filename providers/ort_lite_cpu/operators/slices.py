@@ -2,7 +2,7 @@
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import OK, Ptr, Static, native, span
-from ort_lite.shapes import Dim, less, maximum, minimum, product, select
+from ort_lite.shapes import Dim, equal, less, maximum, minimum, product, select
 from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
@@ -55,6 +55,7 @@ def split(op: Op) -> None:
             strides = contiguous(x.shape)
             emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
         at = at + length[axis]
+    op.require(equal(at, x.shape[axis]), f"its parts make up {at}, axis {axis} has {x.shape[axis]}")
 
 
 @operator("Concat", types=MOVABLE)
@@ -69,6 +70,8 @@ def concat(op: Op) -> None:
     at: Dim = 0
     for k in range(len(raws)):
         x = op.input(k, perm)
+        others = [k for k in range(len(order)) if k != axis]
+        op.agree([x.stored_shape[k] for k in others], [y.stored_shape[k] for k in others], "dimensions of its inputs differ")
         emit_strided(op.lowering, op.node, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
         at = at + x.stored_shape[axis]
 
@@ -142,6 +145,7 @@ def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str)
     for k in moving:
         n = shape[k]
         shape[k] = n + before[k] + after[k]
+        op.require(n + equal(shape[k], 0), f"axis {k} has no elements to continue")
         y = op.output(0) if k == moving[-1] else op.temporary(x.dtype, tuple(shape))
         numbers = (product(shape[:k]), n, product(shape[k + 1 :]), before[k], shape[k])
         types = [BY_SIZE[itemsize(x.dtype)]] * 2

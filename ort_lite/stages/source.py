@@ -1,0 +1,56 @@
+"""Where a model comes from: a path, bytes, a ModelProto or a file object."""
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
+from ort_lite.proto import OUTLINE_FROM, parse, pb
+from ort_lite.wire import Span
+
+ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A parsed model; `data` and `spans` hold its large tensors (`ort_lite.wire`), `file` is where it came from."""
+
+    proto: pb.ModelProto
+    data: memoryview | None = None
+    spans: frozenset[Span] = frozenset()
+    file: Path | None = None
+
+
+def read_source(model: ModelSource) -> Source:
+    """Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidArgument for anything else."""
+    if isinstance(model, pb.ModelProto):
+        return Source(model)
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        return _parsed(_contents(path), f"{path}", path)
+    data = model.read() if hasattr(model, "read") else model
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        expected = "a path, bytes, a ModelProto or a file opened in binary mode"
+        raise InvalidArgument(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
+    return _parsed(memoryview(data), "the model")
+
+
+def _parsed(data: memoryview, origin: str, file: Path | None = None) -> Source:
+    data = data.cast("B") if data.contiguous else memoryview(bytes(data))
+    proto, spans = parse(data, origin)
+    return Source(proto, data, spans, file)
+
+
+def _contents(path: Path) -> memoryview:
+    """The bytes of the file, mapped while it is being loaded when it is large."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < OUTLINE_FROM:
+                return memoryview(file.read())
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise Fail(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,197 @@
+"""Matrix products of 8-bit integers: MatMulInteger, QLinearMatMul and com.microsoft's forms of them.
+
+The product is exact, in int32; what makes a quantised or a float result of it is an elementwise expression.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.inference import broadcast
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same, select
+from ort_lite_cpu.elementwise.expression import Expression
+from ort_lite_cpu.gemm import integer
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.quantization import (
+    BYTES,
+    Formula,
+    Parameter,
+    as_float,
+    emit_dynamic,
+    formula,
+    parameter,
+    quantized,
+    requantized,
+    zero_point,
+)
+from ort_lite_cpu.registry import operator
+from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.tensor import Tensor
+
+
+# --- Operators
+@operator("MatMulInteger", since=10, types=BYTES)
+def matmul_integer(op: Op) -> None:
+    """Spec: ONNX MatMulInteger-10."""
+    op.set(0, integer_product(op, op.input(0), op.optional(2), 1, 3))
+
+
+@operator("QLinearMatMul", since=10, types=BYTES)
+def qlinear_matmul(op: Op) -> None:
+    """Spec: ONNX QLinearMatMul-21."""
+    total = integer_product(op, op.input(0), op.optional(2), 3, 5)
+    factor = quotient(op, [_by_row(op, 1), parameter(op, 4)], parameter(op, 6))
+    requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+
+
+@operator("QGemm", domain="com.microsoft", types=BYTES)
+def q_gemm(op: Op) -> None:
+    """alpha * a @ b + c, c with the scale of the product; float32 unless y has a scale. Spec: onnxruntime QGemm-1."""
+    a = op.input(0)
+    if op.attr("transA", 0):
+        moved = op.temporary(a.dtype, a.shape[::-1])
+        emit_permute(op.lowering, op.node, a, moved, a.shape, (1, 0))
+        a = moved
+    total = integer_product(op, a, op.optional(2), 3, 5, bool(op.attr("transB", 0)))
+    if op.has(6):
+        total = formula("wadd({x}, {c})", total, c=op.input(6)).tensor("int32")
+    scales = [float(op.attr("alpha", 1.0)), parameter(op, 1), parameter(op, 4)]
+    if op.has(8):
+        factor = quotient(op, scales, parameter(op, 7))
+        requantized(total, factor, parameter(op, 8), op.raw(8).dtype).define(op)
+    else:
+        formula("{x} * {factor}", as_float(total), factor=quotient(op, scales)).define(op)
+
+
+@operator("MatMulIntegerToFloat", domain="com.microsoft", types=BYTES)
+def matmul_integer_to_float(op: Op) -> None:
+    """Spec: onnxruntime MatMulIntegerToFloat-1."""
+    total = integer_product(op, op.input(0), op.optional(4), 1, 5)
+    _scaled(op, total, quotient(op, [_by_row(op, 2), parameter(op, 3)]), 6).define(op)
+
+
+@operator("DynamicQuantizeMatMul", domain="com.microsoft", types=frozenset({"float32"}))
+def dynamic_quantize_matmul(op: Op) -> None:
+    """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
+    a = op.input(0)
+    scale, zero = emit_dynamic(op, a)
+    total = integer_product(op, op.lowering.stored(quantized(a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
+
+
+def _scaled(op: Op, total: Tensor, factor: Parameter, bias: int) -> Formula:
+    if op.has(bias):
+        return formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(bias))
+    return formula("{x} * {factor}", as_float(total), factor=factor)
+
+
+# --- Scales
+def _by_row(op: Op, index: int) -> Parameter:
+    """A scale of the left operand: one for all, or one for each row."""
+    vector = len(op.raw(index).shape) == 1 and len(op.raw(0).shape) > 1
+    return parameter(op, index, 1 if vector else 0)
+
+
+def quotient(op: Op, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:
+    """The product of `above` over `below`, in float32: made here of constants."""
+    values = [*above, below]
+    arrays = [value.constant if isinstance(value, Tensor) else np.float32(value) for value in values]
+    if all(array is not None for array in arrays):
+        result = np.float32(1.0)
+        for array in arrays[:-1]:
+            result = result * array
+        result = result / arrays[-1]
+        return float(result.reshape(-1)[0]) if result.size == 1 else op.array(result)
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    texts = [f"{{{tensors.index(v)}}}" if isinstance(v, Tensor) else f"{{s{k}}}" for k, v in enumerate(values)]
+    scalars = tuple(value if isinstance(value, float) else 1.0 for value in values)
+    text = f"({' * '.join(texts[:-1])}) / {texts[-1]}"
+    shape: Shape = ()
+    for tensor in tensors:
+        shape = broadcast(shape, tensor.shape)
+    return op.lowering.stored(Tensor("float32", shape, pending=Expression(text, tuple(tensors), scalars)))
+
+
+# --- The product
+def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False) -> Tensor:
+    """(a - zero) @ (input b - input b_zero), int32, of the shape of output 0; transposed: b holds columns, (n, k)."""
+    shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
+    shape_b = op.raw(b).shape if len(op.raw(b).shape) > 1 else (*op.raw(b).shape, 1)
+    k, n = shape_b[-2:][::-1] if transposed else shape_b[-2:]
+    if not same(shape_a[-1], k):
+        op.require(equal(shape_a[-1], k), f"the inner dimensions differ: {shape_a[-1]} and {k}")
+    m, batch = shape_a[-2], broadcast(shape_a[:-2], shape_b[:-2])
+    count, a_step, b_step = product(batch), m * k, 1
+    if all(same(dim, 1) for dim in shape_b[:-2]):
+        count, m = 1, m * count
+    elif all(same(dim, 1) for dim in shape_a[:-2]):
+        a_step = 0
+    else:
+        a = expanded(op, a, shape_a, (*batch, *shape_a[-2:]))
+    if zero is not None and not all(same(dim, 1) for dim in zero.shape):
+        own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
+        zero = expanded(op, zero, own, (*batch, shape_a[-2], 1))
+    w = _packed(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
+    tile = integer.integer_tile()
+    size = integer.scratch_size(m, k, tile.rows)
+    out = op.info().shape
+    assert out is not None
+    total = op.temporary("int32", out)
+    scratch = op.temporary("int16", (op.options.threads, size))
+    zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
+    op.emit(
+        integer.integer_gemm, [a, zero, w, total, scratch], count, m, n, k, a_step, b_step, zero_row, integer.FLIPS[a.dtype], size,
+        types=["u8", "u8", "i16", "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
+    )  # fmt: skip
+    return total
+
+
+def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
+    """The right operand as `integer.pairs` makes it, with all batch dimensions of the product unless it has none."""
+    if all(same(dim, 1) for dim in own[:-2]):
+        full = own
+    width = integer.integer_tile().columns
+    constant, zero = op.constant(index), op.constant(zero_index)
+    if constant is not None and (zero is not None or not op.has(zero_index)) and all(isinstance(dim, int) for dim in full):
+        away = np.int16(0) if zero is None else zero.astype(np.int16)
+
+        def make() -> Array:
+            b = constant.reshape(own).astype(np.int16)
+            return integer.pairs(np.broadcast_to((b.swapaxes(-1, -2) if transposed else b) - away, _swapped(full, transposed)), width)
+
+        return op.packed(constant, f"pairs {width} {transposed} {full} {away.tobytes()!r}", make)
+    b = expanded(op, op.input(index), own, full)
+    k, n = full[-2:][::-1] if transposed else full[-2:]
+    batch, zeros = product(full[:-2]), op.optional(zero_index)
+    steps: tuple[Dim, Dim] = (0, 0)
+    if zeros is not None and not all(same(dim, 1) for dim in zeros.shape):
+        steps = (0, 1)
+        if len(zeros.shape) > 1:
+            zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
+    out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
+    strides = (k * n, 1, 0, k) if transposed else (k * n, n, 0, 1)
+    op.emit(
+        integer.pack_pairs, [b, zeros, out], batch, k, n, k, *strides, *steps, integer.FLIPS[b.dtype], width,
+        types=["u8", "u8", "i16"], work=out.size,
+    )  # fmt: skip
+    return out
+
+
+def _swapped(shape: Shape, transposed: bool) -> tuple[int, ...]:
+    known = tuple(dim for dim in shape if isinstance(dim, int))
+    return (*known[:-2], known[-1], known[-2]) if transposed else known
+
+
+def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
+    """x, seen as of `shape`, broadcast to `wanted`: itself where that changes nothing."""
+    padded = (*(1,) * (len(wanted) - len(shape)), *shape)
+    if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):
+        return x
+    steps = [
+        step if same(dim, full) else select(equal(dim, 1), 0, step)
+        for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)
+    ]
+    made = op.temporary(x.dtype, wanted)
+    emit_strided(op.lowering, op.node, x, made, wanted, steps, contiguous(wanted))
+    return made
