@@ -1,7 +1,9 @@
-"""What the machine can do, and the targets that tests compile for. Imports llvmlite only."""
+"""What the machine can do, and the targets that tests compile for. Imports no compiler."""
 
 from dataclasses import dataclass
 from functools import cache
+
+from ort_lite.native import llvm
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,7 @@ class Target:
 @cache
 def host() -> Target:
     """This machine."""
-    import llvmlite.binding as llvm
-
-    return Target(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    return Target(llvm.process_triple(), llvm.host_cpu_name(), llvm.host_cpu_features())
 
 
 _HASWELL = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt"

@@ -1,14 +1,13 @@
-"""Object code -> addresses, with llvmlite alone. Code stays for the life of the process: threads may be in it."""
+"""Object code -> addresses, without numba. Code stays for the life of the process: threads may be in it."""
 
-import ctypes
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from ort_lite.native import cache as store
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.llvm import Engine
 from ort_lite.native.spec import Spec, key_of
 
 _lock = threading.RLock()
@@ -62,26 +61,13 @@ def symbol_of(key: str) -> str:
 
 
 def _link(objects: Mapping[str, bytes]) -> None:
-    import llvmlite.binding as llvm
-
     engine = _engine()
-    for data in objects.values():
-        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-    engine.finalize_object()
+    engine.add(objects.values())
     for key in objects:
-        _by_key[key] = engine.get_function_address(symbol_of(key))
+        _by_key[key] = engine.address(symbol_of(key))
 
 
 @cache
-def _engine() -> Any:
-    """Owner of all code memory. Kept even while the interpreter shuts down; callers hold the lock."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    if llvm.address_of_symbol("expf") is None:
-        llvm.load_library_permanently("libm.so.6")
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
-    return engine
+def _engine() -> Engine:
+    """Owner of all code memory; callers hold the lock."""
+    return Engine()

@@ -83,10 +83,9 @@ class Binder:
         slots = segment.initial.copy()
         slots[segment.leaf_slots] = values
         _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
-        for requirement, holds in zip(segment.requirements, slots[segment.requirement_slots].tolist(), strict=True):
-            if not holds:
-                what = f"{requirement.node} (CPUExecutionProvider): {requirement.message}"
-                raise InvalidArgument(what + self._given(values))
+        for k in np.flatnonzero(slots[segment.requirement_slots] == 0).tolist():
+            requirement, numbers = segment.requirements[k], slots[segment.number_slots[k]].tolist()
+            raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}")
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
         for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
             node = segment.instructions[int(segment.starts[k])].node
@@ -105,8 +104,5 @@ class Binder:
         return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets, sizes)
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
-        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what}{self._given(values)}")
-
-    def _given(self, values: Sequence[int]) -> str:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
-        return f" for {pairs}" if pairs else ""
+        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}")

@@ -9,9 +9,12 @@ and not symbols, lowering ends with a `Tail`: the rest is lowered during the run
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ort_lite.dtypes import Array, DType, itemsize
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, TensorType, Value
@@ -204,11 +207,16 @@ class Lowering:
 
     def _store_contents(self, tensor: Tensor) -> None:
         assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
+        if all(isinstance(element, int) for element in tensor.contents):
+            shape = [dim for dim in tensor.shape if isinstance(dim, int)]
+            array = np.array(tensor.contents, to_numpy(tensor.dtype)).reshape(shape)
+            tensor.buffer = Buffer(array.nbytes, array)
+            return
         made = self.new(tensor.dtype, tensor.shape)
         tensor.buffer = made.buffer
         assert made.buffer is not None
         self.result.primary[made.buffer] = tensor
-        for at in range(0, max(len(tensor.contents), 1), 8):  # none too: an instruction is what an array is made for
+        for at in range(0, len(tensor.contents), 8):
             chunk = tensor.contents[at : at + 8]
             padded = (*chunk, *(0,) * (8 - len(chunk)))
             self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")
@@ -216,6 +224,8 @@ class Lowering:
     def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
         old = tensor.perm or tuple(range(len(tensor.shape)))
         wanted = perm or tuple(range(len(tensor.shape)))
+        if [a for a in old if not same(tensor.shape[a], 1)] == [a for a in wanted if not same(tensor.shape[a], 1)]:
+            return replace(tensor, perm=perm)  # only axes of one element move: the same bytes
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
@@ -262,12 +272,12 @@ class Lowering:
             assert tensor is None or buffer is not None, f"{node}: operand {tensor.name!r} is not in memory"
         self.result.items.append(Instruction(node, kernel, buffers, tuple(scalars), work, message, inplace))
 
-    def require(self, node: Node, condition: Dim, message: str) -> None:
+    def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         if isinstance(condition, int):
             if not condition:
-                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message}")
+                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}")
             return
-        self.result.items.append(Requirement(node, condition, message))
+        self.result.items.append(Requirement(node, condition, message, numbers))
 
     def host(self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = ()) -> None:
         """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""

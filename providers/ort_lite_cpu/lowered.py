@@ -51,11 +51,12 @@ class HostStep:
 
 @dataclass(slots=True, eq=False)
 class Requirement:
-    """The run fails with `message` where `condition` is 0."""
+    """The run fails with `message` where `condition` is 0; {0}, {1}, ... in it stand for the numbers."""
 
     node: Node
     condition: Dim
     message: str
+    numbers: tuple[Dim, ...]
 
 
 @dataclass(slots=True)

@@ -180,14 +180,17 @@ class Op:
         """
         self.lowering.emit(self.node, kernel, operands, scalars, work, types, statics or {}, inplace, message)
 
-    def require(self, condition: Dim, message: str) -> None:
-        """The run fails with the node's name and `message` for shapes for which `condition` is 0."""
-        self.lowering.require(self.node, condition, message)
+    def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
+        """The run fails with the node's name and `message` for shapes for which `condition` is 0.
+
+        {0}, {1}, ... in the message stand for the values of `numbers`.
+        """
+        self.lowering.require(self.node, condition, message, numbers)
 
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
         """As `require`, for two shapes of one rank that must be equal."""
         for x, y in zip(a, b, strict=True):
-            self.require(equal(x, y), f"{message}: {x} against {y}")
+            self.require(equal(x, y), message + ": {0} against {1}", x, y)
 
     def python(self, function: Callable[..., Sequence[Any]]) -> None:
         """Runs as a Python step: `function(*input arrays, None for those left out)` returns the outputs, all of them."""

@@ -67,16 +67,21 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 @native
 def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
-    tiles = (columns + 15) // 16
+    tiles = (columns + 31) // 32
     for job in span(outer * tiles, part, parts):
         base = (job // tiles) * rows * columns
-        first = (job % tiles) * 16
-        last = min(first + 16, columns)
+        first = (job % tiles) * 32
+        last = min(first + 32, columns)
         for r0 in range(0, rows, 16):
             r1 = min(r0 + 16, rows)
-            for c in range(first, last):
+            if r1 - r0 < last - first:
                 for r in range(r0, r1):
-                    y[base + c * rows + r] = x[base + r * columns + c]
+                    for c in range(first, last):
+                        y[base + c * rows + r] = x[base + r * columns + c]
+            else:
+                for c in range(first, last):
+                    for r in range(r0, r1):
+                        y[base + c * rows + r] = x[base + r * columns + c]
     return OK
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.plan import MemoryPlan
@@ -197,7 +197,7 @@ def _host(step: HostStep, places: list[Any]) -> None:
     arrays = [None if tensor is None else _array(tensor, places) for tensor in step.inputs]
     try:
         results = step.function(*arrays)
-    except RuntimeException:
+    except OrtLiteError:
         raise
     except Exception as error:
         raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error

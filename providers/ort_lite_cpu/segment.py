@@ -50,6 +50,8 @@ class Segment:
     code: Array
     requirements: list[Requirement]
     requirement_slots: Array
+    number_slots: list[Array]
+    """Of each requirement, for its message."""
     size_slots: Array
     offset_slots: Array
     starts: Array
@@ -172,11 +174,12 @@ class _Assembler:
         parts = [self._parts(instruction) for instruction in instructions]
         works = [self.code.slot(instruction.work) for instruction in instructions]
         conditions = [self.code.slot(requirement.condition) for requirement in requirements]
+        numbers = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
         table = np.zeros((len(instructions), 4), np.int64)
         table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
         return Segment(
             instructions, [(s, self._source(s)) for s in self.code.leaves], _ints(self.code.leaf_slots),
-            np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), _ints(sizes),
+            np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), numbers, _ints(sizes),
             _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
             _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
             self.allocations, self._names(kept), self.keep,

@@ -54,7 +54,8 @@ def op_program(
         elif k in constants:
             values.append(Value(f"in{k}", None, array))
         else:
-            shape = tuple([n if fixed or n == 1 else symbol(f"n{n}") for n in array.shape])
+            fixed_here = fixed or (array.ndim == 1 and array.dtype == np.int64)  # models know how many axes they name
+            shape = tuple([n if fixed_here or n == 1 else symbol(f"n{n}") for n in array.shape])
             value = Value(f"in{k}", TensorType(from_numpy(array.dtype), shape))
             values.append(value)
             feeds.append((value, Info(value.type)))

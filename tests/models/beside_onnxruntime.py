@@ -8,6 +8,7 @@ import onnxruntime
 
 import ort_lite
 from ort_lite.dtypes import Array
+from ort_lite.selection import ProviderEntry
 
 Feeds = Mapping[str, Array]
 CPU = ("CPUExecutionProvider",)
@@ -22,13 +23,15 @@ def theirs(model: Any) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=list(CPU))
 
 
-def ours(model: Any, threads: int = 1, providers: Sequence[str] = CPU) -> ort_lite.InferenceSession:
+def ours(model: Any, threads: int = 1, providers: Sequence[ProviderEntry] = CPU) -> ort_lite.InferenceSession:
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads = threads
     return ort_lite.InferenceSession(model, options, providers=list(providers))
 
 
-def assert_same(ours: ort_lite.InferenceSession, theirs: onnxruntime.InferenceSession, feeds: Feeds, what: str = "") -> list[Array]:
+def assert_same(
+    ours: ort_lite.InferenceSession, theirs: onnxruntime.InferenceSession, feeds: Feeds, what: str = ""
+) -> list[Array]:
     """Both give the same, up to 1e-3 of a value and of its output's largest magnitude. Returns ort_lite's outputs."""
     names = [output.name for output in theirs.get_outputs()]
     got, expected = ours.run(names, feeds), theirs.run(names, feeds)

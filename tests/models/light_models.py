@@ -27,7 +27,9 @@ def randomised(name: str) -> bytes:
     """
     model = onnx.load(FOLDER / f"light_{name}.onnx")
     graph, rng = model.graph, np.random.default_rng(0)
-    sizes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.data_type == TensorProto.INT64}
+    sizes = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer if tensor.data_type == TensorProto.INT64
+    }
     readers = {name: (node.op_type, k) for node in reversed(graph.node) for k, name in enumerate(node.input)}
     gain = 1 if any(node.op_type == "BatchNormalization" for node in graph.node) else 2
     kept = []
@@ -41,7 +43,7 @@ def randomised(name: str) -> bytes:
     _keep(model, kept)
     scores = [node.input[0] for node in kept if node.op_type == "Softmax" and node.output[0] == graph.output[0].name]
     graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in scores)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _weight(rng: np.random.Generator, shape: list[int], op_type: str, position: int, gain: int) -> Array:
@@ -61,8 +63,8 @@ def _keep(model: ModelProto, nodes: list[NodeProto]) -> None:
     weights = [tensor for tensor in graph.initializer if tensor.name in read]
     inputs = [value for value in graph.input if value.name in read]
     for field, items in ((graph.node, nodes), (graph.initializer, weights), (graph.input, inputs)):
-        del field[:]  # type: ignore[attr-defined]
-        field.extend(items)  # type: ignore[attr-defined]
+        del field[:]
+        field.extend(items)
 
 
 def image() -> Array:
@@ -71,4 +73,3 @@ def image() -> Array:
     waves = np.stack([np.sin(6 * x + k) * np.cos(4 * y - k) for k in range(3)])
     noise = np.random.default_rng(1).standard_normal(waves.shape)
     return (waves + 0.3 * noise).astype(np.float32)[None]
-

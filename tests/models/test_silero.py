@@ -19,7 +19,8 @@ def sound(rate: int, samples: int, batch: int) -> Array:
     vowel = (np.exp(-(((harmonics - 700) / 300) ** 2)) * np.sin(2 * np.pi * harmonics * time)).sum(0)
     noise = np.random.default_rng(0).standard_normal(time.shape)
     loudness = np.clip(np.sin(2 * np.pi * 2.5 * time), 0, 1)
-    return (0.2 * loudness * vowel + 0.002 * noise).astype(np.float32)
+    heard: Array = (0.2 * loudness * vowel + 0.002 * noise).astype(np.float32)
+    return heard
 
 
 @pytest.mark.parametrize(("rate", "window", "context"), [(16000, 512, 64), (8000, 256, 32)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ort_lite.dtypes import DType
 from ort_lite.graph import Node
 from ort_lite.shapes import Dim, equal, same, select
-from ort_lite_cpu.tensor import Buffer, Tensor
+from ort_lite_cpu.tensor import Buffer, Tensor, channels_last
 
 if TYPE_CHECKING:
     from ort_lite_cpu.op import Op
@@ -56,7 +56,7 @@ def _require_broadcast(op: Op, shape: Sequence[Dim], out: Sequence[Dim]) -> None
     for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
         if not same(dim, 1) and not same(dim, wanted):
             fits = select(equal(dim, 1), 1, equal(dim, wanted))
-            op.require(fits, f"a dimension of its inputs is neither 1 nor that of the output: {dim} against {wanted}")
+            op.require(fits, "dimension {0} of an input is neither 1 nor {1}, that of the others", dim, wanted)
 
 
 def formula_tensor(
@@ -112,11 +112,14 @@ def leaves_of(tensor: Tensor) -> list[Tensor]:
 
 
 def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
-    """The storage order that an expression takes over: that of its first leaf of the same shape that has one."""
-    for leaf in leaves_of(tensor):
-        if leaf.perm is not None and _equal(leaf.shape, tensor.shape):
-            return leaf.perm
-    return None
+    """The storage order that an expression takes over: its leaves' of the same shape where they agree, else channels last
+    where one of them has it, else the logical order.
+    """
+    orders = {leaf.perm for leaf in leaves_of(tensor) if _equal(leaf.shape, tensor.shape)}
+    if len(orders) == 1:
+        return orders.pop()
+    last = channels_last(len(tensor.shape)) if len(tensor.shape) > 2 else None
+    return last if last in orders else None
 
 
 def scalar_constant(tensor: Tensor) -> float | Dim | None:

@@ -115,7 +115,7 @@ def conv(
     cuts, most = cut(run, DEPTH)
     stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
     # Pixels from `west` to `east` of a row see no padding at its sides: where taps are neighbours they are read in place.
-    west = min((pw + sw - 1) // sw, ow)
+    west = min(max((pw + sw - 1) // sw, 0), ow)
     east = min((iw + pw - kw) // sw + 1, ow) if iw + pw >= kw else 0
     direct = kd == 1 and dw == 1 and groups == 1 and east - west >= rows
     heights = max(BLOCK // max(ow, 1), 1)

@@ -3,9 +3,11 @@
 _ONNX = {
     "cast": "Cast CastLike",
     "control_flow": "If Loop Scan",
-    "conv": "Conv ConvTranspose",
+    "conv": "Conv",
+    "conv_transpose": "ConvTranspose",
     "fill": "Constant ConstantOfShape EyeLike Range",
     "gather": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
+    "integer_conv": "ConvInteger QLinearConv",
     "integer_matmul": "MatMulInteger QLinearMatMul",
     "matmul": "Gemm MatMul",
     "normalization": (
@@ -33,9 +35,13 @@ _ONNX = {
 }
 _MICROSOFT: dict[str, str] = {
     "conv": "FusedConv",
+    "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
     "matmul": "FusedGemm FusedMatMul",
     "elementwise": "Gelu QuickGelu",
+    "qlinear": (
+        "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
+    ),
     "quantization": "DequantizeLinear QuantizeLinear",
 }
 _ML: dict[str, str] = {}

@@ -1,11 +1,9 @@
-"""Conv, its fused form, and ConvTranspose, over 1 to 3 spatial axes, on channels-last activations."""
+"""Conv and its fused form, over 1 to 3 spatial axes, on channels-last activations; the choice among kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.shapes import Dim, Shape, equal, maximum, minimum, product, same
@@ -16,17 +14,22 @@ from ort_lite_cpu.gemm.microkernel import tile_for
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.tensor import Tensor, channels_last
 
 Triple = tuple[Dim, Dim, Dim]
 
 TILES, COLUMNS = 24, 64
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
+MANY_CHANNELS = 128
+"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
+FEW_CHANNELS = 32
+"""Below it a Winograd transform costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front."""
+    """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
 
     batch: Dim
     channels: Dim
@@ -51,12 +54,13 @@ class Geometry:
 
     @property
     def work(self) -> Dim:
-        depth = product(self.kernel) * self.channels // self.groups
+        depth = product(self.kernel) * (self.channels // self.groups)
         return self.pixels * self.outputs * depth // 40
 
     @property
     def is_pointwise(self) -> bool:
-        return self.groups == 1 and self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.size == self.result
+        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.groups == 1
+        return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
 
     @property
     def is_depthwise(self) -> bool:
@@ -66,16 +70,41 @@ class Geometry:
 
     @property
     def suits_winograd(self) -> bool:
-        lanes = tile_for("f32").lanes
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
-        if not plain or not same(self.size[0], 1) or not same(self.result[0], 1):
-            return False
-        channels, outputs = self.channels, self.outputs
-        if not isinstance(channels, int) or not isinstance(outputs, int) or channels % lanes or outputs % lanes:
-            return False
-        return channels >= 32 and outputs >= 32
+        flat = self.size[0] == self.result[0] == 1
+        lanes = tile_for("f32").lanes
+        whole = all(isinstance(n, int) and n >= FEW_CHANNELS and n % lanes == 0 for n in (self.channels, self.outputs))
+        return plain and flat and whole
 
 
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """(O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
+
+    `source` and `form` say what the array is made of, so that it is packed once.
+    """
+
+    array: Array | None = None
+    tensor: Tensor | None = None
+    source: Array | None = None
+    form: str = ""
+
+    def packed(self, op: Op, form: str, make: Callable[[Array], Array]) -> Tensor:
+        array, source = self.array, self.source
+        assert array is not None and source is not None
+        return op.packed(source, f"{form} {self.form}", lambda: make(array))
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is added to a convolution, and applied to it."""
+
+    bias: Tensor | None = None
+    residual: Tensor | None = None
+    activation: Activation = NONE
+
+
+# --- Operators
 @operator("Conv", types=REAL)
 def conv(op: Op) -> None:
     """Spec: ONNX Conv-22."""
@@ -85,8 +114,8 @@ def conv(op: Op) -> None:
 @operator("FusedConv", domain="com.microsoft", types=REAL)
 def fused_conv(op: Op) -> None:
     """activation(Conv + Z). Spec: onnxruntime FusedConv-1."""
-    name, params = op.attr("activation", ""), op.attr("activation_params") or ()
-    act = activation(name, params)
+    name = op.attr("activation", "")
+    act = activation(name, op.attr("activation_params") or ())
     if act is None:
         raise op.reject(f"activation {name!r}")
     _conv(op, act, op.input(3, channels_last(len(op.raw(3).shape))) if op.has(3) else None)
@@ -97,78 +126,82 @@ def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
     x, y = op.input(0, perm), op.output(0, perm)
     sizes = _geometry(op, x.shape, op.raw(1).shape, y.shape)
     _require(op, sizes, op.raw(1).shape, y.shape, residual)
-    bias, weight = op.optional(2), op.constant(1)
-    if weight is not None and sizes.is_pointwise:
-        spec = Product(sizes.pixels, sizes.outputs, sizes.channels, transposed=True, bias=bias, residual=residual, activation=act)
-        emit_packed(op, spec, x, weight.reshape(weight.shape[0], -1), source=weight, y=y)
-        return
-    if sizes.is_depthwise:
-        _emit_depthwise(op, sizes, x, bias, residual, y, act)
-        return
-    if weight is not None and op.options.winograd and sizes.suits_winograd and x.dtype == "float32":
-        _emit_winograd(op, sizes, x, weight, bias, residual, y, act)
-        return
-    _emit_general(op, sizes, x, weight, bias, residual, y, act)
+    array = op.constant(1)
+    weight = Weight(array, None if array is not None else op.input(1), array)
+    emit_conv(op, sizes, x, weight, y, Epilogue(op.optional(2), residual, act))
 
 
-def _emit_general(
-    op: Op, sizes: Geometry, x: Tensor, weight: Array | None, bias: Tensor | None, residual: Tensor | None, y: Tensor, act: Activation
-) -> None:
-    tile = tile_for(x.native)
-    if weight is not None:
-        form = f"filters {sizes.groups} {tile.columns}"
-        w = op.packed(weight, form, lambda: convolution.filters(weight, sizes.groups, tile.columns))
+# --- Kernels
+def emit_conv(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    """y = the convolution of x, both channels-last in memory."""
+    if weight.array is not None and sizes.is_pointwise:
+        spec = Product(
+            sizes.pixels, sizes.outputs, sizes.channels, transposed=True,
+            bias=epilogue.bias, residual=epilogue.residual, activation=epilogue.activation,
+        )  # fmt: skip
+        assert weight.source is not None
+        emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
+    elif sizes.is_depthwise:
+        _emit_depthwise(op, sizes, x, weight, y, epilogue)
+    elif weight.array is not None and sizes.suits_winograd and x.dtype == "float32" and op.options.winograd:
+        _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
-        w = _packed_filters(op, sizes, tile.columns)
+        _emit_general(op, sizes, x, weight, y, epilogue)
+
+
+def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    tile = tile_for(x.native)
+    if weight.tensor is None:
+        form = f"filters {sizes.groups} {tile.columns}"
+        w = weight.packed(op, form, lambda array: convolution.filters(array, sizes.groups, tile.columns))
+    else:
+        w = _packed_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
     op.emit(
-        convolution.conv, [x, w, bias, residual, y, scratch], *sizes.scalars, sizes.groups, *act.scalars,
-        types=[x.native] * 6, statics={"kind": act.kind, **tile.statics}, work=sizes.work,
+        convolution.conv, [x, w, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, sizes.groups,
+        *epilogue.activation.scalars, types=[x.native] * 6, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work,
     )  # fmt: skip
 
 
-def _emit_depthwise(
-    op: Op, sizes: Geometry, x: Tensor, bias: Tensor | None, residual: Tensor | None, y: Tensor, act: Activation
-) -> None:
-    weight, channels = op.constant(1), sizes.groups
-    if weight is not None:
-        w = op.packed(weight, "taps, channels", lambda: weight.reshape(channels, -1).T)
-    else:
-        rank = len(op.raw(1).shape)
-        w = op.input(1, (*range(1, rank), 0))
-    op.emit(
-        depthwise.depthwise, [x, w, bias, residual, y], *sizes.scalars, *act.scalars, types=[x.native] * 5,
-        statics={
-            "kind": act.kind, "taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2],
-            "lanes": tile_for(x.native).lanes,
-        }, work=sizes.work * 4,
-    )  # fmt: skip
-
-
-def _emit_winograd(
-    op: Op, sizes: Geometry, x: Tensor, weight: Array, bias: Tensor | None, residual: Tensor | None, y: Tensor, act: Activation
-) -> None:
-    tile = tile_for(x.native)
-    channels, columns = weight.shape[1], min(weight.shape[0], COLUMNS)
-    form = f"winograd {columns} {tile.columns}"
-    u = op.packed(weight, form, lambda: winograd.transformed_filters(weight, columns, tile.columns))
-    block = -(-TILES // tile.rows) * tile.rows * (1 if channels <= 128 else 2)
-    size = winograd.scratch_size(block, channels, columns)
-    scratch = op.temporary(x.dtype, (op.options.threads, size))
-    op.emit(
-        winograd.winograd, [x, u, bias, residual, y, scratch], *sizes.scalars, block, columns, size, *act.scalars,
-        types=[x.native] * 6, statics={"kind": act.kind, **tile.statics}, work=sizes.work // 2,
-    )  # fmt: skip
-
-
-def _packed_filters(op: Op, sizes: Geometry, width: int) -> Tensor:
-    """The weight, computed at run time, as panels."""
-    weight = op.input(1)
+def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
+    """A weight that is computed at run time, as panels."""
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)
     w = op.temporary(weight.dtype, (sizes.groups * across, taps * channels, width))
     op.emit(convolution.pack_filters, [weight, w], sizes.groups, outputs, channels, taps, width, work=w.size * 2)
     return w
+
+
+def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    if weight.tensor is None:
+        w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
+    else:
+        w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
+        emit_permute(op.lowering, op.node, weight.tensor, w, w.shape[::-1], [1, 0])
+    statics = {
+        "kind": epilogue.activation.kind, "taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2],
+        "lanes": tile_for(x.native).lanes,
+    }  # fmt: skip
+    op.emit(
+        depthwise.depthwise, [x, w, epilogue.bias, epilogue.residual, y], *sizes.scalars, *epilogue.activation.scalars,
+        types=[x.native] * 5, statics=statics, work=sizes.work * 4,
+    )  # fmt: skip
+
+
+def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    tile = tile_for(x.native)
+    assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
+    columns = min(sizes.outputs, COLUMNS)
+    form = f"winograd {columns} {tile.columns}"
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile.columns))
+    block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
+    size = winograd.scratch_size(block, sizes.channels, columns)
+    scratch = op.temporary(x.dtype, (op.options.threads, size))
+    op.emit(
+        winograd.winograd, [x, u, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, block, columns, size,
+        *epilogue.activation.scalars, types=[x.native] * 6, statics={"kind": epilogue.activation.kind, **tile.statics},
+        work=sizes.work // 2,
+    )  # fmt: skip
 
 
 # --- Sizes
@@ -181,12 +214,13 @@ def _geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
     pads = _pads(op, x[2:], y[2:], kernel, strides, dilations)
     return Geometry(
-        x[0], x[1], _triple(x[2:], 1), y[1], _triple(y[2:], 1), _triple(kernel, 1), _triple(strides, 1), _triple(pads, 0),
-        _triple(dilations, 1), op.attr("group", 1),
+        x[0], x[1], triple(x[2:], 1), y[1], triple(y[2:], 1), triple(kernel, 1), triple(strides, 1), triple(pads, 0),
+        triple(dilations, 1), op.attr("group", 1),
     )  # fmt: skip
 
 
-def _triple(values: Sequence[Dim], fill: int) -> Triple:
+def triple(values: Sequence[Dim], fill: int) -> Triple:
+    """One number a spatial axis, with `fill` for the axes that are missing in front."""
     a, b, c = (*(fill,) * (3 - len(values)), *values)
     return a, b, c
 
@@ -216,9 +250,11 @@ def _require(op: Op, sizes: Geometry, w: Shape, y: Shape, residual: Tensor | Non
         pairs.append((product(op.raw(2).shape), sizes.outputs, "bias and output channels"))
     if residual is not None:
         pairs += [(a, b, "Z and the output") for a, b in zip(residual.shape, y, strict=True)]
+    require_equal(op, pairs)
+
+
+def require_equal(op: Op, pairs: Sequence[tuple[Dim, Dim, str]]) -> None:
+    """The run fails for shapes for which a pair differs."""
     for a, b, what in pairs:
         if not same(a, b):
             op.require(equal(a, b), f"{what} differ: {a} and {b}")
-
-
-__all__ = ["conv", "fused_conv", "np"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ort_lite.dtypes import Array
 from ort_lite.shapes import Dim, Shape, equal, product, same, select
 from ort_lite_cpu.gemm import gemm as kernels
@@ -16,6 +14,7 @@ from ort_lite_cpu.gemm.pack import panels
 from ort_lite_cpu.strided import emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import emit_permute, emit_strided
 from ort_lite_cpu.tensor import Tensor
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
@@ -157,15 +156,15 @@ def emit_computed(
     )  # fmt: skip
 
 
-def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor) -> None:
-    """y = a @ b for a constant b, (k, n) or (n, k); `source` identifies the weight among those packed before."""
+def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
+    """y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` say what b is made of, so that it is packed once."""
     tile = tile_for(a.native)
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
         return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns)
 
-    form = f"panels {tile.columns} {spec.scale} {spec.transposed}"
+    form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     op.emit(
         kernels.gemm, [a, op.packed(source, form, make), spec.bias, spec.residual, y], spec.m, spec.n, spec.k,
         *spec.activation.scalars, types=[a.native] * 5, statics={"kind": spec.activation.kind, **tile.statics}, work=spec.work,
@@ -247,6 +246,3 @@ def _rearranged(op: Op, x: Tensor, transpose: bool, batch_last: bool) -> Tensor:
     made = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
     emit_permute(op.lowering, op.node, x, made, x.shape, list(order))
     return made
-
-
-__all__ = ["Product", "emit_packed", "fused_gemm", "fused_matmul", "gemm", "matmul", "np"]

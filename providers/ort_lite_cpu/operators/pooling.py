@@ -121,7 +121,7 @@ def max_indices(
 def max_pool(op: Op) -> None:
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     if op.wants(0):
-        _emit(op, x, "max" if x.dtype in REAL else "max_integer")
+        _own(op, x, "max" if x.dtype in REAL else "max_integer")
     if op.wants(1):
         plain, index = op.input(0), op.output(1)
         numbers = _numbers(op, plain.shape, index.shape)[:-3]
@@ -131,7 +131,7 @@ def max_pool(op: Op) -> None:
 @operator("AveragePool", types=REAL)
 def average_pool(op: Op) -> None:
     x = op.input(0, channels_last(len(op.raw(0).shape)))
-    _emit(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
+    _own(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
 
 
 @operator("LpPool", types=REAL)
@@ -139,11 +139,15 @@ def lp_pool(op: Op) -> None:
     p = op.attr("p", 2)
     if p not in (1, 2):
         raise op.reject(f"LpPool with p {p}; 1 and 2 are there")
-    _emit(op, op.input(0, channels_last(len(op.raw(0).shape))), f"l{p}")
+    _own(op, op.input(0, channels_last(len(op.raw(0).shape))), f"l{p}")
 
 
-def _emit(op: Op, x: Tensor, kind: str) -> None:
-    y = op.output(0, channels_last(len(x.shape)))
+def _own(op: Op, x: Tensor, kind: str) -> None:
+    emit_pool(op, x, op.output(0, channels_last(len(x.shape))), kind)
+
+
+def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
+    """y, channels last, pooled from x, channels last, as the attributes say."""
     window = op.attr("kernel_shape")
     numbers = _numbers(op, x.shape, y.shape)
     op.emit(pool, [x, y], *numbers, statics={"kind": kind}, work=y.size * product(window) // 4)
@@ -220,7 +224,10 @@ def global_pools(op: Op) -> None:
     """(N, C, spatial axes) -> (N, C, 1, ...)."""
     kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "lp"}[op.node.op_type]
     rank = len(op.raw(0).shape)
-    x = op.input(0, channels_last(rank))
-    y = op.output(0, channels_last(rank))
+    emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
+
+
+def emit_global(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
+    """y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
     op.emit(global_pool, [x, y], n, c, product(space), int(op.attr("p", 2)), statics={"kind": kind}, work=x.size // 4)

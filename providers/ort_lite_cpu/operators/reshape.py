@@ -4,24 +4,42 @@ from ort_lite.shapes import Dim, Shape, equal, product, same, select
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.tensor import Tensor, channels_last
+from ort_lite_cpu.tensor import Tensor
 
 
 @operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE)
 def reshape(op: Op) -> None:
-    """No work at run time: the output is the input's memory."""
+    """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
     _same_size(op)
-    op.alias(op.input(0))
+    x, shape = op.lowering.computed(op.raw(0)), op.info().shape
+    assert shape is not None
+    orders = _regrouped(x, shape)
+    if orders is None:
+        op.alias(op.input(0))
+    else:
+        op.set(0, Tensor(x.dtype, shape, op.input(0, orders[0]).buffer, orders[1]))
+
+
+def _regrouped(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Storage orders before and after a reshape (N, channel axes, space) -> (N, other channel axes, space) of a tensor
+    that is stored with its spatial axes in front of the channels; None for any other reshape.
+    """
+    old, new = len(x.shape), len(shape)
+    if x.perm is None or x.perm[0] != 0 or min(old, new) < 3 or not same(x.shape[0], shape[0]):
+        return None
+    for space in range(1, min(old, new) - 1):
+        together = x.perm[1 : 1 + space] == tuple(range(old - space, old))
+        if together and all(same(a, b) for a, b in zip(x.shape[-space:], shape[-space:], strict=True)):
+            return (0, *range(old - space, old), *range(1, old - space)), (0, *range(new - space, new), *range(1, new - space))
+    return None
 
 
 def _same_size(op: Op) -> None:
     old, new = op.raw(0).shape, op.info().shape
     assert new is not None
-    op.require(equal(product(old), product(new)), f"the shape {_text(old)} cannot become {_text(new)}")
-
-
-def _text(shape: Shape) -> str:
-    return f"({', '.join(map(str, shape))})"
+    places = [f"{{{k}}}" for k in range(len(old) + len(new))]
+    before, after = ", ".join(places[: len(old)]), ", ".join(places[len(old) :])
+    op.require(equal(product(old), product(new)), f"the shape ({before}) cannot become ({after})", *old, *new)
 
 
 @operator("Identity", "Dropout", types=ANY)
@@ -43,19 +61,8 @@ def transpose(op: Op) -> None:
     rank = len(x.shape)
     perm = list(op.attr("perm", range(rank)[::-1]))
     own = x.perm or tuple(range(rank))
-    shape = tuple(x.shape[axis] for axis in perm)
     order = tuple(perm.index(axis) for axis in own)
-    if order == tuple(range(rank)) or (rank == 4 and order == channels_last(4)):
-        op.set(0, Tensor(x.dtype, shape, x.buffer, None if order == tuple(range(rank)) else order))
-        return
-    if x.perm is None and [axis for axis in perm if not same(x.shape[axis], 1)] == [
-        axis for axis, dim in enumerate(x.shape) if not same(dim, 1)
-    ]:
-        op.alias(x)  # only axes of one element move
-        return
-    y = op.output(0)
-    stored = x.stored_shape
-    emit_permute(op.lowering, op.node, x, y, stored, [own.index(axis) for axis in perm])
+    op.set(0, Tensor(x.dtype, tuple(x.shape[axis] for axis in perm), x.buffer, None if order == tuple(range(rank)) else order))
 
 
 @operator("DepthToSpace", "SpaceToDepth", types=MOVABLE)
@@ -92,7 +99,7 @@ def expand(op: Op) -> None:
 
 def _require_one_or(op: Op, dim: Dim, wanted: Dim) -> None:
     fits = select(equal(dim, 1), 1, equal(dim, wanted))
-    op.require(fits, f"dimensions {dim} and {wanted} differ, and the first is not 1")
+    op.require(fits, "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
 @operator("Tile", since=6, types=MOVABLE)

@@ -71,7 +71,7 @@ def lower_top_k(op: Op) -> None:
     n, inner, outer = x.shape[axis], product(x.shape[axis + 1 :]), product(x.shape[:axis])
     shape = op.info(0).shape or op.info(1).shape
     assert shape is not None
-    op.require(1 - less(n, shape[axis]), f"k {shape[axis]} is more than the axis has: {n}")
+    op.require(1 - less(n, shape[axis]), "k is {0}, the axis has {1}", shape[axis], n)
     values = op.output(0) if op.wants(0) else op.temporary(x.dtype, shape)
     indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
     heap = op.temporary("int64", x.shape)

@@ -1,5 +1,7 @@
 """Parts of tensors: Slice, Split, Concat, Pad. All are copies with strides."""
 
+from collections.abc import Sequence
+
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import Dim, equal, less, maximum, minimum, product, select
@@ -55,7 +57,7 @@ def split(op: Op) -> None:
             strides = contiguous(x.shape)
             emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
         at = at + length[axis]
-    op.require(equal(at, x.shape[axis]), f"its parts make up {at}, axis {axis} has {x.shape[axis]}")
+    op.require(equal(at, x.shape[axis]), "its parts make up {0}, the axis has {1}", at, x.shape[axis])
 
 
 @operator("Concat", types=MOVABLE)
@@ -64,12 +66,16 @@ def concat(op: Op) -> None:
     raws = [op.raw(k) for k in range(len(op.node.inputs))]
     perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
     y = op.output(0, perm)
-    order = perm or tuple(range(len(y.shape)))
-    axis = order.index(op.attr("axis", 1) % len(y.shape))
+    emit_concat(op, [op.input(k, perm) for k in range(len(raws))], y, op.attr("axis", 1) % len(y.shape))
+
+
+def emit_concat(op: Op, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
+    """y = the inputs, all in y's storage order, behind each other along the logical axis."""
+    order = y.perm or tuple(range(len(y.shape)))
+    axis = order.index(axis)
     strides = contiguous(y.stored_shape)
     at: Dim = 0
-    for k in range(len(raws)):
-        x = op.input(k, perm)
+    for x in inputs:
         others = [k for k in range(len(order)) if k != axis]
         op.agree([x.stored_shape[k] for k in others], [y.stored_shape[k] for k in others], "dimensions of its inputs differ")
         emit_strided(op.lowering, op.node, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])

@@ -61,7 +61,7 @@ def lower_softmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         op.emit(softmax, [x, y], rows, n, statics=statics, work=x.size * 2, inplace=(1, 0))
 
-    _by_rows(op, emit)
+    _own_rows(op, emit)
 
 
 @operator("Hardmax", types=REAL)
@@ -69,15 +69,21 @@ def lower_hardmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         op.emit(hardmax, [x, y], rows, n, work=x.size)
 
-    _by_rows(op, emit)
+    _own_rows(op, emit)
 
 
-def _by_rows(op: Op, emit: Callable[[Tensor, Tensor, Dim, Dim], None]) -> None:
-    """Calls `emit` with matrices whose rows are normalised."""
-    x, y = op.input(0), op.output(0)
+Emit = Callable[[Tensor, Tensor, Dim, Dim], None]
+
+
+def _own_rows(op: Op, emit: Emit) -> None:
+    by_rows(op, op.input(0), op.output(0), op.attr("axis", 1 if op.version < 13 else -1), op.version < 13, emit)
+
+
+def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:
+    """Calls emit(x, y, rows, n) with matrices whose rows are normalised; flat: rows are all that lies from the axis on."""
     rank = len(x.shape)
-    axis = op.attr("axis", 1 if op.version < 13 else -1) % max(rank, 1)
-    if op.version < 13:
+    axis = axis % max(rank, 1)
+    if flat:
         emit(x, y, product(x.shape[:axis]), product(x.shape[axis:]))
         return
     inner = product(x.shape[axis + 1 :])

@@ -42,7 +42,7 @@ def test_reshape_of_any_type(dtype: str) -> None:
 def test_a_shape_that_does_not_fit_is_refused_with_its_numbers() -> None:
     program = op_program("Reshape", [ramp((2, 3)), ints(4, -1)], constants=[1])
     assert program([ramp((2, 6))])[0].shape == (4, 3)
-    with pytest.raises(InvalidArgument, match=r"Reshape 'node' \(CPUExecutionProvider\): .* for n2 = 2, n3 = 3"):
+    with pytest.raises(InvalidArgument, match=r"Reshape 'node' \(CPUExecutionProvider\): the shape \(2, 3\) cannot become \(4, 1\)"):
         program([ramp((2, 3))])
 
 
@@ -133,7 +133,7 @@ def test_expand_of_any_type() -> None:
 
 def test_dimensions_that_cannot_be_expanded_are_named() -> None:
     program = op_program("Expand", [ramp((2, 3)), ints(4, 3)])
-    with pytest.raises(InvalidArgument, match=r"Expand 'node'.*differ.* for n2 = 2, "):
+    with pytest.raises(InvalidArgument, match=r"Expand 'node' .*: dimension 4 is neither 1 nor 2, that of the result"):
         program([ramp((2, 3)), ints(4, 3)])
 
 

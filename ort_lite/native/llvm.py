@@ -1,0 +1,122 @@
+"""The few calls of llvmlite's library that loading object code takes, declared here.
+
+Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and imports
+`llvmlite.ir`, `importlib.resources` and `zipfile`. The range of llvmlite versions is pinned, and a test compares these
+declarations with llvmlite's own. A process may use both: functions are declared on handles of their own.
+"""
+
+import ctypes
+import os
+from collections.abc import Iterable
+from ctypes import c_bool, c_char_p, c_int, c_size_t, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+_TEXT = ctypes.POINTER(c_char_p)  # where a function leaves a string
+
+# name -> (result, parameters)
+SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ContextCreate": (c_void_p, ()),
+    "CreateMCJITCompiler": (c_void_p, (c_void_p, c_void_p, c_bool, _TEXT)),
+    "CreateObjectFile": (c_void_p, (c_char_p, c_size_t)),
+    "CreateTargetMachine": (
+        c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p)
+    ),
+    "DisposeString": (None, (c_char_p,)),
+    "FinalizeObject": (None, (c_void_p,)),
+    "GetFunctionAddress": (c_uint64, (c_void_p, c_char_p)),
+    "GetHostCPUFeatures": (c_int, (_TEXT,)),
+    "GetHostCPUName": (None, (_TEXT,)),
+    "GetProcessTriple": (None, (_TEXT,)),
+    "GetTargetFromTriple": (c_void_p, (c_char_p, _TEXT)),
+    "InitializeNativeAsmPrinter": (None, ()),
+    "InitializeNativeTarget": (None, ()),
+    "LoadLibraryPermanently": (c_bool, (c_char_p, _TEXT)),
+    "MCJITAddObjectFile": (None, (c_void_p, c_void_p)),
+    "ParseAssembly": (c_void_p, (c_void_p, c_char_p, _TEXT)),
+    "SearchAddressOfSymbol": (c_void_p, (c_char_p,)),
+}  # fmt: skip
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    import llvmlite
+    from llvmlite.utils import get_library_name
+
+    return ctypes.CDLL(os.path.join(os.path.dirname(llvmlite.__file__), "binding", get_library_name()))
+
+
+@cache
+def _function(name: str) -> Any:
+    found = getattr(_library(), f"LLVMPY_{name}")
+    found.restype, found.argtypes = SIGNATURES[name]
+    return found
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    return _function(name)(*arguments)
+
+
+def _call_with_text(name: str, *arguments: Any) -> tuple[Any, str]:
+    """(result, the string that the function leaves where its last parameter points)."""
+    text = c_char_p()
+    result = _call(name, *arguments, ctypes.byref(text))
+    if text.value is None:
+        return result, ""
+    copied = text.value.decode()
+    _call("DisposeString", text)
+    return result, copied
+
+
+def process_triple() -> str:
+    """Of the code that this process can run: "x86_64-unknown-linux-gnu"."""
+    return _call_with_text("GetProcessTriple")[1]
+
+
+def host_cpu_name() -> str:
+    """LLVM's name of this machine's CPU: "znver5"."""
+    return _call_with_text("GetHostCPUName")[1]
+
+
+def host_cpu_features() -> str:
+    """All features that LLVM knows of this kind of CPU, sorted by name: "+avx,-avx512f"."""
+    return ",".join(sorted(_call_with_text("GetHostCPUFeatures")[1].split(","), key=lambda feature: feature[1:]))
+
+
+class Engine:
+    """Owner of executable memory, which lives as long as the process; its objects may call the C library's mathematics.
+
+    Not thread-safe. Its LLVM context is its own, so that other threads may be in LLVM with theirs. Raises RuntimeError with
+    LLVM's message.
+    """
+
+    def __init__(self) -> None:
+        _call("InitializeNativeTarget")
+        _call("InitializeNativeAsmPrinter")
+        if not _call("SearchAddressOfSymbol", b"expf"):
+            _checked("LoadLibraryPermanently", b"libm.so.6", failed=True)
+        triple = process_triple().encode()
+        target = _checked("GetTargetFromTriple", triple)
+        machine = _call("CreateTargetMachine", target, triple, b"", b"", 2, b"default", b"jitdefault", 0, 1, b"")
+        module = _checked("ParseAssembly", _call("ContextCreate"), b"")
+        own_memory_manager = triple.startswith((b"aarch64", b"arm64"))  # LLVM's own places code too far apart there
+        self._engine = _checked("CreateMCJITCompiler", module, machine, own_memory_manager)
+
+    def add(self, objects: Iterable[bytes]) -> None:
+        """Links object files, after which their symbols have addresses."""
+        for data in objects:
+            _call("MCJITAddObjectFile", self._engine, _call("CreateObjectFile", data, len(data)))
+        _call("FinalizeObject", self._engine)
+
+    def address(self, symbol: str) -> int:
+        """Of a function in an object that was added; one that is in none ends the process."""
+        found: int = _call("GetFunctionAddress", self._engine, symbol.encode())
+        return found
+
+
+def _checked(name: str, *arguments: Any, failed: bool = False) -> Any:
+    """The result of a function that says why it failed; `failed` is what it then returns, as a truth value."""
+    result, text = _call_with_text(name, *arguments)
+    if bool(result) is failed:
+        raise RuntimeError(f"LLVM: {text or name}")
+    return result

@@ -1,0 +1,162 @@
+"""ConvTranspose: a stride of s makes s phases an axis, and each phase of the output is an ordinary convolution of the input.
+
+With u = output position + padding in front, u = s * (input position) + d * tap: the taps that meet u are those with
+d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs see neighbouring inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as combinations
+from math import gcd
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, product, same
+from ort_lite_cpu.gemm import transposed
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight, emit_conv, require_equal, triple
+from ort_lite_cpu.operators.fill import emit_fill
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
+from ort_lite_cpu.tensor import Tensor, channels_last
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of one axis: output positions first, first + stride, ..., `count` of them, by the taps in order of input."""
+
+    taps: tuple[int, ...]
+    dilation: int
+    pad: Dim
+    first: Dim
+    count: Dim
+
+
+@operator("ConvTranspose", types=REAL)
+def conv_transpose(op: Op) -> None:
+    """Spec: ONNX ConvTranspose-22."""
+    rank = len(op.raw(0).shape) - 2
+    if rank > 3:
+        raise op.reject(f"{rank} spatial axes; 1 to 3 are there")
+    perm, groups = channels_last(rank + 2), op.attr("group", 1)
+    x, y, w = op.input(0, perm), op.output(0, perm), op.raw(1).shape
+    kernel = op.attr("kernel_shape") or w[2:]
+    _require(op, x.shape, w, kernel, groups)
+    strides = op.attr("strides") or (1,) * rank
+    dilations = op.attr("dilations") or (1,) * rank
+    pads = _pads(op, x.shape[2:], y.shape[2:], kernel, strides, dilations)
+    if not all(isinstance(k, int) for k in kernel):
+        sizes = Geometry(
+            x.shape[0], x.shape[1], triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1), triple(kernel, 1),
+            triple(strides, 1), triple(pads, 0), triple(dilations, 1), groups,
+        )  # fmt: skip
+        operands = [x, op.input(1), op.optional(2), y]
+        op.emit(transposed.conv_transpose, operands, *sizes.scalars, groups, types=[x.native] * 4, work=sizes.work * 20)
+        return
+    axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, y.shape[2:], strict=True)]
+    for phases in combinations(*axes):
+        if all(same(s, 1) for s in strides):
+            _emit_phase(op, x, y, phases, groups)
+        else:
+            part = op.lowering.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
+            _emit_phase(op, x, part, phases, groups)
+            _scatter(op, part, y, phases, strides)
+
+
+def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list[Phase]:
+    """The phases of an axis that have outputs."""
+    found = []
+    common = gcd(stride, dilation)
+    for rest in range(stride):
+        taps = tuple(tap for tap in range(kernel) if (tap * dilation - rest) % stride == 0)[::-1]
+        first = ceildiv(pad - rest, stride)
+        count = maximum(floordiv(out - 1 + pad - rest, stride) - first + 1, 0)
+        if same(count, 0):
+            continue
+        front = (taps[0] * dilation - rest) // stride - first if taps else 0
+        found.append(Phase(taps, dilation // common, front, first * stride + rest - pad, count))
+    return found
+
+
+def _emit_phase(op: Op, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
+    """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
+    sizes = Geometry(
+        x.shape[0], x.shape[1], triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1),
+        triple([max(len(phase.taps), 1) for phase in phases], 1), (1, 1, 1), triple([phase.pad for phase in phases], 0),
+        triple([phase.dilation for phase in phases], 1), groups,
+    )  # fmt: skip
+    emit_conv(op, sizes, x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
+
+
+def _weight(op: Op, phases: Sequence[Phase], groups: int) -> Weight:
+    """(C, O / groups, *kernel) as a convolution's (O, C / groups, *taps)."""
+    array, taps = op.constant(1), [phase.taps for phase in phases]
+    if array is not None:
+        form = f"transposed {groups} {taps}"
+        made = op.packed(array, form, lambda: _selected(array, groups, taps))
+        assert made.buffer is not None and made.buffer.constant is not None
+        return Weight(made.buffer.constant, None, array, form)
+    w = op.input(1)
+    channels, outputs = floordiv(w.shape[0], groups), w.shape[1]
+    counts = [max(len(own), 1) for own in taps]
+    made = op.temporary(w.dtype, (outputs * groups, channels, *counts))
+    if not all(taps):
+        emit_fill(op, made, 0)
+        return Weight(tensor=made)
+    steps = contiguous((groups, channels, outputs, *w.shape[2:]))
+    jumps: list[Dim] = [(own[1] - own[0]) * step if len(own) > 1 else 0 for own, step in zip(taps, steps[3:], strict=True)]
+    start: Dim = 0
+    for own, step in zip(taps, steps[3:], strict=True):
+        start = start + own[0] * step
+    dims = (groups, outputs, channels, *counts)
+    emit_strided(op.lowering, op.node, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
+    return Weight(tensor=made)
+
+
+def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array:
+    """The taps of one phase, in that order; zeros where there is none."""
+    channels, outputs = array.shape[0] // groups, array.shape[1]
+    turned = array.reshape(groups, channels, outputs, *array.shape[2:]).swapaxes(1, 2)
+    turned = turned.reshape(groups * outputs, channels, *array.shape[2:])
+    if not all(taps):
+        return np.zeros((*turned.shape[:2], *(max(len(own), 1) for own in taps)), array.dtype)
+    return turned[(slice(None), slice(None), *np.ix_(*taps))]
+
+
+def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
+    """Copies one phase to its places in y."""
+    steps = contiguous(y.stored_shape)
+    start: Dim = 0
+    for phase, step in zip(phases, steps[1:], strict=False):
+        start = start + phase.first * step
+    jumps = [step * stride for step, stride in zip(steps[1:], strides, strict=False)]
+    emit_strided(
+        op.lowering, op.node, part, y, part.stored_shape, contiguous(part.stored_shape), [steps[0], *jumps, 1], 0, start
+    )  # fmt: skip
+
+
+# --- Sizes
+def _pads(
+    op: Op, size: Shape, result: Shape, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
+) -> Sequence[Dim]:
+    """Padding in front of each axis. Where the output's shape is given, padding makes up the difference."""
+    mode, rank = op.attr("auto_pad", "NOTSET"), len(size)
+    if not op.attr("output_shape") and mode not in ("SAME_UPPER", "SAME_LOWER"):
+        return (op.attr("pads") or (0,) * rank)[:rank] if mode == "NOTSET" else (0,) * rank
+    extra = op.attr("output_padding") or (0,) * rank
+    pads = []
+    for dim, out, k, stride, dilation, more in zip(size, result, kernel, strides, dilations, extra, strict=True):
+        total = maximum((dim - 1) * stride + more + (k - 1) * dilation + 1 - out, 0)
+        pads.append(floordiv(total, 2) if mode == "SAME_UPPER" else total - floordiv(total, 2))
+    return pads
+
+
+def _require(op: Op, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
+    pairs: list[tuple[Dim, Dim, str]] = [(w[0], x[1], "channels of input and weight")]
+    pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)]
+    if op.has(2):
+        pairs.append((product(op.raw(2).shape), w[1] * groups, "bias and output channels"))
+    require_equal(op, pairs)

@@ -1,0 +1,117 @@
+"""ConvInteger and QLinearConv, channels last; com.microsoft's QLinearConv may have channels in the last place by itself.
+
+The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
+"""
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.shapes import Shape, ceildiv, equal, product, same
+from ort_lite_cpu.gemm import integer, integer_convolution
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.conv import Geometry
+from ort_lite_cpu.operators.conv import _geometry as geometry
+from ort_lite_cpu.operators.integer_matmul import quotient
+from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
+from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import Tensor, channels_last
+
+
+@operator("ConvInteger", since=10, types=BYTES)
+def conv_integer(op: Op) -> None:
+    """Spec: ONNX ConvInteger-10."""
+    shape = op.info().shape
+    assert shape is not None
+    op.set(0, _sums(op, op.input(0, channels_last(len(shape))), op.optional(2), 1, 3, shape))
+
+
+@operator("QLinearConv", since=10, types=BYTES)
+@operator("QLinearConv", domain="com.microsoft", types=BYTES)
+def qlinear_conv(op: Op) -> None:
+    """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
+    shape = op.info().shape
+    assert shape is not None
+    perm = channels_last(len(shape))
+    if op.attr("channels_last", 0):
+        x, trailing = as_channels_last(op.input(0)), 0
+        total = _sums(op, x, op.optional(2), 3, 5, (shape[0], shape[-1], *shape[1:-1]))
+        total = Tensor(total.dtype, shape, total.buffer)
+    else:
+        trailing = len(perm) - 2
+        total = _sums(op, op.input(0, perm), op.optional(2), 3, 5, shape)
+    if op.has(8):
+        bias = op.view(op.input(8), (*op.raw(8).shape, *(1,) * trailing))
+        total = formula("wadd({x}, {bias})", total, bias=bias).tensor("int32")
+    factor = quotient(op, [parameter(op, 1), parameter(op, 4, trailing)], parameter(op, 6))
+    requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+
+
+def as_channels_last(x: Tensor) -> Tensor:
+    """x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
+    return Tensor(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.buffer, channels_last(len(x.shape)))
+
+
+def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
+    """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
+    shape = op.raw(weight).shape
+    sizes = geometry(op, x.shape, shape, y)
+    if not same(shape[1] * sizes.groups, sizes.channels):
+        op.require(equal(shape[1] * sizes.groups, sizes.channels), f"{sizes.channels} channels, {shape[1]} in the weight")
+    centred = _constant(op, weight, weight_zero)
+    total = op.lowering.new("int32", y, channels_last(len(y)))
+    flip = integer.FLIPS[x.dtype]
+    if sizes.is_depthwise and centred is not None:
+        taps = centred.reshape(sizes.groups, -1).T
+        w = op.packed(op.constant(weight), f"integer taps {_form(op, weight_zero)}", lambda: taps)
+        operands = [x, zero, w, total]
+        work = sizes.work * 3
+        types = ["u8", "u8", "i16", "i32"]
+        op.emit(integer_convolution.integer_depthwise, operands, *sizes.scalars, flip, types=types, work=work)
+        return total
+    tile = integer.integer_tile()
+    depth = product(sizes.kernel) * sizes.channels // sizes.groups
+    size = integer.scratch_size(sizes.pixels, depth, tile.rows)
+    w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
+    operands = [x, zero, w, total, op.temporary("int16", (op.options.threads, size))]
+    types = ["u8", "u8", "i16", "i32", "i16"]
+    if sizes.is_pointwise:
+        numbers = (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0, 0, flip, size)
+        op.emit(integer.integer_gemm, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
+    else:
+        numbers = (*sizes.scalars, sizes.groups, flip, size)
+        op.emit(integer_convolution.integer_conv, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
+    return total
+
+
+def _constant(op: Op, weight: int, zero: int) -> Array | None:
+    """The weight less its zero points, one or one an output channel, in 16 bits, where both are constant."""
+    array, away = op.constant(weight), op.constant(zero)
+    if array is None or (away is None and op.has(zero)):
+        return None
+    if away is None:
+        return array.astype(np.int16)
+    return array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
+
+
+def _form(op: Op, zero: int) -> str:
+    away = op.constant(zero)
+    return "" if away is None else repr(away.tobytes())
+
+
+def _filters(op: Op, weight: int, zero: int, centred: Array | None, sizes: Geometry, width: int) -> Tensor:
+    """The weight as the kernels read it, packed while lowering or at run time."""
+    source = op.constant(weight)
+    if source is not None and centred is not None:
+        form = f"integer filters {sizes.groups} {width} {_form(op, zero)}"
+        return op.packed(source, form, lambda: integer_convolution.integer_filters(centred, sizes.groups, width))
+    w, zeros = op.input(weight), op.optional(zero)
+    outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
+    depth = taps * channels
+    out = op.temporary("int16", (sizes.groups, ceildiv(outputs, width), ceildiv(depth, 2), width, 2))
+    steps = (outputs, 1) if zeros is not None and not all(same(dim, 1) for dim in zeros.shape) else (0, 0)
+    strides = (outputs * depth, taps, 1, depth)
+    op.emit(
+        integer.pack_pairs, [w, zeros, out], sizes.groups, depth, outputs, channels, *strides, *steps, integer.FLIPS[w.dtype], width,
+        types=["u8", "u8", "i16"], work=out.size,
+    )  # fmt: skip
+    return out

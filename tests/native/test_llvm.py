@@ -1,0 +1,36 @@
+"""What `ort_lite.native.llvm` declares is what llvmlite declares, and it finds out the same of this machine."""
+
+import ctypes
+from typing import Any
+
+import llvmlite.binding
+import pytest
+
+from ort_lite.native import llvm
+
+
+def kind(declared: Any) -> Any:
+    """All pointers to LLVM's objects count as one type, which ours are."""
+    is_pointer = declared is not None and hasattr(declared, "contents")
+    return ctypes.c_void_p if is_pointer and declared is not ctypes.POINTER(ctypes.c_char_p) else declared
+
+
+@pytest.mark.parametrize("name", llvm.SIGNATURES)
+def test_a_function_is_declared_as_llvmlite_declares_it(name: str) -> None:
+    result, parameters = llvm.SIGNATURES[name]
+    theirs = getattr(llvmlite.binding.ffi.lib, f"LLVMPY_{name}")
+    if result is not None:  # llvmlite leaves out that a function returns nothing
+        assert kind(theirs.restype) is result
+    if name != "DisposeString":  # nor does it declare this one's parameter
+        assert tuple(map(kind, theirs.argtypes or ())) == parameters
+
+
+def test_the_machine_is_the_one_that_llvmlite_sees() -> None:
+    assert llvm.process_triple() == llvmlite.binding.get_process_triple()
+    assert llvm.host_cpu_name() == llvmlite.binding.get_host_cpu_name()
+    assert llvm.host_cpu_features() == llvmlite.binding.get_host_cpu_features().flatten()
+
+
+def test_a_failing_call_says_what_llvm_says() -> None:
+    with pytest.raises(RuntimeError, match="LLVM: .*triple"):
+        llvm._checked("GetTargetFromTriple", b"no-such-triple")
