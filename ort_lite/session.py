@@ -1,9 +1,9 @@
 """InferenceSession: wires the stages, and keeps `run` short."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log, plugins, selection
@@ -42,7 +42,7 @@ class InferenceSession:
         self._profiler = _profiler(options)
         span = self._profiler.span if self._profiler is not None else no_span
         with span("session_initialization"):
-            with span("model_loading_uri" if isinstance(path_or_bytes, (str, Path)) else "model_loading_array"):
+            with span("model_loading_uri" if isinstance(path_or_bytes, (str, os.PathLike)) else "model_loading_array"):
                 model = load(path_or_bytes)
             apply_options(model, options)
             self._metadata = metadata(model)

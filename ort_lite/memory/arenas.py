@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 
-Bytes = NDArray[np.uint8]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 CACHE_LINE, PAGE = 64, 4096
 
@@ -24,7 +24,7 @@ def aligned_bytes(nbytes: int, alignment: int = CACHE_LINE, zeroed: bool = False
     return raw[skip : skip + nbytes]
 
 
-def address_of(array: NDArray[np.uint8]) -> int:
+def address_of(array: Bytes) -> int:
     """Of the first byte, also for an empty array."""
     address: int = array.__array_interface__["data"][0]
     return address

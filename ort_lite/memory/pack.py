@@ -6,12 +6,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ort_lite.memory import packing
 from ort_lite.native import Spec, load
 
-Words = NDArray[np.int64]
+Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def spec(kernel: Callable[..., int]) -> Spec:
@@ -40,7 +39,7 @@ class Blocks:
             raise ValueError(f"sizes {self.size.shape}, starts {born.shape}, ends {gone.shape}: expected equal lengths")
         if (born >= gone).any():
             raise ValueError(f"block {int(np.argmax(born >= gone))} has an empty lifetime, expected start < end")
-        moments = np.unique(born)
+        moments = np.array(sorted(set(born.tolist())), np.int64)  # np.unique would import numpy.ma
         self.times = len(moments)
         self.start: Words = np.searchsorted(moments, born).astype(np.int64)
         self.end: Words = np.searchsorted(moments, gone).astype(np.int64)

@@ -8,7 +8,6 @@ others own or can write to is not used, with a warning.
 import hashlib
 import os
 import stat
-import tempfile
 import warnings
 
 _MAGIC = b"ort-lite object 1\n"
@@ -42,6 +41,8 @@ def read(folder: str, key: str) -> bytes | None:
 
 def write(folder: str, key: str, body: bytes) -> bool:
     """Keeps an object. False if the folder cannot be written: then the next process compiles again."""
+    import tempfile  # 8 ms that a process does without if it only reads
+
     temporary = None
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -5,8 +5,9 @@ own file really is in (a download cache links both from elsewhere). The file mus
 """
 
 import mmap
+import os
 import stat
-from pathlib import Path
+from functools import cached_property
 
 from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
 
@@ -14,10 +15,15 @@ from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
 class ExternalData:
     """The files of one model. `read` serves `TensorReader`."""
 
-    def __init__(self, folder: Path | None, file: Path | None = None) -> None:
-        self.folder = folder
-        self._allowed = [path.resolve() for path in (folder, file.resolve().parent if file else None) if path is not None]
-        self._maps: dict[Path, mmap.mmap] = {}
+    def __init__(self, folder: str | os.PathLike[str] | None, file: str | None = None) -> None:
+        self.folder, self._file = folder, file
+        self._maps: dict[str, mmap.mmap] = {}
+
+    @cached_property
+    def _allowed(self) -> list[str]:
+        """The folders, links resolved, that files may be in."""
+        beside = None if self._file is None else os.path.dirname(os.path.realpath(self._file))
+        return [os.path.realpath(folder) for folder in (self.folder, beside) if folder is not None]
 
     def read(self, entries: dict[str, str], nbytes: int, who: str) -> tuple[mmap.mmap | bytes, int]:
         """(buffer, offset of the first of the `nbytes` wanted). Raises InvalidGraph, InvalidArgument or NoSuchFile."""
@@ -25,26 +31,26 @@ class ExternalData:
         offset, length = self._number(entries, "offset", 0, who), self._number(entries, "length", nbytes, who)
         if length != nbytes:
             raise InvalidGraph(f"{who}: external data of {length} bytes, its dimensions and element type need {nbytes}")
-        size = path.stat().st_size
+        size = os.stat(path).st_size
         if offset + nbytes > size:
-            raise InvalidGraph(f"{who}: bytes {offset} to {offset + nbytes} of {path.name!r}, which has {size}: cut short?")
+            raise InvalidGraph(f"{who}: bytes {offset} to {offset + nbytes} of {os.path.basename(path)!r}, which has {size}: cut short?")
         if not nbytes:
             return b"", 0
         if path not in self._maps:
-            with path.open("rb") as file:
+            with open(path, "rb") as file:
                 self._maps[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._maps[path], offset
 
-    def _path(self, location: str, who: str) -> Path:
+    def _path(self, location: str, who: str) -> str:
         if self.folder is None:
             raise InvalidArgument(f"{who}: its data is in the file {location!r}; load the model by its path, or pass folder=")
         if not location or "\0" in location:
             raise InvalidGraph(f"{who}: external data without a usable location: {location!r}")
-        path = (self.folder / location).resolve()
-        if not any(path.is_relative_to(folder) for folder in self._allowed):
+        path = os.path.realpath(os.path.join(self.folder, location))
+        if not any(os.path.commonpath((folder, path)) == folder for folder in self._allowed):
             raise InvalidGraph(f"{who}: external data {location!r} is outside of the model's folder {self.folder}")
         try:
-            mode = path.stat().st_mode
+            mode = os.stat(path).st_mode
         except OSError as error:
             raise NoSuchFile(f"{who}: external data file {path} cannot be opened: {error.strerror}") from error
         if not stat.S_ISREG(mode):

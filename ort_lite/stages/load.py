@@ -6,7 +6,6 @@ bytes is kept.
 
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidGraph, InvalidProtobuf
@@ -32,8 +31,8 @@ def load(model: ModelSource, folder: str | os.PathLike[str] | None = None) -> Mo
     """
     source = read_source(model)
     if folder is None and source.file is not None:
-        folder = source.file.parent
-    external = ExternalData(None if folder is None else Path(folder), source.file)
+        folder = os.path.dirname(source.file) or "."
+    external = ExternalData(folder, source.file)
     return _Loader(source.proto, TensorReader(source.data, source.spans, external.read)).model()
 
 

@@ -3,7 +3,6 @@
 import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
@@ -20,7 +19,7 @@ class Source:
     proto: pb.ModelProto
     data: memoryview | None = None
     spans: frozenset[Span] = frozenset()
-    file: Path | None = None
+    file: str | None = None
 
 
 def read_source(model: ModelSource) -> Source:
@@ -28,8 +27,8 @@ def read_source(model: ModelSource) -> Source:
     if isinstance(model, pb.ModelProto):
         return Source(model)
     if isinstance(model, (str, os.PathLike)):
-        path = Path(model)
-        return _parsed(_contents(path), f"{path}", path)
+        path = os.fspath(model)
+        return _parsed(_contents(path), path, path)
     data = model.read() if hasattr(model, "read") else model
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"
@@ -37,16 +36,16 @@ def read_source(model: ModelSource) -> Source:
     return _parsed(memoryview(data), "the model")
 
 
-def _parsed(data: memoryview, origin: str, file: Path | None = None) -> Source:
+def _parsed(data: memoryview, origin: str, file: str | None = None) -> Source:
     data = data.cast("B") if data.contiguous else memoryview(bytes(data))
     proto, spans = parse(data, origin)
     return Source(proto, data, spans, file)
 
 
-def _contents(path: Path) -> memoryview:
+def _contents(path: str) -> memoryview:
     """The bytes of the file, mapped while it is being loaded when it is large."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size < OUTLINE_FROM:
                 return memoryview(file.read())
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

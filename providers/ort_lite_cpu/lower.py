@@ -17,7 +17,7 @@ import numpy as np
 from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.graph import Graph, Node, SequenceType, TensorType, Value
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
@@ -43,6 +43,8 @@ class Lowering:
         self.result = Lowered()
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
+        self._shared: set[Buffer] = set()
+        """Those of them whose arrays may be somebody else's too."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         for value, info in inputs:
             self._add_input(value, info)
@@ -279,18 +281,40 @@ class Lowering:
             return
         self.result.items.append(Requirement(node, condition, message, numbers))
 
-    def host(self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = ()) -> None:
+    def host(
+        self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = (), shared: bool = False
+    ) -> None:
         """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""
-        inputs = [None if value is None else self.pinned(self.tensor(value)) for value in (*node.inputs, *captures)]
-        outputs = [None if value is None else self._host_output(value) for value in node.outputs]
-        self.result.items.append(HostStep(node, function, tuple(inputs), tuple(outputs), python))
+        inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
+        infos = [None if value is None else self.inference.of(value) for value in node.outputs]
+        for value, tensor in zip(node.outputs, self.step(node, function, inputs, infos, python, shared), strict=True):
+            if value is not None and tensor is not None:
+                tensor.name = value.name
+                self.tensors[value] = tensor
 
-    def _host_output(self, value: Value) -> Tensor:
-        info = self.inference.of(value)
+    def step(
+        self,
+        node: Node,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Tensor | None],
+        infos: Sequence[Info | None],
+        python: bool = True,
+        shared: bool = False,
+    ) -> list[Tensor | None]:
+        """As `host`, for any tensors; returns those that the step makes, of which `infos` tell.
+
+        shared: what it returns may be, or hold, an array that it was given, or a constant.
+        """
+        given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
+        made = tuple(None if info is None else self._made_outside(info) for info in infos)
+        if shared:
+            self._shared.update(tensor.buffer for tensor in made if tensor is not None and tensor.buffer is not None)
+        self.result.items.append(HostStep(node, function, given, made, python))
+        return list(made)
+
+    def _made_outside(self, info: Info) -> Tensor:
         buffer = Buffer(0)
-        tensor = self.tensors[value] = Tensor(
-            info.dtype or "", info.shape or (), buffer, name=value.name, ranked=info.shape is not None
-        )
+        tensor = Tensor(info.dtype or "", info.shape or (), buffer, ranked=info.shape is not None)
         self.result.primary[buffer] = tensor
         self._pinned[buffer] = tensor.shape
         self._define(buffer, tensor.shape)
@@ -322,15 +346,20 @@ class Lowering:
     def _as_output(self, value: Value) -> Tensor:
         tensor = self.tensor(value)
         info = self.inference.of(value)
-        if not isinstance(info.type, TensorType) or info.shape is None or tensor.dtype == "string":
-            return tensor
+        if isinstance(info.type, SequenceType):
+            return tensor  # a list of its own; whoever hands it to the user copies the elements
         tensor = self.stored(tensor)
-        taken = {other.buffer for other in self.result.outputs}
         buffer = tensor.buffer
         assert buffer is not None
-        if buffer.constant is not None or buffer in self.result.inputs or buffer in taken:
-            tensor = self._copied(tensor)
-        return self.pinned(tensor)
+        taken = {other.buffer for other in self.result.outputs}
+        others = buffer.constant is not None or buffer in self.result.inputs or buffer in taken or buffer in self._shared
+        if not others:
+            return self.pinned(tensor)
+        if not tensor.ranked or tensor.dtype == "string":
+            [made] = self.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
+            assert made is not None
+            return made
+        return self.pinned(self._copied(tensor))
 
 
 class _Open(Exception):
@@ -339,6 +368,13 @@ class _Open(Exception):
     def __init__(self, value: Value, numbers: bool = False) -> None:
         super().__init__(value.name)
         self.value, self.numbers = value, numbers
+
+
+def _copy(value: Any) -> list[Any]:
+    """An array, or what an optional holds, as the caller's own."""
+    if isinstance(value, list):
+        return [[_copy(item)[0] for item in value]]
+    return [value.copy() if isinstance(value, np.ndarray) else value]
 
 
 def _type_of(operands: Sequence[Tensor | None], index: int) -> str:

@@ -1,6 +1,7 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
 from ort_lite.native.lang import OK, Ptr, Static, native, span
+from ort_lite_cpu.elementwise.access import fetch, put
 
 
 @native
@@ -82,6 +83,32 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: 
                 for c in range(first, last):
                     for r in range(r0, r1):
                         y[base + c * rows + r] = x[base + r * columns + c]
+    return OK
+
+
+@native
+def weave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, few, count): a few rows interleaved. Parts share runs of 1,024."""
+    runs = (count + 1023) // 1024
+    for job in span(outer * runs, part, parts):
+        base = (job // runs) * few * count
+        first = (job % runs) * 1024
+        for c in range(first, min(first + 1024, count)):
+            for r in range(few):
+                put(y, base + c * few + r, fetch(x, base + r * count + c))
+    return OK
+
+
+@native
+def unweave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, count, few): the reverse of `weave`."""
+    runs = (count + 1023) // 1024
+    for job in span(outer * runs, part, parts):
+        base = (job // runs) * few * count
+        first = (job % runs) * 1024
+        for r in range(first, min(first + 1024, count)):
+            for c in range(few):
+                put(y, base + c * count + r, fetch(x, base + r * few + c))
     return OK
 
 

@@ -53,6 +53,10 @@ def emit_strided(
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
         outer: Dim = 1 if len(loops) == 2 else loops[0][0]
         columns, rows = loops[-2][0], loops[-1][0]
+        for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
+            if isinstance(few, int) and few <= 4:
+                lowering.emit(node, kernel, [x, y], (outer, count), size // 2, types, {"few": few}, None, "")
+                return
         lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
         return
     if len(loops) > 6:

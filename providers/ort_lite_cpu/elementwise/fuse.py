@@ -182,7 +182,7 @@ def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, lis
                 offset.append(f"i{k} * q{leaf}_{k}")
         base = " + ".join(offset) or "0"
         if same(own[outer], 0):
-            before.append(f"v{leaf} = {_load(tensor.dtype, f'x{leaf}[{base}]')}")
+            before.append(f"v{leaf} = {_load(tensor.dtype, f'fetch(x{leaf}, {base})')}")
             continue
         step = "j"
         if not same(own[outer], 1):
@@ -190,12 +190,12 @@ def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, lis
             scalars.append(own[outer])
             step = f"j * q{leaf}"
         before.append(f"o{leaf} = {base}")
-        inside.append(f"v{leaf} = {_load(tensor.dtype, f'x{leaf}[o{leaf} + {step}]')}")
+        inside.append(f"v{leaf} = {_load(tensor.dtype, f'fetch(x{leaf}, o{leaf} + {step})')}")
     pointers = [f"x{k}: Ptr" for k in range(len(text.leaves))] + ["y: Ptr"]
     kinds = [f"k{k}: {'float' if isinstance(v, float) else 'int'}" for k, v in enumerate(text.scalars)]
     head = ", ".join([*pointers, *(f"{p}: int" for p in parameters), *kinds, "part: int", "parts: int"])
     lines = [f"def NAME({head}) -> int:", *_indented(text.scalar_lines, 1)]
-    inner = [*inside, *text.lines, f"y[at + j] = {_store(dtype, root)}"]
+    inner = [*inside, *text.lines, f"put(y, at + j, {_store(dtype, root)})"]
     if outer == 0:
         lines += [*_indented(["at = 0", *before, "for j in span(n0, part, parts):"], 1), *_indented(inner, 2)]
     else:

@@ -56,6 +56,7 @@ from ort_lite.native.lang import (
     wneg,
     wsub,
 )  # fmt: skip
+from ort_lite_cpu.elementwise.access import fetch, put
 
 
 def ipower(base: Any, exponent: Any) -> Any:
@@ -96,7 +97,7 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 
 __all__ = [
     "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos", "cosh", "erf",
-    "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "fabs", "floor", "fmax", "fmin", "fmod_trunc", "iabs", "idiv", "ifloormod",
-    "imax", "imin", "imod", "ipower", "isinf", "isnan", "like", "log", "log1p", "power", "quantized", "rint", "select", "shl", "shr", "sigmoid",
+    "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "fabs", "fetch", "floor", "fmax", "fmin", "fmod_trunc", "iabs", "idiv", "ifloormod",
+    "imax", "imin", "imod", "ipower", "isinf", "isnan", "like", "log", "log1p", "power", "put", "quantized", "rint", "select", "shl", "shr", "sigmoid",
     "sign", "sin", "sinh", "span", "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
 ]  # fmt: skip

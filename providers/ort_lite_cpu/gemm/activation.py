@@ -32,7 +32,13 @@ _DEFAULTS = {
 def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
     """The activation for an operator's name and its parameters as com.microsoft's fused operators give them, or None."""
     if name in ("", "Relu", "Clip"):
-        low, high = (0.0, math.inf) if name == "Relu" else (*map(float, params), -math.inf, math.inf)[:2] if params else (-math.inf, math.inf)
+        low, high = (
+            (0.0, math.inf)
+            if name == "Relu"
+            else (*map(float, params), -math.inf, math.inf)[:2]
+            if params
+            else (-math.inf, math.inf)
+        )
         return Activation(low=low, high=high)
     if name not in _DEFAULTS:
         return None

@@ -108,7 +108,7 @@ def conv(
     """
     width = vectors * lanes
     g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
-    across = (g.outputs + width - 1) // width
+    across = max((g.outputs + width - 1) // width, 1)
     scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
     clips = low > -math.inf or high < math.inf
     run, lines = kw * g.channels, kd * kh

@@ -2,8 +2,9 @@
 
 import math
 
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, like, native, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.gemm.activation import activate
+from ort_lite_cpu.gemm.few_rows import FEW, few_rows
 from ort_lite_cpu.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.gemm.pack import pack_panel
 
@@ -85,32 +86,62 @@ def matmul(
     the product, which then reads b in place. Spec: ONNX MatMul-13.
     """
     width = vectors * lanes
-    across = (n + width - 1) // width
+    across = max((n + width - 1) // width, 1)
     down = (m + rows - 1) // rows
     first, last, left, right = grid(down, d0 * d1 * d2 * across, part, parts)
     top, bottom = first * rows, min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, DEPTH)
     panel_scratch = shift(scratch, part * DEPTH * width)
-    for job in range(left, right):
-        batch, j = job // across, job % across * width
+    for batch in range(left // across, (right + across - 1) // across):
         i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
-        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2)
-        w = shift(b, i0 * b0 + i1 * b1 + i2 * b2 + (j * k if transposed else j))
-        count = min(n - j, width)
-        out = (batch * m + top) * n + j
-        for piece in range(pieces):
-            start = piece * size
-            depth = min(size, k - start)
-            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
-            source = shift(w, start if transposed else start * n)
-            pack_panel(source, k if transposed else n, transposed, count, depth, scale, panel_scratch, vectors, lanes)
-            panel(
-                shift(x, top * k + start), k, 0, 1, panel_scratch, shift(c, out), n, bottom - top, n - j, depth,
-                mode, shift(bias, j), shift(residual, out), low, high, rows, vectors, lanes,
-            )  # fmt: skip
+        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * k)
+        w = shift(b, i0 * b0 + i1 * b1 + i2 * b2)
+        out = (batch * m + top) * n
+        begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
+        if m <= FEW:
+            mode = mode_of(True, True, bias, residual, clips)
+            few_rows(
+                x,
+                w,
+                bias,
+                shift(residual, out),
+                shift(c, out),
+                bottom - top,
+                n,
+                k,
+                begin,
+                end,
+                scale,
+                mode,
+                low,
+                high,
+                transposed,
+            )
+        else:
+            for j in range(begin, end, width):
+                for piece in range(pieces):
+                    start = piece * size
+                    depth = min(size, k - start)
+                    mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+                    source = shift(w, j * k + start if transposed else start * n + j)
+                    pack_panel(
+                        source,
+                        k if transposed else n,
+                        transposed,
+                        min(n - j, width),
+                        depth,
+                        scale,
+                        panel_scratch,
+                        vectors,
+                        lanes,
+                    )
+                    panel(
+                        shift(x, start), k, 0, 1, panel_scratch, shift(c, out + j), n, bottom - top, n - j, depth,
+                        mode, shift(bias, j), shift(residual, out + j), low, high, rows, vectors, lanes,
+                    )  # fmt: skip
         if kind != "":
-            activate(shift(c, out), n, bottom - top, count, alpha, beta, kind)
+            activate(shift(c, out + begin), n, bottom - top, end - begin, alpha, beta, kind)
     return OK
 
 

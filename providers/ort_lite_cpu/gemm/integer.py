@@ -50,7 +50,6 @@ def integer_tile(target: Target | None = None) -> IntegerTile:
     return IntegerTile(6, 2, 4, "llvm.x86.sse2.pmadd.wd" if target.has("sse2") else "")
 
 
-
 def pairs(b: Array, width: int) -> Array:
     """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2), int16: two values of k beside each other, zeros at the ends."""
     *batch, k, n = b.shape
@@ -151,7 +150,16 @@ def integer_gemm(
 
 @native(inline=False)
 def integer_panel(
-    a: Ptr, b: Ptr, c: Ptr, ldc: int, m: int, n: int, half: int, rows: Static, vectors: Static, lanes: Static,
+    a: Ptr,
+    b: Ptr,
+    c: Ptr,
+    ldc: int,
+    m: int,
+    n: int,
+    half: int,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
     madd: Static,
 ) -> None:
     """c (m, n), row stride ldc, = a (m, 2 * half) @ one panel of b; a has room for a multiple of `rows` rows."""
@@ -166,7 +174,17 @@ def integer_panel(
 
 @emitted("void(*i16,*i16,*i32,i64,i64,i64,i64,static,static,static,static)")
 def _tile(
-    builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int,
+    builder: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    ldc: Any,
+    m: Any,
+    n: Any,
+    half: Any,
+    rows: int,
+    vectors: int,
+    lanes: int,
     madd: str,
 ) -> None:
     """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""

@@ -108,7 +108,9 @@ def integer_depthwise(
                 for j in range(kw):
                     left = column * sw - pw + j * dw
                     if 0 <= h < ih and 0 <= left < iw:
-                        _add_tap(shift(x, ((row // oh * ih + h) * iw + left) * c), shift(w, (i * kw + j) * c), target, c, away, flip)
+                        _add_tap(
+                            shift(x, ((row // oh * ih + h) * iw + left) * c), shift(w, (i * kw + j) * c), target, c, away, flip
+                        )
     return OK
 
 
@@ -122,5 +124,3 @@ def _add_tap(x: Ptr, w: Ptr, y: Ptr, c: int, away: int, flip: int) -> None:
 def _multiplied(total: Any, x: Any, y: Any) -> Any:
     """total + x * y, in 32 bits."""
     return total + x.to("i32") * y.to("i32")
-
-

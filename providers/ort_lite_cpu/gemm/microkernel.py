@@ -168,7 +168,8 @@ def _products(
             for u in range(unrolled):
                 own = slice(u % used * count, (u % used + 1) * count)
                 factors = [
-                    emit.splat(builder.load(emit.move(emit.move(pointers[i // 3], steps[i % 3]), emit.integer(u)))) for i in range(rows)
+                    emit.splat(builder.load(emit.move(emit.move(pointers[i // 3], steps[i % 3]), emit.integer(u))))
+                    for i in range(rows)
                 ]
                 right = [emit.load(pointers[-1], (u * vectors + j) * emit.lanes) for j in range(vectors)]
                 sums[own] = [emit.fma(factors[n // vectors], right[n % vectors], x) for n, x in enumerate(sums[own])]

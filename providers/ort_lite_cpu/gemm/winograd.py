@@ -22,7 +22,9 @@ from ort_lite_cpu.gemm.pack import panels
 GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
 
-_G = np.array([[1 / 4, 0, 0], [-1 / 6] * 3, [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]])
+_G = np.array(
+    [[1 / 4, 0, 0], [-1 / 6] * 3, [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]]
+)
 
 
 def transformed_filters(weight: Array, columns: int, width: int) -> Array:
@@ -155,7 +157,20 @@ def _transform_outputs(
         at = ((number // (down * across) * oh + h) * ow + w) * o
         lines, pixels = min(oh - h, 4), min(ow - w, 4)
         _output_tile(
-            shift(m, tile * line), plane, shift(y, at), ow * o, o, some, lines, pixels, mode, bias, shift(residual, at), low, high, lanes
+            shift(m, tile * line),
+            plane,
+            shift(y, at),
+            ow * o,
+            o,
+            some,
+            lines,
+            pixels,
+            mode,
+            bias,
+            shift(residual, at),
+            low,
+            high,
+            lanes,
         )
         if kind != "":
             for i in range(lines):
@@ -176,7 +191,8 @@ def _output_tile(
 
     def body(at: Any, _: Any) -> list[Any]:
         columns = [
-            _times_a(emit, [emit.load(emit.move(m, builder.add(emit.mul(plane, 6 * i + j), at)), 0) for i in range(6)]) for j in range(6)
+            _times_a(emit, [emit.load(emit.move(m, builder.add(emit.mul(plane, 6 * i + j), at)), 0) for i in range(6)])
+            for j in range(6)
         ]
         rows = [_times_a(emit, [columns[k][i] for k in range(6)]) for i in range(4)]
         values = [value for row in rows for value in row]
@@ -186,7 +202,9 @@ def _output_tile(
             with builder.if_then(builder.and_(inside(i, lines), inside(j, pixels))):
                 position = builder.add(at, builder.add(emit.mul(line, i), emit.mul(pixel, j)))
                 place, other = emit.move(y, position), emit.move(residual, position)
-                final = emit.when(emit.bit(mode, RESIDUAL), [value], lambda v, other=other: [emit.add(v[0], emit.load(other, 0))])
+                final = emit.when(
+                    emit.bit(mode, RESIDUAL), [value], lambda v, other=other: [emit.add(v[0], emit.load(other, 0))]
+                )
                 final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
                 emit.store(final[0], place, 0)
         return []

@@ -17,7 +17,7 @@ _ONNX = {
     "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
     "recurrent": "GRU LSTM RNN",
     "reductions": (
-        "ArgMax ArgMin CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+        "ArgMax ArgMin CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
         "ReduceSumSquare"
     ),
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
@@ -43,6 +43,7 @@ _MICROSOFT: dict[str, str] = {
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
     ),
     "quantization": "DequantizeLinear QuantizeLinear",
+    "quantized_lstm": "DynamicQuantizeLSTM",
 }
 _ML: dict[str, str] = {}
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, like, native, power, span, sqrt
 from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
+from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor, channels_last
@@ -18,11 +19,12 @@ INTEGER_BYTES = frozenset({"int8", "uint8"})
 def pool(
     x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
     sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int,
-    kind: Static, part: int, parts: int,
+    kind: Static, rows: Static, columns: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, c) from x (n, id, ih, iw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
 
     kind: "max", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent), "l1", "l2".
+    rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
     """
     for row in span(n * od * oh, part, parts):
         d0 = ((row // oh) % od) * sd - pd
@@ -31,6 +33,9 @@ def pool(
         for column in range(ow):
             w0 = column * sw - pw
             out = (row * ow + column) * c
+            if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= ih and w0 + columns <= iw:
+                _unrolled(x, y, out, (((batch * id_ + d0) * ih + h0) * iw + w0) * c, c, iw * c, kind, rows, columns)
+                continue
             count = 0
             for i in range(kd):
                 d = d0 + i * dd
@@ -40,23 +45,44 @@ def pool(
                         w = w0 + k * dw
                         if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
                             continue
-                        source = (((batch * id_ + d) * ih + h) * iw + w) * c
-                        if count == 0:
-                            for q in range(c):
-                                y[out + q] = _first(x[source + q], kind)
-                        else:
-                            for q in range(c):
-                                y[out + q] = _join(y[out + q], x[source + q], kind)
+                        _add_tap(x, y, out, (((batch * id_ + d) * ih + h) * iw + w) * c, c, count, kind)
                         count += 1
             if kind == "average_padded":
                 count = _inside(d0, kd, dd, pd, ed) * _inside(h0, kh, dh, ph, eh) * _inside(w0, kw, dw, pw, ew)
-            if kind == "average" or kind == "average_padded":
-                for q in range(c):
-                    y[out + q] = y[out + q] / like(y, count)
-            if kind == "l2":
-                for q in range(c):
-                    y[out + q] = sqrt(y[out + q])
+            for q in range(c):
+                y[out + q] = _last(y[out + q], count, kind)
     return OK
+
+
+def _unrolled(
+    x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, kind: Static, rows: Static, columns: Static
+) -> int:
+    """One output position whose window lies inside: every channel is read, joined and written once."""
+    for q in range(c):
+        total = _first(fetch(x, source + q), kind)
+        for j in range(rows):
+            for k in range(columns):
+                if j > 0 or k > 0:
+                    total = _join(total, fetch(x, source + j * line + k * c + q), kind)
+        put(y, out + q, _last(total, rows * columns, kind))
+    return 0
+
+
+def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, kind: Static) -> int:
+    """Joins one pixel of the window into the output position; the first one starts it."""
+    if count == 0:
+        for q in range(c):
+            put(y, out + q, _first(fetch(x, source + q), kind))
+    else:
+        for q in range(c):
+            put(y, out + q, _join(y[out + q], fetch(x, source + q), kind))
+    return 0
+
+
+def _last(total: object, count: int, kind: Static) -> object:
+    if kind == "average" or kind == "average_padded":
+        return total / like(total, count)  # type: ignore[operator]
+    return sqrt(total) if kind == "l2" else total
 
 
 def _first(v: object, kind: Static) -> object:
@@ -150,7 +176,9 @@ def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     """y, channels last, pooled from x, channels last, as the attributes say."""
     window = op.attr("kernel_shape")
     numbers = _numbers(op, x.shape, y.shape)
-    op.emit(pool, [x, y], *numbers, statics={"kind": kind}, work=y.size * product(window) // 4)
+    plane = len(window) == 2 and product(window) <= 16 and set(op.attr("dilations", [1])) == {1}
+    statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
+    op.emit(pool, [x, y], *numbers, statics=statics, work=y.size * product(window) // 8)
 
 
 def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:

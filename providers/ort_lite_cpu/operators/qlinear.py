@@ -1,19 +1,27 @@
 """com.microsoft's operators on quantised tensors: dequantised, computed in float32, quantised again.
 
-The two conversions are elementwise expressions, so that a chain of such operators is one loop. Sources: onnxruntime's contrib
-operator documentation.
+Both conversions are elementwise expressions, so that a chain of such operators is one loop. Sources: onnxruntime's contrib operator
+documentation, QLinearAdd-1 and so on.
 """
 
+from ort_lite.dtypes import DType
 from ort_lite.shapes import Dim
-from ort_lite_cpu.elementwise.expression import storage_order
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.integer_conv import as_channels_last
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
-from ort_lite_cpu.operators.quantization import BYTES, dequantized, formula, parameter, quantized, zero_point
+from ort_lite_cpu.operators.quantization import (
+    BYTES,
+    as_float,
+    dequantized,
+    formula,
+    parameter,
+    quantized,
+    zero_point,
+)
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, softmax
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import Tensor, channels_last
+from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, channels_last
 
 
 def _input(op: Op, index: int) -> Tensor:
@@ -22,25 +30,92 @@ def _input(op: Op, index: int) -> Tensor:
 
 
 def _finish(op: Op, y: Tensor, scale: int) -> None:
-    """Output 0 is y quantised with the scale in input `scale` and the zero point that follows it."""
-    quantized(y, parameter(op, scale), zero_point(op, scale + 1), op.raw(0).dtype).define(op)
+    """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
+    quantized(y, parameter(op, scale), zero_point(op, scale + 1), _dtype(op)).define(op)
+
+
+def _dtype(op: Op) -> DType:
+    dtype = op.info().dtype
+    assert dtype is not None
+    return dtype
 
 
 @operator("QLinearAdd", "QLinearMul", domain="com.microsoft", types=BYTES)
 def qlinear_binary(op: Op) -> None:
-    """a, scale, zero point, b, scale, zero point, scale and zero point of the result. Spec: onnxruntime QLinearAdd-1."""
-    a, b = _input(op, 0), _input(op, 3)
-    scale, zero, dtype = parameter(op, 6), zero_point(op, 7), op.raw(0).dtype
-    result = quantized(a, scale, zero, dtype)
-    ...
+    """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
+    sign = "+" if op.node.op_type == "QLinearAdd" else "*"
+    text = f'quantized(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
+    zero = zero_point(op, 7)
+    formula(text, _input(op, 0), y=_input(op, 3), scale=parameter(op, 6), zero=0.0 if zero is None else zero).define(op)
 
 
-@operator("QLinearSigmoid", "QLinearLeakyRelu", domain="com.microsoft", types=BYTES)
-def qlinear_unary(op: Op) -> None:
-    """Spec: onnxruntime QLinearSigmoid-1, QLinearLeakyRelu-1."""
-    x = _input(op, 0)
-    if op.node.op_type == "QLinearSigmoid":
-        y = formula("sigmoid({x})", x).tensor(cost=1.0)
-    else:
-        y = formula("select({x} >= like({x}, 0), {x}, {x} * {alpha})", x, alpha=float(op.attr("alpha", 0.01))).tensor()
+@operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
+def qlinear_sigmoid(op: Op) -> None:
+    _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=1.0), 3)
+
+
+@operator("QLinearLeakyRelu", domain="com.microsoft", types=BYTES)
+def qlinear_leaky_relu(op: Op) -> None:
+    text = "select({x} >= like({x}, 0), {x}, {x} * {alpha})"
+    _finish(op, formula(text, _input(op, 0), alpha=float(op.attr("alpha", 0.01))).tensor(), 3)
+
+
+@operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
+def qlinear_softmax(op: Op) -> None:
+    """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
+    x = op.lowering.stored(_input(op, 0))
+    y = op.temporary("float32", x.shape)
+
+    def emit(source: Tensor, target: Tensor, rows: Dim, n: Dim) -> None:
+        op.emit(softmax, [source, target], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
+
+    by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, emit)
     _finish(op, y, 3)
+
+
+@operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
+def qlinear_global_average_pool(op: Op) -> None:
+    """Means of the integers, which are exact, then scale and zero point."""
+    x = op.lowering.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
+    y = op.lowering.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
+    emit_global(op, x, y, "average")
+    _finish(op, dequantized(_own_order(op, y), parameter(op, 1), zero_point(op, 2)).tensor(), 3)
+
+
+@operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
+def qlinear_average_pool(op: Op) -> None:
+    x = dequantized(_channels_last(op), parameter(op, 1), zero_point(op, 2)).tensor()
+    x = op.lowering.stored(x, channels_last(len(x.shape)))
+    shape = op.info().shape
+    assert shape is not None
+    if op.attr("channels_last", 0):
+        shape = (shape[0], shape[-1], *shape[1:-1])
+    y = op.lowering.new("float32", shape, x.perm)
+    emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
+    _finish(op, _own_order(op, y), 3)
+
+
+def _channels_last(op: Op) -> Tensor:
+    """Input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
+    return as_channels_last(op.input(0)) if op.attr("channels_last", 0) else op.raw(0)
+
+
+def _own_order(op: Op, y: Tensor) -> Tensor:
+    """y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
+    shape = op.info().shape
+    assert shape is not None
+    return Tensor(y.dtype, shape, y.buffer) if op.attr("channels_last", 0) else y
+
+
+@operator("QLinearConcat", domain="com.microsoft", types=BYTES, typed_by=2)
+def qlinear_concat(op: Op) -> None:
+    """Scale and zero point of the result, then of each input the tensor, its scale and its zero point."""
+    scale, zero = parameter(op, 0), zero_point(op, 1)
+    tensors = []
+    for index in range(2, len(op.node.inputs), 3):
+        if isinstance(scale, float) and (parameter(op, index + 1), zero_point(op, index + 2)) == (scale, zero):
+            tensors.append(op.input(index))
+        else:
+            tensors.append(op.lowering.stored(quantized(_input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+    y = op.output(0)
+    emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

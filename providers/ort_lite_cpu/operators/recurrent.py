@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, rint, sigmoid, tanh
 from ort_lite.shapes import Dim
 from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.op import Op
@@ -25,6 +25,8 @@ ACTIVATIONS = {
     "softsign": (0.0, 0.0), "softplus": (0.0, 0.0),
 }  # fmt: skip
 """Name -> defaults of alpha and beta."""
+
+LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 
 
 def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
@@ -67,14 +69,28 @@ def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, siz
 
 
 @native
+def round_dynamically(x: Ptr, at: int, n: int, y: Ptr, to: int) -> None:
+    """y[to : to + n] = x[at : at + n] quantised to uint8 by its extremes, and dequantised. Spec: ONNX DynamicQuantizeLinear-11."""
+    low, high = like(x, 0), like(x, 0)
+    for i in range(n):
+        low, high = min(low, x[at + i]), max(high, x[at + i])
+    scale = like(x, 1) if low == high else (high - low) / like(x, 255)
+    zero = rint(fmin(fmax(-low / scale, like(x, 0)), like(x, 255)))
+    for i in range(n):
+        y[to + i] = fmin(fmax(rint(x[at + i] / scale), -zero), like(x, 255) - zero) * scale
+
+
+@native
 def lstm(
     xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static, part: int, parts: int,
+    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
+    dynamic: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
 
-    y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null.
+    y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null. gates is
+    scratch of 5 size. dynamic: r is multiplied by what a dynamic quantisation of h to 8 bits keeps of it.
     """
     for b in range(batch):
         valid = steps if null(lengths) else min(int(lengths[b]), steps)
@@ -91,7 +107,11 @@ def lstm(
             base = (t * batch + b) * 4 * size
             for j in range(4 * size):
                 gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
+            if dynamic:
+                round_dynamically(h, b * size, size, gates, 4 * size)
+                add_product(gates, 4 * size, r, 4 * size, 0, 4 * size, size, gates)
+            else:
+                add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
             for j in range(size):
                 old = c[b * size + j]
                 zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
@@ -186,7 +206,7 @@ def rnn(
     return OK
 
 
-class _Layer:
+class Layer:
     """What the three operators have in common: inputs in time-major order, states, and outputs written back."""
 
     def __init__(self, op: Op, gates: int, names: Sequence[str]) -> None:
@@ -206,7 +226,7 @@ class _Layer:
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
         self.y = self._sequence()
-        self.h = self._state(5 if op.has(5) else None)
+        self.h = self.state(5 if op.has(5) else None)
 
     def _sequence(self) -> Tensor | None:
         """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""
@@ -214,7 +234,7 @@ class _Layer:
             return None
         return self.op.temporary(self.x.dtype, (self.steps, self.batch, self.directions, self.size))
 
-    def _state(self, index: int | None) -> Tensor:
+    def state(self, index: int | None) -> Tensor:
         """A copy (directions, batch, size) of an initial state; zeros when it is left out."""
         from ort_lite_cpu.operators.fill import emit_fill
 
@@ -350,19 +370,23 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[
 @operator("LSTM", types=REAL)
 def lower_lstm(op: Op) -> None:
     """Spec: ONNX LSTM-22."""
-    layer = _Layer(op, 4, ("sigmoid", "tanh", "tanh"))
-    cells = layer._state(6)
+    emit_lstm(op, Layer(op, 4, LSTM_ACTIVATIONS))
+
+
+def emit_lstm(op: Op, layer: Layer, dynamic: bool = False) -> None:
+    cells = layer.state(6)
     lengths = op.optional(4)
     for d in range(layer.directions):
         (f, a0, b0), (g, a1, b1), (k, a2, b2) = layer.functions[d]
         h, c = layer.state_of(layer.h, d), layer.state_of(cells, d)
-        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
+        gates = op.temporary(layer.x.dtype, (5 * layer.size,))
         bias = layer.vector(3, d, ((0, 4), (4, 4)), "Wb + Rb")
         peephole = layer.vector(7, d, ((0, 3),), "P")
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, peephole, lengths, h, c, layer.y, gates]
         numbers = (*layer.numbers(d), op.attr("input_forget", 0), a0, b0, a1, b1, a2, b2)
-        op.emit(lstm, operands, *numbers, statics={"f": f, "g": g, "k": k}, work=layer.work(), types=_types(operands))
+        statics = {"f": f, "g": g, "k": k, "dynamic": dynamic}
+        op.emit(lstm, operands, *numbers, statics=statics, work=layer.work(), types=_types(operands))
         layer.keep(h, layer.h, d)
         layer.keep(c, cells, d)
     layer.finish([(1, layer.h), (2, cells)])
@@ -371,7 +395,7 @@ def lower_lstm(op: Op) -> None:
 @operator("GRU", types=REAL)
 def lower_gru(op: Op) -> None:
     """Spec: ONNX GRU-22."""
-    layer = _Layer(op, 3, ("sigmoid", "tanh"))
+    layer = Layer(op, 3, ("sigmoid", "tanh"))
     lengths = op.optional(4)
     for d in range(layer.directions):
         (f, a0, b0), (g, a1, b1) = layer.functions[d]
@@ -389,7 +413,7 @@ def lower_gru(op: Op) -> None:
 @operator("RNN", types=REAL)
 def lower_rnn(op: Op) -> None:
     """Spec: ONNX RNN-22."""
-    layer = _Layer(op, 1, ("tanh",))
+    layer = Layer(op, 1, ("tanh",))
     lengths = op.optional(4)
     for d in range(layer.directions):
         [(f, a0, b0)] = layer.functions[d]

@@ -6,7 +6,9 @@ What is reduced is brought into one of two forms: the last axis of a matrix, or 
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.dtypes import INTEGERS
+import numpy as np
+
+from ort_lite.dtypes import INTEGERS, DType
 from ort_lite.native.lang import (
     OK,
     REDUCE,
@@ -28,7 +30,7 @@ from ort_lite.native.lang import (
     wadd,
     wmul,
 )  # fmt: skip
-from ort_lite.shapes import Dim, equal, product, same
+from ort_lite.shapes import equal, product, same
 from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
@@ -38,8 +40,10 @@ INFINITY = float("inf")
 BLOCK = 1024
 
 
-def start(v: Any, kind: Static) -> Any:
-    """The result over nothing, in the type of `v`."""
+def start(v: Any, lowest: int, kind: Static) -> Any:
+    """The result over nothing, in the type of `v`; for the extremes of integers `lowest`, the end of their range."""
+    if kind == "max_integer" or kind == "min_integer":
+        return like(v, lowest)
     if kind == "prod":
         return like(v, 1)
     if kind == "max":
@@ -107,18 +111,13 @@ def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, part
 
 
 @native
-def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
+def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part: int, parts: int) -> int:
     """As reduce_rows for what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
     for row in span(rows, part, parts):
         base = row * n
-        if kind == "max_integer" or kind == "min_integer":
-            a = x[base]
-            for i in range(1, n):
-                a = join(a, x[base + i], kind)
-        else:
-            a = start(x[base], kind)
-            for i in range(n):
-                a = join(a, term(x[base + i], kind), kind)
+        a = start(x[base], lowest, kind)
+        for i in range(n):
+            a = join(a, term(x[base + i], kind), kind)
         y[row] = a
     return OK
 
@@ -142,7 +141,9 @@ def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -
 
 
 @native
-def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, kind: Static, part: int, parts: int) -> int:
+def reduce_middle(
+    x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, kind: Static, part: int, parts: int
+) -> int:
     """y[o, i] = reduction of x[o, :, i]; parts share rows of y, blocks of 64 columns."""
     blocks = (inner + 63) // 64
     for job in span(outer * blocks, part, parts):
@@ -151,10 +152,7 @@ def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, kind: Static, 
         base = (job // blocks) * n * inner
         out = (job // blocks) * inner
         for i in range(first, last):
-            if kind == "max_integer" or kind == "min_integer":
-                y[out + i] = x[base + i]
-            else:
-                y[out + i] = start(y[out + i], kind)
+            y[out + i] = start(y[out + i], lowest, kind)
         for k in range(n):
             row = base + k * inner
             for i in range(first, last):
@@ -174,28 +172,17 @@ _SUMS = frozenset({"sum", "mean", "l1", "l2", "log_sum", "square"})
 @operator(*_KINDS, types=REAL | INTEGERS | {"bool"})
 def reduce(op: Op) -> None:
     """axes are an attribute before opset 18 (ReduceSum: 13), an input since; keepdims 1."""
-    kind = _KINDS[op.node.op_type]
-    raw = op.raw(0)
-    dtype = raw.dtype
-    if dtype not in REAL:
-        if kind in ("mean", "l2", "log_sum", "log_sum_exp"):
-            x = op.cast(op.input(0), "float64")
-            y = op.temporary("float64", _shape(op))
-            _emit(op, x, y, _axes(op, len(raw.shape)), kind)
-            op.set(0, op.cast(y, dtype))
-            return
-        kind = {"max": "max_integer", "min": "min_integer", "l1": "l1_integer"}.get(kind, kind)
-    axes = _axes(op, len(raw.shape))
-    if axes == []:
-        op.set(0, raw) if kind not in ("l1", "l2", "square", "log_sum", "l1_integer") else _single(op, kind)
-        return
-    _emit(op, op.input(0), op.output(0), axes, kind)
-
-
-def _shape(op: Op) -> tuple[Dim, ...]:
-    shape = op.info().shape
+    kind, raw, shape = _KINDS[op.node.op_type], op.raw(0), op.info().shape
     assert shape is not None
-    return shape
+    axes = _axes(op, len(raw.shape))
+    if not axes and kind in ("sum", "mean", "max", "min", "prod"):
+        op.alias(op.input(0))
+    elif raw.dtype not in REAL and kind in ("mean", "l2", "log_sum", "log_sum_exp"):
+        y = op.temporary("float64", shape)
+        _emit(op, op.cast(op.input(0), "float64"), y, axes, kind)
+        op.set(0, op.cast(y, raw.dtype))
+    else:
+        _emit(op, op.input(0), op.output(0), axes, kind)
 
 
 def _axes(op: Op, rank: int) -> list[int]:
@@ -208,26 +195,19 @@ def _axes(op: Op, rank: int) -> list[int]:
     return sorted(axis % max(rank, 1) for axis in named)
 
 
-def _single(op: Op, kind: str) -> None:
-    """No axis: every element is a reduction of its own."""
-    x, y = op.input(0), op.output(0)
-    op.emit(reduce_middle, [x, y], 1, 1, x.size, statics={"kind": kind})
-
-
 def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
-    if kind.endswith("_integer") and kind != "l1_integer":
-        size = product(x.shape[axis] for axis in axes)
-        op.require(
-            1 - equal(size, 0) if not isinstance(size, int) else int(size != 0), "nothing to reduce, and no smallest integer"
-        )
+    lowest = 0
+    if x.dtype not in REAL:
+        kind = {"max": "max_integer", "min": "min_integer", "l1": "l1_integer"}.get(kind, kind)
+        lowest = _end_of_range(x.dtype, kind == "min_integer")
     order = [*kept, *axes]
     rows, n = product(x.shape[axis] for axis in kept), product(x.shape[axis] for axis in axes)
-    inner = product(x.shape[axis] for axis in range(axes[-1] + 1, len(x.shape))) if axes else 1
+    inner = product(x.shape[axes[-1] + 1 :]) if axes else 1
     together = list(axes) == list(range(axes[0], axes[-1] + 1)) if axes else True
     if together and not same(inner, 1) and kind != "log_sum_exp":
         outer = product(x.shape[: axes[0]])
-        op.emit(reduce_middle, [x, y], outer, n, inner, statics={"kind": kind}, work=x.size // 2)
+        op.emit(reduce_middle, [x, y], outer, n, inner, lowest, statics={"kind": kind}, work=x.size // 2)
         return
     if order != sorted(order):
         moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
@@ -238,7 +218,15 @@ def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
     elif kind in _SUMS and x.dtype in REAL:
         op.emit(reduce_rows, [x, y], rows, n, statics={"kind": kind}, work=x.size // 4)
     else:
-        op.emit(fold_rows, [x, y], rows, n, statics={"kind": kind}, work=x.size)
+        op.emit(fold_rows, [x, y], rows, n, lowest, statics={"kind": kind}, work=x.size)
+
+
+def _end_of_range(dtype: DType, highest: bool) -> int:
+    """The lowest number of an integer type, or the highest, as an int64 with its bits."""
+    if dtype == "bool":
+        return int(highest)
+    limits = np.iinfo(dtype)
+    return int(np.array(limits.max if highest else limits.min, dtype).astype(np.int64))
 
 
 @native
@@ -261,34 +249,34 @@ def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static,
 @operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
 def arg(op: Op) -> None:
     x, y = op.input(0), op.output(0)
-    axis = op.attr("axis", 0) % max(len(x.shape), 1)
-    n: Dim = x.shape[axis] if x.shape else 1
-    op.require(1 - equal(n, 0) if not isinstance(n, int) else int(n != 0), "the axis has no elements")
+    axis = op.attr("axis", 0) % len(x.shape)
+    n = x.shape[axis]
+    op.require(1 - equal(n, 0), "the axis has no elements")
     statics = {"largest": op.node.op_type == "ArgMax", "last": bool(op.attr("select_last_index", 0))}
     op.emit(arg_extreme, [x, y], product(x.shape[:axis]), n, product(x.shape[axis + 1 :]), statics=statics, work=x.size)
 
 
 @native
-def cumulate(x: Ptr, y: Ptr, outer: int, n: int, inner: int, exclusive: int, reverse: int, part: int, parts: int) -> int:
-    """y[o, k, i] = sum of x[o, :k + 1, i]; exclusive: without k itself; reverse: from the end."""
+def cumulate(
+    x: Ptr, y: Ptr, outer: int, n: int, inner: int, exclusive: int, reverse: int, products: Static, part: int, parts: int
+) -> int:
+    """y[o, k, i] = sum (or product) of x[o, :k + 1, i]; exclusive: without k itself; reverse: from the end."""
     for row in span(outer * inner, part, parts):
         base = (row // inner) * n * inner + row % inner
-        total = like(x, 0)
+        total = like(x, 1) if products else like(x, 0)
         for k in range(n):
             at = base + (n - 1 - k if reverse != 0 else k) * inner
-            if exclusive != 0:
-                y[at] = total
-                total = wadd(total, x[at])
-            else:
-                total = wadd(total, x[at])
-                y[at] = total
+            before = total
+            total = wmul(total, x[at]) if products else wadd(total, x[at])
+            y[at] = before if exclusive != 0 else total
     return OK
 
 
-@operator("CumSum", since=11, types=REAL | INTEGERS)
-def cum_sum(op: Op) -> None:
-    [axis] = op.numbers(1)
+@operator("CumSum", "CumProd", since=11, types=REAL | INTEGERS)
+def cumulated(op: Op) -> None:
+    [named] = op.numbers(1)
     x, y = op.input(0), op.output(0)
-    axis = axis % len(x.shape)
+    axis = named % len(x.shape)
     numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
-    op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0))
+    statics = {"products": op.node.op_type == "CumProd"}
+    op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0), statics=statics, work=x.size * 2)

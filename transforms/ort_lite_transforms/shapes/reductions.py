@@ -42,7 +42,7 @@ def reduction(op: Op) -> list[Info]:
         return [op.tensor(dtype, _open_shape(op, keepdims))]
     if not axes:
         if op.attr("noop_with_empty_axes", 0):
-            return [op.info(0)]
+            return [op.tensor(dtype, shape)]
         axes = list(range(len(shape)))
     fold, contents = _FOLDS.get(op.node.op_type), op.known(0)
     folded = None
