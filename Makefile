@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PLUGIN := plugins/ort-lite-sample
 WORKERS ?= 2
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test test-quick lint format clean
 
 help:
-	@echo "make demo    install into $(VENV) and run examples/demo.py"
-	@echo "make test    lint, type-check and run the tests"
-	@echo "make lint    ruff and mypy alone"
-	@echo "make format  let ruff format and fix the sources"
-	@echo "make clean   remove the environment and what the tools left"
+	@echo "make demo        install into $(VENV) and run examples/demo.py"
+	@echo "make test        lint, type-check and run the tests"
+	@echo "make test-quick  run the tests that are not marked slow"
+	@echo "make lint        ruff and mypy alone"
+	@echo "make format      let ruff format and fix the sources"
+	@echo "make clean       remove the environment and what the tools left"
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -20,6 +21,9 @@ demo: $(VENV)/installed
 # One worker takes a test file whole: its tests share their compiled kernels.
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+test-quick: $(VENV)/installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

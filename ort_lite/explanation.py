@@ -1,14 +1,13 @@
 """What `InferenceSession.explain()` answers: plain data, printable."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ort_lite.record import Record
 from ort_lite.stages.assignment import Assignment
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Record):
     """Who runs each node and why nobody else does, what was left out, and what compiled partitions say of themselves."""
 
     assignment: Assignment

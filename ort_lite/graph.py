@@ -9,18 +9,17 @@ a node inserted after the current one is visited, a removed one that was not vis
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, ort_name
 from ort_lite.errors import InvalidGraph
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Record):
     """Element type and shape; `shape` is None where not even the rank is known."""
 
     dtype: DType
@@ -30,24 +29,21 @@ class TensorType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape is not None else f"{self.dtype}[...]"
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceType:
+class SequenceType(Record):
     element: "Type"
 
     def __str__(self) -> str:
         return f"seq({self.element})"
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalType:
+class OptionalType(Record):
     element: "Type"
 
     def __str__(self) -> str:
         return f"optional({self.element})"
 
 
-@dataclass(frozen=True, slots=True)
-class MapType:
+class MapType(Record):
     key: DType
     value: "Type"
 
@@ -126,8 +122,7 @@ class Value:
         return f"%{self.name}: {self.type}"
 
 
-@dataclass(frozen=True, slots=True)
-class Attr:
+class Attr(Record):
     """An attribute. `type` is AttributeProto's name: INT, FLOATS, STRING, TENSOR (an array), GRAPH (a Graph), ...
 
     `ref` names the function's attribute that stands here, inside function bodies.
@@ -498,8 +493,7 @@ def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
     )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Function:
+class Function(Record, frozen=False):
     """A model-local function. The body's inputs stand for the node's; attributes without a default are `attributes`."""
 
     domain: str
@@ -511,8 +505,7 @@ class Function:
     opset_imports: dict[str, int]
 
 
-@dataclass(slots=True)
-class Model:
+class Model(Record, frozen=False):
     """A graph with what belongs to the file: versions, functions, metadata. Functions are keyed (domain, name, overload)."""
 
     graph: Graph
@@ -529,8 +522,7 @@ class Model:
 
     def clone(self) -> "Model":
         """A copy with a graph of its own; functions and constants are shared."""
-        return replace(
-            self,
+        return self.replace(
             graph=self.graph.clone(),
             opset_imports=dict(self.opset_imports),
             metadata_props=dict(self.metadata_props),

@@ -14,7 +14,6 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,14 @@ import numpy as np
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import OrtLiteError, ShapeInferenceError
 from ort_lite.graph import Graph, Node, TensorType, Type, Value
+from ort_lite.record import Record
 from ort_lite.shapes import Call, Dim, Expr, Shape, as_symbol, differ, equal, product, same, select, substitute, symbol, symbols
 
 CONTENTS_LIMIT = 64
 _CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
+class Info(Record):
     """What is known of a value. `contents` has as many elements as the tensor, in row-major order."""
 
     type: Type | None = None
@@ -72,8 +71,7 @@ Rule = Callable[["Op"], list[Info]]
 OutputType = int | DType | Callable[["Op"], DType]
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeRule:
+class ShapeRule(Record):
     """A rule and what it is for: the operator from opset `since` on, until a later rule takes over."""
 
     op_type: str

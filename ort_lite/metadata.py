@@ -1,14 +1,13 @@
 """What a session tells of its model: NodeArg and ModelMetadata, as onnxruntime spells them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 from ort_lite.graph import Model, TensorType, Type, Value, type_name
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, as_symbol
 
 
-@dataclass(frozen=True, slots=True)
-class NodeArg:
+class NodeArg(Record):
     """An input or output. `type` is "tensor(float)", "seq(tensor(int64))", ...
 
     `shape` has an int for a fixed dimension, a str for a named one and None for an open one; it is [] where not even the
@@ -20,8 +19,7 @@ class NodeArg:
     shape: list[int | str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelMetadata:
+class ModelMetadata(Record):
     """`version` is the model's own, `custom_metadata_map` its metadata_props."""
 
     custom_metadata_map: dict[str, str] = field(default_factory=dict)

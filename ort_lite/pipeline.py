@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 
 from ort_lite import plugins
 from ort_lite.dtypes import DType
@@ -11,6 +10,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Model, Node
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.provider import Capability, ExecutionProvider, GraphView
+from ort_lite.record import Record
 from ort_lite.stages.annotate import annotate, override_dimensions
 from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.compile import Compiled, compile_assignment
@@ -36,8 +36,7 @@ def no_span(name: str) -> Iterator[None]:
     yield
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Record):
     """A model after all stages, and what each of them reported."""
 
     model: Model

@@ -7,12 +7,12 @@ on the CPU, whatever the provider's DataTransfer makes elsewhere.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.options import SessionOptions
+from ort_lite.record import Record, field
 
 CompiledPartition = Callable[[Sequence[Any]], Sequence[Any]]
 """Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
@@ -24,8 +24,7 @@ and a method `memory_plan()`, whose printed result `ort-lite dump --stage plan` 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Record):
     """A memory. Values in equal devices need no copy between two providers."""
 
     kind: str = "cpu"
@@ -38,8 +37,7 @@ class Device:
 CPU = Device()
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Record):
     """A node that the provider declines: `code` is one word ("operator", "type", "shape", "attribute", "opset", ...)."""
 
     node: Node
@@ -50,8 +48,7 @@ class Rejection:
         return f"{self.code}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
+class Capability(Record):
     """Nodes that the provider takes as one unit. `merge=False` keeps them apart from its other capabilities.
 
     `minimum` is the least number of nodes that the partition around them must reach; smaller ones are given back.
@@ -78,8 +75,7 @@ class Body(Protocol):
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...
 
 
-@dataclass(frozen=True)
-class GraphView:
+class GraphView(Record):
     """One graph level as a provider sees it: iterates over the nodes that nobody has claimed yet, in order."""
 
     graph: Graph
@@ -95,8 +91,7 @@ class GraphView:
         return sum(1 for _ in self)
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(Record, eq=False):
     """A maximal convex set of nodes for one provider, in topological order.
 
     `inputs` are the values computed outside, captures of nested graphs included, without constants; `outputs` those that

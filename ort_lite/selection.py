@@ -1,13 +1,13 @@
 """Which providers a session uses: what the caller listed, what is installed, and the default provider last."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ort_lite import log, plugins
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError
 from ort_lite.options import SessionOptions
 from ort_lite.provider import ExecutionProvider
+from ort_lite.record import Record
 
 DEFAULT = "CPUExecutionProvider"
 
@@ -24,8 +24,7 @@ KNOWN = (
 ProviderEntry = str | tuple[str, Mapping[str, Any]] | ExecutionProvider | type[ExecutionProvider]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """Providers in order of preference, the default one last, and what was left out and why."""
 
     providers: tuple[ExecutionProvider, ...]

@@ -14,6 +14,9 @@ from ort_lite._version import __version__
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PAGES = sorted(
+    page for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md") for page in ROOT.glob(pattern)
+)
 COMMITTED_DATA_LIMIT = 300_000
 DIGITS = ROOT / "examples" / "digits"
 
@@ -28,6 +31,13 @@ def test_the_commands_of_a_page_exist(page: str) -> None:
     commands |= set(re.findall(r"`make (\w+)`", text(page)))
     targets = set(re.findall(r"^([\w-]+):", text("Makefile"), re.MULTILINE))
     assert {"test"} <= commands <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)#]+)", prose)
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
 def test_the_readme_fits_a_screen() -> None:

@@ -1,13 +1,13 @@
 """The bytes behind a plan: scratch that runs lease, persistent bytes that start as zeros, constants filled once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.record import Record
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -80,8 +80,7 @@ class Arena:
         self.buffer, self.nbytes, self.address = buffer, len(buffer), address_of(buffer)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolStatistics:
+class PoolStatistics(Record):
     """`bytes` held now, `peak` ever held, `leases` given so far, `arenas` made: as many as there were runs at once."""
 
     bytes: int

@@ -1,13 +1,12 @@
 """What the machine can do, and the targets that tests compile for. Imports no compiler."""
 
-from dataclasses import dataclass
 from functools import cache
 
 from ort_lite.native import llvm
+from ort_lite.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """A machine to compile for: LLVM triple, CPU name and feature string ("+avx2,-avx512f")."""
 
     triple: str

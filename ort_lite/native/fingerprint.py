@@ -3,18 +3,17 @@
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
+from ort_lite.record import Record
 
 # Their versions are part of every key: see spec.py.
 _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "numba", "llvmlite", "builtins"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
+class _Own(Record):
     """What one function contributes to a digest, and the functions and classes that it names."""
 
     digest: bytes

@@ -1,6 +1,6 @@
 """The few calls of llvmlite's library that loading object code takes, declared here.
 
-Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and imports
+Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and loads
 `llvmlite.ir`, `importlib.resources` and `zipfile`. The range of llvmlite versions is pinned, and a test compares these
 declarations with llvmlite's own. A process may use both: functions are declared on handles of their own.
 """

@@ -1,8 +1,9 @@
 """What marks a function for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+from ort_lite.record import Record
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,8 +35,7 @@ class Ptr:
         raise TypeError("a Ptr is written by compiled kernels only")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Record):
     """How the compiler treats one function: LLVM floating-point flags; whether copies go into every caller."""
 
     fastmath: tuple[str, ...] = CONTRACT

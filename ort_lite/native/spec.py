@@ -5,13 +5,13 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.fingerprint import fingerprint, fingerprint_of_source
 from ort_lite.native.marks import ELEMENTS, Static
+from ort_lite.record import Record
 
 StaticValue = int | float | bool | str
 Statics = Mapping[str, StaticValue] | Sequence[tuple[str, StaticValue]]
@@ -23,8 +23,7 @@ FORMAT = 1
 _CODE_FILES = ("compiler.py", "entry.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Record):
     """One piece of native code: a function, the element types of its pointers, the values of its Static parameters.
 
     `Spec(gather, ("f32", "i64", "f32"), {"axis": 1})`. Equal specs have one object in the cache and one address.
@@ -34,7 +33,7 @@ class Spec:
 
     function: Callable[..., Any] | None
     types: tuple[str, ...]
-    statics: tuple[tuple[str, StaticValue], ...] = field(compare=False)
+    statics: tuple[tuple[str, StaticValue], ...]
     exact: str  # repr of statics: 1, 1.0 and True are equal, but not the same code
     source: tuple[str, str, str] | None  # name, text, module
     signature: str

@@ -8,17 +8,16 @@ An Assignment prints as a table, one line a node, bodies indented below their no
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.provider import DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.record import Record
 
 COLUMNS = ("node", "operator", "runs on", "partition", "why not the others")
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Record):
     """Why a provider does not run a node. `verdict` is "declined", with the provider's own code, or "lost".
 
     Codes of lost nodes: "earlier" (an earlier provider takes it), "cycle", "size" (its group is too small), "body" (a node
@@ -34,8 +33,7 @@ class Reason:
         return f"declined {self.code}: {self.detail}" if self.verdict == "declined" else f"lost: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Record):
     """A node, the partition that runs it, and a Reason for every provider that does not."""
 
     node: Node
@@ -44,8 +42,7 @@ class Placement:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(Record):
     """One move of a value between two memories."""
 
     transfer: DataTransfer
@@ -53,8 +50,7 @@ class Hop:
     destination: Device
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Record):
     """A value that crosses to another device, in one hop or through the CPU, before `reader`: a partition, or "output"."""
 
     value: Value
@@ -66,8 +62,7 @@ class Copy:
         return f"copy {self.value.name!r} {way} for {self.reader}"
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Record):
     """Two partitions of one provider that cannot be one: `through` needs the first one and is needed by the second."""
 
     first: str
@@ -78,8 +73,7 @@ class Apart:
         return f"{self.second} is apart from {self.first}: joined they would make a cycle through {self.through}"
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Record):
     """One graph: the main one (`path` is ""), or the body of a control-flow node ("If 'a'.then_branch").
 
     `partitions` are in the order in which they run; a partition's copies come just before it.
@@ -92,8 +86,7 @@ class Level:
     apart: tuple[Apart, ...]
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(Record):
     """The main graph's level first, then those of its bodies in the order of the nodes; placements in the same order.
 
     Bodies that a provider takes whole have no level: their nodes are in the partition of the control-flow node.
@@ -103,7 +96,7 @@ class Assignment:
     graph: Graph
     providers: Mapping[str, ExecutionProvider]
     levels: tuple[Level, ...]
-    placements: Mapping[Node, Placement] = field(repr=False)
+    placements: Mapping[Node, Placement]
 
     def of(self, node: Node) -> Placement:
         """Raises KeyError for a node that the graph does not have."""

@@ -1,26 +1,24 @@
 """One graph level while providers are asked: what is claimed, by whom, in which groups, and why the rest is not."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ort_lite.errors import OrtLiteError, ProviderError
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Rejection
+from ort_lite.record import Record
 from ort_lite.stages.assignment import Reason
 from ort_lite.stages.convex import Quotient, join
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record):
     """A capability that holds so far: its nodes by number."""
 
     capability: Capability
     nodes: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Record, frozen=False):
     """Nodes of one provider that become a partition. `apart` is why it is not one with the provider's group before."""
 
     provider: int

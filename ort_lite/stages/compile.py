@@ -1,20 +1,19 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from ort_lite.errors import CompileError, ProviderError
-from ort_lite.graph import Graph, Value
+from ort_lite.graph import Graph, MapType, SequenceType, Type, Value
 from ort_lite.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.record import Record
 from ort_lite.stages.assignment import Assignment, Hop, Level
 from ort_lite.stages.borders import OUTPUT
 from ort_lite.stages.execute import CompiledBody, Executable, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Record):
     """The main graph, ready to run, and every compiled partition by name, those of bodies included."""
 
     executable: Executable
@@ -64,7 +63,12 @@ def _compile_level(
 
 def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:
     inside: dict[Graph, Body] = {body: bodies[body] for node in partition.nodes for body in node.subgraphs() if body in bodies}
-    return replace(partition, bodies=inside) if inside else partition
+    return partition.replace(bodies=inside) if inside else partition
+
+
+def _holds_tensors(type_: Type | None) -> bool:
+    """Whether it is a sequence whose elements may be arrays that another value holds too."""
+    return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)
 
 
 class _Linker:
@@ -90,11 +94,14 @@ class _Linker:
         self._copies(OUTPUT)
         returned = tuple(self._returned(value) for value in self.level.graph.outputs)
         steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
-        shares = len(set(map(id, self.level.graph.outputs))) < len(returned) or any(
-            type(slot) is not int or slot < len(self.inputs) for slot in returned
+        wanted = self.level.graph.outputs
+        shares = (
+            len(set(map(id, wanted))) < len(returned)
+            or any(type(slot) is not int or slot < len(self.inputs) for slot in returned)
+            or any(_holds_tensors(value.type) for value in wanted)
         )
         direct, picks = self._direct(steps, returned, shares)
-        return Executable(self.inputs, self.level.graph.outputs, steps, self.count, returned, shares, direct, picks)
+        return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
 
     def _new(self, value: Value, device: Device) -> int:
         self.slots[value, device] = slot = self.count
@@ -137,5 +144,5 @@ def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
     for step in reversed(steps):
         dead = tuple(slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen)
         seen.update(dead)
-        done.append(replace(step, dead=dead))
+        done.append(step.replace(dead=dead))
     return tuple(reversed(done))

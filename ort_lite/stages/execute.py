@@ -1,7 +1,6 @@
 """Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
@@ -11,13 +10,13 @@ from ort_lite.errors import OrtLiteError, ProviderError, RunTerminated, RuntimeE
 from ort_lite.graph import Value
 from ort_lite.options import RunOptions
 from ort_lite.provider import CompiledPartition
+from ort_lite.record import Record
 
 Observer = Callable[["Step", int, int], None]
 """Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """A partition or a copy. Values live in numbered slots; those in `dead` have no reader after this step."""
 
     name: str
@@ -28,12 +27,11 @@ class Step:
     dead: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Executable:
+class Executable(Record):
     """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
 
     Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `shares` says
-    that an output is an input, a constant or another output. Where one step on the CPU does everything (`direct`), it is
+    that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does everything (`direct`), it is
     called without slots: `picks` are the inputs it wants, None for all of them.
     """
 
@@ -99,10 +97,13 @@ def _miscount(step: Step, results: Sequence[Any]) -> ProviderError:
 
 
 def owned(outputs: list[Any], given: Sequence[Any]) -> list[Any]:
-    """The outputs as the caller's own: what was given to the run, or stands for another output as well, is copied."""
+    """The outputs as the caller's own: what was given to the run, or stands for another output as well, is copied.
+
+    So are lists: their elements may be elsewhere too.
+    """
     seen = {id(value) for value in given}
     for k, value in enumerate(outputs):
-        if id(value) in seen:
+        if id(value) in seen or isinstance(value, list):
             outputs[k] = copied(value)
         seen.add(id(value))
     return outputs
@@ -117,8 +118,7 @@ def copied(value: Any) -> Any:
     return {key: copied(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledBody:
+class CompiledBody(Record):
     """A nested graph for the provider that runs its control-flow node (see `ort_lite.provider.Body`)."""
 
     executable: Executable

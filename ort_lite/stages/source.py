@@ -2,18 +2,17 @@
 
 import mmap
 import os
-from dataclasses import dataclass
 from typing import BinaryIO
 
 from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
 from ort_lite.proto import OUTLINE_FROM, parse, pb
+from ort_lite.record import Record
 from ort_lite.wire import Span
 
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """A parsed model; `data` and `spans` hold its large tensors (`ort_lite.wire`), `file` is where it came from."""
 
     proto: pb.ModelProto

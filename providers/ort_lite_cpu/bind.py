@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,14 +17,14 @@ from ort_lite.memory import packing
 from ort_lite.memory.pack import Blocks, compiled
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
+from ort_lite.record import Record
 from ort_lite_cpu.evaluate import LIMIT, evaluate
 from ort_lite_cpu.segment import Segment
 
 ALIGNMENT = 64
 
 
-@dataclass(slots=True, eq=False)
-class Bound:
+class Bound(Record, frozen=False):
     """Instructions with addresses of descriptors filled in; `allocations` are (place, shape, dtype) to make before a run."""
 
     table: Array

@@ -8,8 +8,7 @@ and not symbols, lowering ends with a `Tail`: the rest is lowered during the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from ort_lite.dtypes import Array, DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph import Graph, Node, SequenceType, TensorType, Value
+from ort_lite.graph import Graph, Node, SequenceType, Value
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
@@ -227,7 +226,7 @@ class Lowering:
         old = tensor.perm or tuple(range(len(tensor.shape)))
         wanted = perm or tuple(range(len(tensor.shape)))
         if [a for a in old if not same(tensor.shape[a], 1)] == [a for a in wanted if not same(tensor.shape[a], 1)]:
-            return replace(tensor, perm=perm)  # only axes of one element move: the same bytes
+            return tensor.replace(perm=perm)  # only axes of one element move: the same bytes
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
@@ -282,7 +281,12 @@ class Lowering:
         self.result.items.append(Requirement(node, condition, message, numbers))
 
     def host(
-        self, node: Node, function: Callable[..., Sequence[Any]], python: bool, captures: Sequence[Value] = (), shared: bool = False
+        self,
+        node: Node,
+        function: Callable[..., Sequence[Any]],
+        python: bool,
+        captures: Sequence[Value] = (),
+        shared: Collection[int] = (),
     ) -> None:
         """Adds a step that runs in Python between two segments, with the node's inputs and then `captures`."""
         inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
@@ -299,16 +303,15 @@ class Lowering:
         inputs: Sequence[Tensor | None],
         infos: Sequence[Info | None],
         python: bool = True,
-        shared: bool = False,
+        shared: Collection[int] = (),
     ) -> list[Tensor | None]:
         """As `host`, for any tensors; returns those that the step makes, of which `infos` tell.
 
-        shared: what it returns may be, or hold, an array that it was given, or a constant.
+        shared: outputs that may be, or hold, an array that the step was given, or a constant.
         """
         given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
         made = tuple(None if info is None else self._made_outside(info) for info in infos)
-        if shared:
-            self._shared.update(tensor.buffer for tensor in made if tensor is not None and tensor.buffer is not None)
+        self._shared.update(made[k].buffer for k in shared if made[k] is not None)
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Symbol
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
 
     buffer: Buffer
@@ -22,8 +21,7 @@ class Source:
     element: bool
 
 
-@dataclass(slots=True, eq=False)
-class Instruction:
+class Instruction(Record, frozen=False):
     """One kernel call. Scalars are symbolic integers or floats; operands None are null pointers."""
 
     node: Node
@@ -35,8 +33,7 @@ class Instruction:
     inplace: tuple[int, int] | None
 
 
-@dataclass(slots=True, eq=False)
-class HostStep:
+class HostStep(Record, frozen=False):
     """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
 
     `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted).
@@ -49,8 +46,7 @@ class HostStep:
     python: bool
 
 
-@dataclass(slots=True, eq=False)
-class Requirement:
+class Requirement(Record, frozen=False):
     """The run fails with `message` where `condition` is 0; {0}, {1}, ... in it stand for the numbers."""
 
     node: Node
@@ -59,8 +55,7 @@ class Requirement:
     numbers: tuple[Dim, ...]
 
 
-@dataclass(slots=True)
-class Lowered:
+class Lowered(Record, frozen=False):
     """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
 
     items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)

@@ -1,10 +1,9 @@
 """Settings of the CPU provider that lowering and running depend on."""
 
-from dataclasses import dataclass
+from ort_lite.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Record):
     """threads: of one run, the caller's included. fusion: elementwise expressions become one loop.
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.

@@ -9,25 +9,27 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
-from ort_lite.memory.plan import MemoryPlan
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
+from ort_lite_cpu.address import address_of
 from ort_lite_cpu.bind import Binder, Bound
 from ort_lite_cpu.lease import Lease, Leases
 from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.plans import memory_plan
 from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
 from ort_lite_cpu.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ort_lite.memory.plan import MemoryPlan
 
 BOUND_LIMIT = 512
 """Bound programs kept for one segment, the least recently used are dropped first."""
@@ -72,11 +74,13 @@ class Program:
             "kernels": len(kernels),
             "segments": len(segments),
             "control_flow_steps": sum(isinstance(step, HostStep) and not step.python for step in self.steps),
-            "python_steps": sum(isinstance(step, HostStep) and step.python for step in self.steps),
+            "python_steps": len({step.node for step in self.steps if isinstance(step, HostStep) and step.python}),
         }
 
     def memory_plan(self) -> MemoryPlan:
         """Of the shapes bound last, by segment; empty before the first run."""
+        from ort_lite_cpu.plans import memory_plan
+
         runs = [step for step in self.steps if isinstance(step, _Run) and step.cache]
         return memory_plan([(run.segment, next(reversed(run.cache.values()))) for run in runs])
 
@@ -148,10 +152,12 @@ class Program:
 class _Run:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "segment")
+    __slots__ = ("binder", "cache", "places", "segment")
 
     def __init__(self, segment: Segment, binder: Binder) -> None:
         self.segment, self.binder = segment, binder
+        operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
+        self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.cache: OrderedDict[Any, Bound] = OrderedDict()
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
@@ -166,9 +172,8 @@ class _Run:
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease) -> None:
         memory = lease.memory
         memory[SCRATCH] = lease.base
-        for place, array in enumerate(places, FIRST_PLACE):
-            if array is not None:
-                memory[place] = _address(array)
+        for place in self.places:
+            memory[FIRST_PLACE + place] = address_of(places[place])
         job = lease.job
         job.attach(bound.table_address, lease.memory_address, bound.cost_us)
         if job.run(0, bound.count):
@@ -181,11 +186,6 @@ class _Run:
         if not message:
             message = f"index at position {detail} is out of range" if code == INDEX_OUT_OF_RANGE else f"status {code}"
         return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {message}")
-
-
-def _address(array: Any) -> int:
-    """Where the first element lies; values that are not arrays (strings, lists) have none."""
-    return array.ctypes.data if isinstance(array, np.ndarray) else 0
 
 
 def _read(places: Sequence[Any], source: Source) -> int:

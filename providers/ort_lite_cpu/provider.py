@@ -11,7 +11,7 @@ from ort_lite.inference import Info
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
-from ort_lite_cpu.registry import Registration, find
+from ort_lite_cpu.registry import STRING, Registration, find
 
 
 _ONNXRUNTIME_OPTIONS = frozenset({"arena_extend_strategy", "use_arena"})
@@ -71,6 +71,8 @@ def _no_kernel(node: Node) -> Rejection:
 
 
 def _wrong_type(node: Node, registration: Registration) -> Rejection | None:
+    if registration.types == STRING:
+        return None  # found because of the types
     values: Sequence[Value | None] = node.inputs or node.outputs
     position = registration.typed_by if node.inputs else 0
     value = values[position] if position < len(values) else None

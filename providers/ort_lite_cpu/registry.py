@@ -8,12 +8,12 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED, UNSIGNED
-from ort_lite_cpu.operators import FAMILIES
+from ort_lite.record import Record
+from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
 from ort_lite_cpu.tensor import NATIVE_TYPES
 
 if TYPE_CHECKING:
@@ -28,12 +28,16 @@ REAL = frozenset({"float32", "float64"})
 ANY = NATIVE | {"complex64", "complex128", "string"}
 MOVABLE = NATIVE | {"complex64"}
 """Types whose elements are 1, 2, 4 or 8 bytes: kernels that only move data take them."""
+STRING = frozenset({"string"})
+"""For Python steps: registrations of this type are separate ones, see `find`."""
 
-__all__ = ["ANY", "FLOATS", "INTEGERS", "MOVABLE", "NATIVE", "NUMBERS", "REAL", "SIGNED", "UNSIGNED", "find", "operator"]
+__all__ = [
+    "ANY", "FLOATS", "INTEGERS", "MOVABLE", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
+    "find_native", "operator",
+]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Record):
     """`types` are the element types allowed for input `typed_by` (the first output's where the node has no inputs)."""
 
     op_type: str
@@ -47,6 +51,7 @@ class Registration:
 
 
 _REGISTERED: dict[tuple[str, str], list[Registration]] = {}
+_FOR_STRINGS: dict[tuple[str, str], list[Registration]] = {}
 
 
 def operator(
@@ -55,8 +60,9 @@ def operator(
     """Registers the decorated function for the operators from opset `since` on."""
 
     def decorate(lower: Lower) -> Lower:
+        registered = _FOR_STRINGS if types == STRING else _REGISTERED
         for op_type in op_types:
-            found = _REGISTERED.setdefault((domain, op_type), [])
+            found = registered.setdefault((domain, op_type), [])
             found.append(Registration(op_type, domain, since, lower, types, typed_by, python))
             found.sort(key=lambda registration: -registration.since)
         return lower
@@ -65,11 +71,25 @@ def operator(
 
 
 def find(node: "Node") -> Registration | None:
-    """The registration that serves the node; imports its family on first use."""
+    """The registration that serves the node; imports its family on first use.
+
+    Of an operator with a family for strings, that one serves nodes with an input or output of strings.
+    """
     key = (node.domain, node.op_type)
-    family = FAMILIES.get(key)
-    if family is None:
-        return None
-    if key not in _REGISTERED:
+    if key in STRING_FAMILIES and any(value is not None and value.dtype == "string" for value in (*node.inputs, *node.outputs)):
+        return _registered(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
+    return find_native(node)
+
+
+def find_native(node: "Node") -> Registration | None:
+    """As `find`, whatever the types are."""
+    key = (node.domain, node.op_type)
+    return _registered(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
+
+
+def _registered(
+    registered: dict[tuple[str, str], list[Registration]], family: str, key: tuple[str, str], version: int
+) -> Registration | None:
+    if key not in registered:
         import_module(f"ort_lite_cpu.operators.{family}")
-    return next((r for r in _REGISTERED.get(key, ()) if r.since <= node.version), None)
+    return next((r for r in registered.get(key, ()) if r.since <= version), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Symbol, less, select
 from ort_lite_cpu.code import Code
 from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
@@ -29,8 +29,7 @@ GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
 
 
-@dataclass(slots=True)
-class Allocation:
+class Allocation(Record, frozen=False):
     """An array of its own that a segment writes first: its place, element type, and the slots of its dimensions."""
 
     place: int
@@ -39,8 +38,7 @@ class Allocation:
     node: Node
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(Record, frozen=False):
     """Instructions with symbolic sizes, as tables: `bind.bind` turns them into a Bound for concrete values of `leaves`."""
 
     instructions: list[Instruction]
@@ -68,8 +66,7 @@ class Segment:
     """Arrays whose addresses stand in `initial`."""
 
 
-@dataclass(slots=True)
-class Assembled:
+class Assembled(Record, frozen=False):
     steps: list[Segment | HostStep]
     places: int
     output_places: list[int]

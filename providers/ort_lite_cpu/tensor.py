@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import Array, DType, itemsize
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Shape, product
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 """Pointer types of kernels that only move data, by element size."""
 
 
-@dataclass(eq=False, slots=True)
-class Buffer:
+class Buffer(Record, frozen=False):
     """A piece of memory. `constant` ones are arrays read in place; the others get a place when lowering ends:
 
     scratch (planned, reused inside one segment) or an array of its own (inputs, outputs, what crosses two segments).
@@ -35,8 +34,7 @@ class Buffer:
     """Index of the array of its own; -1: scratch or constant."""
 
 
-@dataclass(eq=False, slots=True)
-class Tensor:
+class Tensor(Record, frozen=False):
     """A value: element type, logical shape, where it lies, and in which order.
 
     `perm` is the storage order: storage axis k holds logical axis perm[k]; None is the logical order. Storage is contiguous.

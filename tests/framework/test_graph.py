@@ -161,7 +161,9 @@ class TestNode:
         reference = Attr("a", "INT", None, "axis")
         assert Attr.of("b", reference) is reference
 
-    @pytest.mark.parametrize("given", [None, object(), {}, [1, "a"], [None]], ids=["None", "object", "dict", "mixed", "list of None"])
+    @pytest.mark.parametrize(
+        "given", [None, object(), {}, [1, "a"], [None]], ids=["None", "object", "dict", "mixed", "list of None"]
+    )
     def test_other_values_are_refused(self, given: object) -> None:
         with pytest.raises(TypeError, match="attribute a"):
             Attr.of("a", given)

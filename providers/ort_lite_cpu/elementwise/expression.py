@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import DType
 from ort_lite.graph import Node
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, equal, same, select
 from ort_lite_cpu.tensor import Buffer, Tensor, channels_last
 
@@ -18,8 +18,7 @@ OPERATIONS_LIMIT = 24
 LEAVES_LIMIT = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expression:
+class Expression(Record, eq=False):
     """`formula` is text in the language of kernels: {0}, {1}, ... are the operands, {s0}, {s1}, ... the scalars.
 
     Scalars have the type of the first operand's values. `cost` is about how many nanoseconds an element takes.

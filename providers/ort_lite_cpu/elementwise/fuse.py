@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, equal, product, same, select
 from ort_lite_cpu.elementwise import language
 from ort_lite_cpu.elementwise.expression import leaves_of, scalar_constant, storage_order
@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 HALVES = {"float16": ("f16_to_f32", "f32_to_f16"), "bfloat16": ("bf16_to_f32", "f32_to_bf16")}
 
 
-@dataclass(slots=True)
-class _Loops:
+class _Loops(Record, frozen=False):
     """Dimensions, outermost first, and for each leaf its strides along them, in elements."""
 
     dims: list[Dim]
     strides: list[list[Dim]]
 
 
-@dataclass(slots=True)
-class _Text:
+class _Text(Record, frozen=False):
     """The kernel under construction."""
 
     leaves: list[Tensor] = field(default_factory=list)

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ort_lite.native.lang import Ptr, Static, fmax, fmin, like, native, select, sigmoid, tanh
+from ort_lite.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(Record):
     """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes."""
 
     kind: str = ""

@@ -14,8 +14,9 @@ from ort_lite.dtypes import Array
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift, span
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.gemm import DEPTH, cut, grid
-from ort_lite_cpu.gemm.microkernel import Vectors, mode_of, panel
+from ort_lite_cpu.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.gemm.pack import panels
+from ort_lite_cpu.gemm.vectors import Vectors
 
 BLOCK = 120
 """Output pixels that a block has at most."""

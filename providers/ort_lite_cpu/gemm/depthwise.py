@@ -9,7 +9,8 @@ from typing import Any
 
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.gemm.activation import activate
-from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Vectors
+from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL
+from ort_lite_cpu.gemm.vectors import Vectors
 
 PIXELS = 4
 """Output pixels of a tile: with two vectors of channels as many sums as keep the multipliers busy."""

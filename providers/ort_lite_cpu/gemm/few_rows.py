@@ -11,26 +11,26 @@ COLUMNS = 2048
 
 @native(inline=False)
 def few_rows(
-    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, first: int, last: int, scale: float,
+    a: Ptr, lda: int, b: Ptr, ldb: int, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, first: int, last: int, scale: float,
     mode: int, low: float, high: float, transposed: Static,
 ) -> None:  # fmt: skip
     """Columns `first` to `last` of c (m, n) = clip(scale * a (m, k) @ b + bias + residual, low, high).
 
-    b is (k, n), or (n, k) if transposed; `mode` says whether bias and residual are there.
+    b is (k, n), or (n, k) if transposed, rows `ldb` apart; `mode` says whether bias and residual are there.
     """
     for i in range(m):
         if transposed:
             for j in range(first, last):
-                c[i * n + j] = _dot(a, i * k, b, j * k, k) * like(c, scale)
+                c[i * n + j] = _dot(a, i * lda, b, j * ldb, k) * like(c, scale)
         else:
             for begin in range(first, last, COLUMNS):
                 end = min(begin + COLUMNS, last)
                 for j in range(begin, end):
                     c[i * n + j] = like(c, 0)
                 for p in range(k):
-                    factor = a[i * k + p] * like(c, scale)
+                    factor = a[i * lda + p] * like(c, scale)
                     for j in range(begin, end):
-                        c[i * n + j] += factor * b[p * n + j]
+                        c[i * n + j] += factor * b[p * ldb + j]
         if mode & BIAS:
             for j in range(first, last):
                 c[i * n + j] += bias[j]

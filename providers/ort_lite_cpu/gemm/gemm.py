@@ -75,15 +75,16 @@ def gemm(
 
 @native
 def matmul(
-    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, scratch: Ptr, m: int, n: int, k: int, scale: float, low: float, high: float,
-    alpha: float, beta: float, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int, b0: int, b1: int, b2: int,
+    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, scratch: Ptr, m: int, n: int, k: int, lda: int, ldb: int,
+    scale: float, low: float, high: float, alpha: float, beta: float, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
+    b0: int, b1: int, b2: int,
     transposed: Static, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a right operand that is not packed.
+    """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
 
-    a[i] is (m, k) at i . (a0, a1, a2), b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), in elements. Panels are
-    packed into `scratch` (parts, DEPTH, vectors * lanes), just before they are used; where m is small that would cost more than
-    the product, which then reads b in place. Spec: ONNX MatMul-13.
+    a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
+    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used; where m is small
+    that would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
     """
     width = vectors * lanes
     across = max((n + width - 1) // width, 1)
@@ -95,49 +96,27 @@ def matmul(
     panel_scratch = shift(scratch, part * DEPTH * width)
     for batch in range(left // across, (right + across - 1) // across):
         i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
-        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * k)
+        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * lda)
         w = shift(b, i0 * b0 + i1 * b1 + i2 * b2)
         out = (batch * m + top) * n
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
         if m <= FEW:
             mode = mode_of(True, True, bias, residual, clips)
             few_rows(
-                x,
-                w,
-                bias,
-                shift(residual, out),
-                shift(c, out),
-                bottom - top,
-                n,
-                k,
-                begin,
-                end,
-                scale,
-                mode,
-                low,
-                high,
+                x, lda, w, ldb, bias, shift(residual, out), shift(c, out), bottom - top, n, k, begin, end, scale, mode, low, high,
                 transposed,
-            )
+            )  # fmt: skip
         else:
             for j in range(begin, end, width):
                 for piece in range(pieces):
                     start = piece * size
                     depth = min(size, k - start)
                     mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
-                    source = shift(w, j * k + start if transposed else start * n + j)
-                    pack_panel(
-                        source,
-                        k if transposed else n,
-                        transposed,
-                        min(n - j, width),
-                        depth,
-                        scale,
-                        panel_scratch,
-                        vectors,
-                        lanes,
-                    )
+                    source = shift(w, j * ldb + start if transposed else start * ldb + j)
+                    count = min(n - j, width)
+                    pack_panel(source, ldb, transposed, count, depth, scale, panel_scratch, vectors, lanes)
                     panel(
-                        shift(x, start), k, 0, 1, panel_scratch, shift(c, out + j), n, bottom - top, n - j, depth,
+                        shift(x, start), lda, 0, 1, panel_scratch, shift(c, out + j), n, bottom - top, n - j, depth,
                         mode, shift(bias, j), shift(residual, out + j), low, high, rows, vectors, lanes,
                     )  # fmt: skip
         if kind != "":

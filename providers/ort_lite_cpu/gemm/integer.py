@@ -5,7 +5,6 @@ difference is what counts. `flip` is 128 for int8 operands and 0 for uint8.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,17 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, ceildiv, maximum, minimum
 from ort_lite_cpu.gemm.gemm import grid
-from ort_lite_cpu.gemm.microkernel import Vectors
+from ort_lite_cpu.gemm.vectors import Vectors
 
 CAPACITY = 1 << 17
 """Elements of a block of widened rows: 256 KiB, what the second cache level holds."""
 FLIPS = {"uint8": 0, "int8": 128}
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerTile:
+class IntegerTile(Record):
     """Shape of the register tile, and LLVM's name of the instruction that multiplies pairs and adds them, if there is one."""
 
     rows: int

@@ -6,12 +6,13 @@ chain of fused multiply-adds in the order of k, so that results do not depend on
 one or two rows alone would leave the multipliers idle, and use several chains.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
+from ort_lite.record import Record
+from ort_lite_cpu.gemm.vectors import Vectors
 
 ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
 """Bits of a tile's mode: add to what C holds; then, after the last piece of the depth, add a bias, a residual, and clip."""
@@ -20,8 +21,7 @@ UNROLLED = 4
 """k that one round of the inner loop takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Record):
     """Shape of the register tile: rows x (vectors * lanes)."""
 
     rows: int
@@ -147,7 +147,7 @@ def tile(
 
 
 def _products(
-    emit: "Vectors", a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int
+    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     builder = emit.builder
@@ -187,143 +187,3 @@ def _products(
     for chain in range(1, chains):
         total = emit.add_all(total, sums[chain * count : (chain + 1) * count])
     return [total[i * vectors : (i + 1) * vectors] for i in range(rows)]
-
-
-class Vectors:
-    """Emits operations on vectors of `lanes` elements."""
-
-    def __init__(self, builder: Any, element: Any, lanes: int) -> None:
-        from llvmlite import ir
-
-        self.ir, self.builder, self.lanes, self.element = ir, builder, lanes, element
-        self.type = ir.VectorType(element, lanes)
-        self.zero = ir.Constant(self.type, [0.0] * lanes)
-        self.nbytes = 4 if isinstance(element, ir.FloatType) else 8
-        self.name = f"v{lanes}f{8 * self.nbytes}"
-
-    # --- integers, addresses and control
-    def integer(self, value: int) -> Any:
-        return self.ir.Constant(self.ir.IntType(64), value)
-
-    def mul(self, x: Any, factor: int) -> Any:
-        return self.builder.mul(x, self.integer(factor))
-
-    def bit(self, mode: Any, bit: int) -> Any:
-        return self.builder.icmp_signed("!=", self.builder.and_(mode, self.integer(bit)), self.integer(0))
-
-    def move(self, pointer: Any, count: Any) -> Any:
-        return self.builder.gep(pointer, [count])
-
-    def opaque(self, pointer: Any) -> Any:
-        """The pointer, as one of which the optimiser knows nothing: it would express it by others, once every round."""
-        return self.builder.asm(self.ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], False)
-
-    def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
-        """change(values) where the condition holds at run time, else values."""
-        builder = self.builder
-        before = builder.block
-        with builder.if_then(condition):
-            changed = change(values)
-            last = builder.block
-        return [self._merge([(x, before), (y, last)]) for x, y in zip(values, changed, strict=True)]
-
-    def _merge(self, incoming: Sequence[tuple[Any, Any]]) -> Any:
-        phi = self.builder.phi(incoming[0][0].type)
-        for value, block in incoming:
-            phi.add_incoming(value, block)
-        return phi
-
-    def loop(
-        self, start: Any, end: Any, step: int, values: Sequence[Any], body: Callable[[Any, Sequence[Any]], list[Any]]
-    ) -> tuple[Any, list[Any]]:
-        """for at in start, start + step, ...: while at + step <= end: values = body(at, values). Returns the last of both."""
-        builder = self.builder
-        entry, inside, after = builder.block, builder.append_basic_block("k"), builder.append_basic_block("end")
-        bound = builder.sub(end, self.integer(step - 1))
-        builder.cbranch(builder.icmp_signed("<", start, bound), inside, after)
-        builder.position_at_end(inside)
-        at = builder.phi(self.ir.IntType(64))
-        at.add_incoming(start, entry)
-        carried = [self._merge([(value, entry)]) for value in values]
-        new = body(at, carried)
-        following = builder.add(at, self.integer(step))
-        at.add_incoming(following, builder.block)
-        for phi, value in zip(carried, new, strict=True):
-            phi.add_incoming(value, builder.block)
-        last = builder.block
-        builder.cbranch(builder.icmp_signed("<", following, bound), inside, after)
-        builder.position_at_end(after)
-        position = builder.phi(self.ir.IntType(64))
-        position.add_incoming(start, entry)
-        position.add_incoming(following, last)
-        return position, [self._merge([(x, entry), (y, last)]) for x, y in zip(values, new, strict=True)]
-
-    # --- memory
-    def _pointer(self, pointer: Any, at: int) -> Any:
-        return self.builder.bitcast(self.move(pointer, self.integer(at)), self.type.as_pointer())
-
-    def load(self, pointer: Any, at: int, mask: Any = None) -> Any:
-        """Elements at..at + lanes; with a mask only those that it selects are read."""
-        address = self._pointer(pointer, at)
-        if mask is None:
-            return self.builder.load(address, align=self.nbytes)
-        kinds = [self.type, address.type, self.ir.IntType(32), mask.type, self.type]
-        function = self._declare(f"llvm.masked.load.{self.name}.p0", kinds[0], kinds[1:])
-        return self.builder.call(function, [address, self.ir.Constant(kinds[2], self.nbytes), mask, self.zero])
-
-    def store(self, value: Any, pointer: Any, at: int, mask: Any = None) -> None:
-        address = self._pointer(pointer, at)
-        if mask is None:
-            self.builder.store(value, address, align=self.nbytes)
-            return
-        kinds = [self.type, address.type, self.ir.IntType(32), mask.type]
-        function = self._declare(f"llvm.masked.store.{self.name}.p0", self.ir.VoidType(), kinds)
-        self.builder.call(function, [value, address, self.ir.Constant(kinds[2], self.nbytes), mask])
-
-    def prefetch(self, pointer: Any) -> None:
-        """Asks for the cache line, to be read soon; any address is allowed."""
-        word = self.ir.IntType(32)
-        function = self._declare("llvm.prefetch.p0", self.ir.VoidType(), [pointer.type, word, word, word])
-        self.builder.call(function, [pointer, *(self.ir.Constant(word, n) for n in (0, 3, 1))])
-
-    def mask(self, count: Any) -> Any:
-        """Selects the first `count` lanes."""
-        kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
-        numbers = self.ir.Constant(kind, list(range(self.lanes)))
-        return self.builder.icmp_signed("<", numbers, self._splat(self.builder.trunc(count, self.ir.IntType(32)), kind))
-
-    # --- arithmetic
-    def constant(self, value: float) -> Any:
-        return self.ir.Constant(self.type, [value] * self.lanes)
-
-    def splat(self, scalar: Any) -> Any:
-        return self._splat(scalar, self.type)
-
-    def _splat(self, scalar: Any, kind: Any) -> Any:
-        zeros = self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), self.lanes), [0] * self.lanes)
-        undefined = self.ir.Constant(kind, self.ir.Undefined)
-        single = self.builder.insert_element(undefined, scalar, self.ir.Constant(self.ir.IntType(32), 0))
-        return self.builder.shuffle_vector(single, undefined, zeros)
-
-    def fma(self, x: Any, y: Any, z: Any) -> Any:
-        """x * y + z, fused where the target can."""
-        return self.builder.call(self._declare(f"llvm.fmuladd.{self.name}", self.type, [self.type] * 3), [x, y, z])
-
-    def add(self, x: Any, y: Any) -> Any:
-        return self.builder.fadd(x, y)
-
-    def sub(self, x: Any, y: Any) -> Any:
-        return self.builder.fsub(x, y)
-
-    def add_all(self, left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        """Sums, vector by vector."""
-        return [self.builder.fadd(x, y) for x, y in zip(left, right, strict=True)]
-
-    def clip(self, x: Any, low: Any, high: Any) -> Any:
-        """x within [low, high]; NaN stays."""
-        x = self.builder.select(self.builder.fcmp_ordered(">", low, x), low, x)
-        return self.builder.select(self.builder.fcmp_ordered("<", high, x), high, x)
-
-    def _declare(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
-        found = self.builder.module.globals.get(name)
-        return found or self.ir.Function(self.builder.module, self.ir.FunctionType(result, arguments), name)

@@ -16,8 +16,9 @@ from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, s
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.convolution import copy_run
 from ort_lite_cpu.gemm.gemm import grid
-from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Vectors, panel
+from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, panel
 from ort_lite_cpu.gemm.pack import panels
+from ort_lite_cpu.gemm.vectors import Vectors
 
 GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""

@@ -5,6 +5,7 @@ _ONNX = {
     "control_flow": "If Loop Scan",
     "conv": "Conv",
     "conv_transpose": "ConvTranspose",
+    "einsum": "Einsum",
     "fill": "Constant ConstantOfShape EyeLike Range",
     "gather": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
     "integer_conv": "ConvInteger QLinearConv",
@@ -23,9 +24,14 @@ _ONNX = {
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     "resize": "Resize Upsample",
     "selection": "Compress NonZero OneHot TopK Trilu Unique",
+    "sequences": (
+        "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength SequenceMap SplitToSequence"
+    ),
     "shape": "Shape Size",
     "slices": "Concat Pad Slice Split",
     "softmax": "Hardmax LogSoftmax Softmax",
+    "tf_idf": "TfIdfVectorizer",
     "elementwise": (
         "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos Cosh Div "
         "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean "
@@ -45,12 +51,43 @@ _MICROSOFT: dict[str, str] = {
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_lstm": "DynamicQuantizeLSTM",
 }
-_ML: dict[str, str] = {}
-
-FAMILIES: dict[tuple[str, str], str] = {
-    (domain, op_type): family
-    for domain, families in (("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML))
-    for family, op_types in families.items()
-    for op_type in op_types.split()
+_ML: dict[str, str] = {
+    "features": "ArrayFeatureExtractor FeatureVectorizer OneHotEncoder",
+    "labels": "LabelEncoder",
+    "linear": "LinearClassifier LinearRegressor",
+    "maps": "CastMap DictVectorizer ZipMap",
+    "scaling": "Binarizer Imputer Normalizer Scaler",
+    "svm": "SVMClassifier SVMRegressor",
+    "trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
 }
+
+# Nodes with strings among their inputs or outputs.
+_ONNX_STRINGS = {
+    "strings": (
+        "Cast CastLike Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND OneHot Pad Reshape ReverseSequence "
+        "Scatter ScatterElements ScatterND Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Upsample Where"
+    ),
+    "text": "RegexFullMatch StringConcat StringNormalizer StringSplit",
+    "tf_idf": "TfIdfVectorizer",
+}
+_MICROSOFT_STRINGS = {"tokenizer": "Tokenizer"}
+_ML_STRINGS = {
+    "features": "OneHotEncoder",
+    "labels": "CategoryMapper LabelEncoder",
+    "strings": "ArrayFeatureExtractor",
+}
+
+
+def _by_operator(*domains: tuple[str, dict[str, str]]) -> dict[tuple[str, str], str]:
+    return {
+        (domain, op_type): family
+        for domain, families in domains
+        for family, op_types in families.items()
+        for op_type in op_types.split()
+    }
+
+
+FAMILIES = _by_operator(("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML))
 """(domain, op_type) -> the file here that lowers it."""
+STRING_FAMILIES = _by_operator(("", _ONNX_STRINGS), ("com.microsoft", _MICROSOFT_STRINGS), ("ai.onnx.ml", _ML_STRINGS))
+"""As FAMILIES, for nodes that read or make strings; such a node of an operator not in here is no special case."""

@@ -28,6 +28,11 @@ def _captures(op: Op, *graphs: Graph) -> list[Value]:
     return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
 
 
+def _passed_on(graph: Graph) -> set[int]:
+    """The outputs of the body that are one of its inputs, a capture or a constant, and not computed by it."""
+    return {k for k, value in enumerate(graph.outputs) if value.producer is None or value.producer.graph is not graph}
+
+
 @operator("If", types=frozenset({"bool"}))
 def if_(op: Op) -> None:
     """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
@@ -38,7 +43,8 @@ def if_(op: Op) -> None:
     def step(condition: Array, *captured: Any) -> list[Any]:
         return branches[bool(condition.reshape(-1)[0])]([], captured)
 
-    op.lowering.host(op.node, step, python=False, captures=captures)
+    shared = _passed_on(then_graph) | _passed_on(else_graph)
+    op.lowering.host(op.node, step, python=False, captures=captures, shared=shared)
 
 
 @operator("Loop", types=ANY)
@@ -68,7 +74,7 @@ def loop(op: Op) -> None:
         stacked = [np.stack(rows) if rows else empty for rows, empty in zip(scans, empties, strict=True)]
         return [*state, *stacked]
 
-    op.lowering.host(op.node, step, python=False, captures=captures)
+    op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
 def _empty(value: Value) -> Array:
@@ -113,4 +119,4 @@ def scan(op: Op) -> None:
             stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
         return [*state, *stacked]
 
-    op.lowering.host(op.node, step, python=False, captures=captures)
+    op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, equal, maximum, minimum, product, same
 from ort_lite_cpu.gemm import convolution, depthwise, winograd
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
@@ -27,8 +27,7 @@ FEW_CHANNELS = 32
 """Below it a Winograd transform costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Record):
     """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
 
     batch: Dim
@@ -77,8 +76,7 @@ class Geometry:
         return plain and flat and whole
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(Record):
     """(O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
 
     `source` and `form` say what the array is made of, so that it is packed once.
@@ -95,8 +93,7 @@ class Weight:
         return op.packed(source, f"{form} {self.form}", lambda: make(array))
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(Record):
     """What is added to a convolution, and applied to it."""
 
     bias: Tensor | None = None

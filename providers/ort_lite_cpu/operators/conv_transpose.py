@@ -7,13 +7,13 @@ d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 from math import gcd
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, product, same
 from ort_lite_cpu.gemm import transposed
 from ort_lite_cpu.op import Op
@@ -24,8 +24,7 @@ from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.tensor import Tensor, channels_last
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Record):
     """One phase of one axis: output positions first, first + stride, ..., `count` of them, by the taps in order of input."""
 
     taps: tuple[int, ...]

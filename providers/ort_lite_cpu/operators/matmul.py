@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, equal, product, same, select
 from ort_lite_cpu.gemm import gemm as kernels
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.microkernel import tile_for
 from ort_lite_cpu.gemm.pack import panels
-from ort_lite_cpu.strided import emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import emit_permute, emit_strided
+from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.tensor import Tensor
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """What to compute: act(scale * a @ b + bias + residual), the last two operands of a of the matrix sizes m, n and k."""
+class Product(Record):
+    """What to compute: act(scale * a @ b + bias + residual), m rows and n columns of sums over k."""
 
     m: Dim
     n: Dim
@@ -39,33 +37,41 @@ class Product:
         return self.m * self.n * self.k // 40
 
 
+class Operand(Record):
+    """A tensor as matrices, (..., rows, columns), wherever its elements lie: `strides` in elements."""
+
+    tensor: Tensor
+    shape: Shape
+    strides: tuple[Dim, ...]
+    constant: Array | None = None
+
+    def rearranged(self, order: Sequence[int]) -> Operand:
+        """The same memory, axes in another order."""
+        array = None if self.constant is None else self.constant.transpose(order)
+        return Operand(self.tensor, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order), array)
+
+    @property
+    def is_row_major(self) -> bool:
+        return same(self.strides[-1], 1)
+
+    @property
+    def is_column_major(self) -> bool:
+        return same(self.strides[-2], 1)
+
+
 # --- Operators
 @operator("MatMul", types=REAL | INTEGERS)
 def matmul(op: Op) -> None:
     """Spec: ONNX MatMul-13."""
-    a, b = op.input(0), op.raw(1)
-    shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
-    shape_b = b.shape if len(b.shape) > 1 else (*b.shape, 1)
-    spec = Product(shape_a[-2], shape_b[-1], shape_a[-1])
-    _require_equal(op, shape_a[-1], shape_b[-2])
-    _batched(op, spec, a, shape_a[:-2], op.constant(1), shape_b[:-2])
+    _batched(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
 
 
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
 def fused_matmul(op: Op) -> None:
-    """alpha * a @ b; either side transposed, its batch dimensions moved last too. Spec: onnxruntime FusedMatMul-1."""
-    flags = {name: bool(op.attr(name, 0)) for name in ("transA", "transB", "transBatchA", "transBatchB")}
-    a = _rearranged(op, op.input(0), flags["transA"], flags["transBatchA"])
-    b = op.raw(1)
-    plain_b = not flags["transBatchB"] or len(b.shape) < 3
-    right = b if plain_b else _rearranged(op, op.input(1), flags["transB"], True)
-    transposed = flags["transB"] and plain_b and len(b.shape) > 1
-    shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
-    shape_b = right.shape if len(right.shape) > 1 else (*right.shape, 1)
-    k, n = shape_b[-2:][::-1] if transposed else shape_b[-2:]
-    spec = Product(shape_a[-2], n, shape_a[-1], float(op.attr("alpha", 1.0)), transposed)
-    _require_equal(op, shape_a[-1], k)
-    _batched(op, spec, a, shape_a[:-2], op.constant(1) if plain_b else None, shape_b[:-2], right)
+    """alpha * a @ b; either side transposed, its first axis moved behind the batch. Spec: onnxruntime FusedMatMul-1."""
+    a = _turned(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
+    b = _turned(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
+    _batched(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
 
 
 @operator("Gemm", types=REAL)
@@ -86,73 +92,81 @@ def fused_gemm(op: Op) -> None:
 
 
 def _gemm(op: Op, act: Activation) -> None:
-    a = op.input(0)
-    if op.attr("transA", 0):
-        a = _rearranged(op, a, True, False)
-    b, transposed = op.raw(1), bool(op.attr("transB", 0))
-    k, n = b.shape[::-1] if transposed else b.shape
-    _require_equal(op, a.shape[1], k)
-    spec = Product(a.shape[0], n, k, float(op.attr("alpha", 1.0)), transposed, activation=act)
+    a, b = _turned(_operand(op, 0), op.attr("transA", 0)), _turned(_operand(op, 1), op.attr("transB", 0))
+    spec = Product(a.shape[0], b.shape[1], a.shape[1], float(op.attr("alpha", 1.0)), activation=act)
     beta = float(op.attr("beta", 1.0))
     if op.has(2) and beta != 0.0:
         spec = _with_addend(op, spec, beta)
-    _batched(op, spec, a, (), op.constant(1), ())
+    _batched(op, spec, a, b)
 
 
 def _with_addend(op: Op, spec: Product, beta: float) -> Product:
     """Gemm's C: a bias where it is one row, else a residual, in full."""
     c = op.input(2)
-    row, column = ((1, 1, *c.shape)[-2:]) if len(c.shape) < 2 else c.shape
+    row, column = (1, 1, *c.shape)[-2:]
     _require_broadcast(op, (row, column), (spec.m, spec.n))
     constant = op.constant(2)
     if same(row, 1) and same(column, spec.n):
         if beta == 1.0:
-            return replace(spec, bias=c)
+            return spec.replace(bias=c)
         if constant is not None:
-            return replace(spec, bias=op.packed(constant, f"times {beta}", lambda: (constant * beta).astype(constant.dtype)))
+            return spec.replace(bias=op.packed(constant, f"times {beta}", lambda: (constant * beta).astype(constant.dtype)))
     if beta == 1.0 and same(row, spec.m) and same(column, spec.n):
-        return replace(spec, residual=c)
+        return spec.replace(residual=c)
     full = op.temporary(c.dtype, (spec.m, spec.n))
     down = 0 if same(row, 1) else select(equal(row, 1), 0, column)
     across = 0 if same(column, 1) else select(equal(column, 1), 0, 1)
     op.emit(kernels.scaled, [c, full], spec.m, spec.n, down, across, beta, work=spec.m * spec.n // 2)
-    return replace(spec, residual=full)
+    return spec.replace(residual=full)
 
 
 # --- Kernels
-def _batched(
-    op: Op, spec: Product, a: Tensor, batch_a: Shape, constant: Array | None, batch_b: Shape, b: Tensor | None = None
-) -> None:
-    """Emits the product; `constant` is b's array where it has one, `b` the operand where it is not simply input 1."""
-    if a.dtype in REAL and constant is not None and constant.ndim <= 2 and constant.size:
-        rows = replace(spec, m=product((*batch_a, spec.m)))
-        emit_packed(op, rows, a, constant if constant.ndim == 2 else constant[:, None], source=constant, y=op.output(0))
-        return
-    y = op.output(0)
-    b = op.input(1) if b is None else op.lowering.stored(b)
-    if all(same(dim, 1) for dim in batch_b):
-        spec, batch_a, batch_b = replace(spec, m=product((*batch_a, spec.m))), (), ()
-    dims, steps_a, steps_b = _batch_loops(op, batch_a, batch_b, spec)
-    if len(dims) > 3:
-        a, b, dims, steps_a, steps_b = _expanded(op, spec, a, b, batch_a, batch_b)
-    pad = 3 - len(dims)
-    loops = [*(1,) * pad, *dims, *(0,) * pad, *steps_a, *(0,) * pad, *steps_b]
-    if a.dtype not in REAL:
-        op.emit(kernels.integer_matmul, [a, b, y], spec.m, spec.n, spec.k, *loops, work=spec.work * product(dims) * 8)
-        return
-    emit_computed(op, spec, a, b, y, loops, product(dims))
+def _batched(op: Op, spec: Product, a: Operand, b: Operand) -> None:
+    """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands."""
+    if not same(a.shape[-1], b.shape[-2]):
+        message = f"the inner dimensions differ: {a.shape[-1]} and {b.shape[-2]}"
+        op.require(equal(a.shape[-1], b.shape[-2]), message)
+    spec = spec.replace(m=a.shape[-2], n=b.shape[-1], k=a.shape[-1])
+    if a.tensor.dtype not in REAL:
+        a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
+        scalars = spec.m, spec.n, spec.k, *loops
+        op.emit(kernels.integer_matmul, [a.tensor, b.tensor, op.output(0)], *scalars, work=spec.work * dims * 8)
+    elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
+        source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
+        assert source is not None
+        y, turned = op.output(0), "turned" if b.strides[0] == 1 else ""
+        emit_packed(op, rows, _compact(op, a).tensor, b.constant, source=source, y=y, form=turned)
+    else:
+        _emit_strided_product(op, spec, a, b)
+
+
+def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand) -> None:
+    """The product of two computed operands, read where they lie if rows of a, and rows or columns of b, are contiguous."""
+    a = a if a.is_row_major else _compact(op, a)
+    b = b if b.is_row_major or b.is_column_major else _compact(op, b)
+    if all(same(dim, 1) for dim in b.shape[:-2]):
+        a, b = _joined(a), Operand(b.tensor, b.shape[-2:], b.strides[-2:])
+    a, b, dims, loops = _batch_loops(op, a, b)
+    spec = spec.replace(m=a.shape[-2], transposed=not b.is_row_major)
+    steps = a.strides[-2], b.strides[-1] if spec.transposed else b.strides[-2]
+    emit_computed(op, spec, a.tensor, b.tensor, op.output(0), loops, dims, steps)
 
 
 def emit_computed(
-    op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor, loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0), batch: Dim = 1
-) -> None:
-    """y = a @ b for a b that is computed; its panels are packed as they are used. loops: batch dims and steps of a and b."""
+    op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor, loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0), batch: Dim = 1,
+    steps: tuple[Dim, Dim] | None = None,
+) -> None:  # fmt: skip
+    """y = a @ b for a b that is computed; its panels are packed as they are used.
+
+    loops: batch dims and steps of a and b. steps: elements from one row to the next of a, and of b as it lies.
+    """
     tile = tile_for(a.native)
+    steps = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     op.emit(
-        kernels.matmul, [a, b, spec.bias, spec.residual, y, scratch], spec.m, spec.n, spec.k, spec.scale, *spec.activation.scalars,
-        *loops, types=[a.native] * 6, statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics},
-        work=spec.work * batch,
+        kernels.matmul, [a, b, spec.bias, spec.residual, y, scratch], spec.m, spec.n, spec.k, *steps, spec.scale,
+        *spec.activation.scalars, *loops, types=[a.native] * 6,
+        statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics}, work=spec.work * batch,
     )  # fmt: skip
 
 
@@ -171,10 +185,47 @@ def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y:
     )  # fmt: skip
 
 
-# --- Shapes
-def _require_equal(op: Op, left: Dim, right: Dim) -> None:
-    if not same(left, right):
-        op.require(equal(left, right), f"the inner dimensions differ: {left} and {right}")
+# --- Operands
+def _operand(op: Op, index: int) -> Operand:
+    """Input `index` in the storage order that it has; a vector is a row on the left, a column on the right."""
+    tensor = op.raw(index)
+    if tensor.pending is not None or tensor.buffer is None:
+        tensor = op.input(index)
+    order = tensor.perm or tuple(range(len(tensor.shape)))
+    steps = contiguous(tensor.stored_shape)
+    strides = tuple(steps[order.index(axis)] for axis in range(len(order)))
+    array = op.constant(index)
+    if len(order) > 1:
+        return Operand(tensor, tensor.shape, strides, array)
+    if index == 0:
+        return Operand(tensor, (1, *tensor.shape), (0, 1))
+    return Operand(tensor, (*tensor.shape, 1), (1, 1), None if array is None else array[:, None])
+
+
+def _turned(x: Operand, transpose: int, batch_last: int = 0) -> Operand:
+    """Its last two axes swapped; with `batch_last` its first axis, that of the rows, is moved there before."""
+    rank = len(x.shape)
+    order = [*range(1, rank - 1), 0, rank - 1] if batch_last else list(range(rank))
+    return x.rearranged([*order[:-2], order[-1], order[-2]] if transpose else order)
+
+
+def _compact(op: Op, x: Operand) -> Operand:
+    """x, or a copy of it, whose elements lie in the order of its axes."""
+    wanted = tuple(contiguous(x.shape))
+    if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
+        return Operand(x.tensor, x.shape, wanted)
+    made = op.temporary(x.tensor.dtype, x.shape)
+    emit_strided(op.lowering, op.node, x.tensor, made, x.shape, x.strides, wanted)
+    return Operand(made, x.shape, wanted)
+
+
+def _joined(a: Operand) -> Operand:
+    """a with as many batch dimensions as possible taken for rows."""
+    shape, strides = list(a.shape), list(a.strides)
+    while len(shape) > 2 and (same(shape[-3], 1) or same(strides[-3], strides[-2] * shape[-2])):
+        shape[-3:-1] = [shape[-3] * shape[-2]]
+        strides[-3:-1] = [strides[-2]]
+    return Operand(a.tensor, tuple(shape), tuple(strides))
 
 
 def _require_broadcast(op: Op, shape: Shape, out: Shape) -> None:
@@ -183,14 +234,17 @@ def _require_broadcast(op: Op, shape: Shape, out: Shape) -> None:
             op.require(select(equal(dim, 1), 1, equal(dim, wanted)), f"{dim} does not broadcast to {wanted}")
 
 
-def _batch_loops(op: Op, batch_a: Shape, batch_b: Shape, spec: Product) -> tuple[list[Dim], list[Dim], list[Dim]]:
-    """Batch dimensions and the steps of both operands along them, 0 where one is broadcast; neighbours are joined."""
-    out = op.info(0).shape
-    assert out is not None
-    rank = max(len(batch_a), len(batch_b))
-    wanted = out[:rank]
+def _batch_loops(op: Op, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:
+    """(a, b, number of products, three batch dimensions and the steps of a and of b along them, 0 where one is broadcast)."""
+    rank = max(len(a.shape), len(b.shape)) - 2
+    shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
+    wanted = tuple(_broadcast(x, y) for x, y in zip(*shapes, strict=True))
+    steps = []
+    for x, shape in zip((a, b), shapes, strict=True):
+        _require_broadcast(op, shape, wanted)
+        own = (*(0,) * (rank + 2 - len(x.shape)), *x.strides[:-2])
+        steps.append([_step(dim, full, step) for dim, full, step in zip(shape, wanted, own, strict=True)])
     loops: list[tuple[Dim, Dim, Dim]] = []
-    steps = [_steps(op, shape, wanted, size) for shape, size in ((batch_a, spec.m * spec.k), (batch_b, spec.k * spec.n))]
     for dim, left, right in zip(wanted, *steps, strict=True):
         if same(dim, 1):
             continue
@@ -198,51 +252,23 @@ def _batch_loops(op: Op, batch_a: Shape, batch_b: Shape, spec: Product) -> tuple
             loops[-1] = (loops[-1][0] * dim, left, right)
         else:
             loops.append((dim, left, right))
-    return [loop[0] for loop in loops], [loop[1] for loop in loops], [loop[2] for loop in loops]
+    if len(loops) > 3:  # broadcasts that change sides more often than the kernels have loops
+        return _batch_loops(op, _spread(op, a, wanted, steps[0]), _spread(op, b, wanted, steps[1]))
+    loops = [(1, 0, 0)] * (3 - len(loops)) + loops
+    return a, b, product(wanted), [number for column in zip(*loops, strict=True) for number in column]
 
 
-def _steps(op: Op, shape: Shape, wanted: Shape, size: Dim) -> list[Dim]:
-    """Elements from one matrix to the next along each batch dimension, 0 where the operand is broadcast."""
-    padded = (*(1,) * (len(wanted) - len(shape)), *shape)
-    _require_broadcast(op, padded, wanted)
-    steps: list[Dim] = []
-    for dim, full in zip(reversed(padded), reversed(wanted), strict=True):
-        steps.append(0 if same(dim, 1) and not same(full, 1) else size if same(dim, full) else select(equal(dim, 1), 0, size))
-        size = size * dim
-    return steps[::-1]
+def _spread(op: Op, x: Operand, batch: Shape, steps: Sequence[Dim]) -> Operand:
+    """A copy of x written out to all batch dimensions."""
+    shape = (*batch, *x.shape[-2:])
+    return _compact(op, Operand(x.tensor, shape, (*steps, *x.strides[-2:])))
 
 
-def _expanded(
-    op: Op, spec: Product, a: Tensor, b: Tensor, batch_a: Shape, batch_b: Shape
-) -> tuple[Tensor, Tensor, list[Dim], list[Dim], list[Dim]]:
-    """Operands written out to all batch dimensions: for broadcasts that change sides more often than the kernel has loops."""
-    out = op.info(0).shape
-    assert out is not None
-    wanted = out[: max(len(batch_a), len(batch_b))]
-    sizes = spec.m * spec.k, spec.k * spec.n
-    full: list[Tensor] = []
-    for operand, batch, size in ((a, batch_a, sizes[0]), (b, batch_b, sizes[1])):
-        made = op.temporary(operand.dtype, (*wanted, size))
-        target: list[Dim] = [1]
-        for dim in reversed((*wanted[1:], size)):
-            target.append(target[-1] * dim)
-        emit_strided(op.lowering, op.node, operand, made, made.shape, [*_steps(op, batch, wanted, size), 1], target[::-1])
-        full.append(made)
-    return full[0], full[1], [product(wanted)], [sizes[0]], [sizes[1]]
+def _broadcast(a: Dim, b: Dim) -> Dim:
+    return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
 
 
-def _rearranged(op: Op, x: Tensor, transpose: bool, batch_last: bool) -> Tensor:
-    """A copy of x with its last two axes swapped, or, with `batch_last`, (m, batch..., k) brought into (batch..., m, k)."""
-    rank = len(x.shape)
-    order: Sequence[int] = range(rank)
-    if batch_last and rank > 2:
-        order = [*range(1, rank - 1), 0, rank - 1]
-    if transpose and rank > 1:
-        order = [*order[:-2], order[-1], order[-2]]
-    if list(order) == list(range(rank)):
-        return x
-    from ort_lite_cpu.strided import emit_permute
-
-    made = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
-    emit_permute(op.lowering, op.node, x, made, x.shape, list(order))
-    return made
+def _step(dim: Dim, full: Dim, step: Dim) -> Dim:
+    if same(dim, full):
+        return step
+    return 0 if same(dim, 1) else select(equal(dim, 1), 0, step)

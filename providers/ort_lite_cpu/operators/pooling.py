@@ -4,26 +4,29 @@ Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, like, native, power, span, sqrt
+from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
 from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor, channels_last
 
+INFINITY = float("inf")
 INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
 @native
 def pool(
     x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int,
+    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int, p: int,
     kind: Static, rows: Static, columns: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, c) from x (n, id, ih, iw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
 
-    kind: "max", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent), "l1", "l2".
+    kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
+    "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms, NaN for averages.
     rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
     """
     for row in span(n * od * oh, part, parts):
@@ -34,7 +37,7 @@ def pool(
             w0 = column * sw - pw
             out = (row * ow + column) * c
             if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= ih and w0 + columns <= iw:
-                _unrolled(x, y, out, (((batch * id_ + d0) * ih + h0) * iw + w0) * c, c, iw * c, kind, rows, columns)
+                _unrolled(x, y, out, (((batch * id_ + d0) * ih + h0) * iw + w0) * c, c, iw * c, p, kind, rows, columns)
                 continue
             count = 0
             for i in range(kd):
@@ -45,64 +48,72 @@ def pool(
                         w = w0 + k * dw
                         if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
                             continue
-                        _add_tap(x, y, out, (((batch * id_ + d) * ih + h) * iw + w) * c, c, count, kind)
+                        _add_tap(x, y, out, (((batch * id_ + d) * ih + h) * iw + w) * c, c, count, p, kind)
                         count += 1
+            if count == 0:
+                for q in range(c):
+                    y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
                 count = _inside(d0, kd, dd, pd, ed) * _inside(h0, kh, dh, ph, eh) * _inside(w0, kw, dw, pw, ew)
             for q in range(c):
-                y[out + q] = _last(y[out + q], count, kind)
+                y[out + q] = _last(y[out + q], count, p, kind)
     return OK
 
 
 def _unrolled(
-    x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, kind: Static, rows: Static, columns: Static
+    x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, p: int, kind: Static, rows: Static, columns: Static
 ) -> int:
     """One output position whose window lies inside: every channel is read, joined and written once."""
     for q in range(c):
-        total = _first(fetch(x, source + q), kind)
+        total = _first(fetch(x, source + q), p, kind)
         for j in range(rows):
             for k in range(columns):
                 if j > 0 or k > 0:
-                    total = _join(total, fetch(x, source + j * line + k * c + q), kind)
-        put(y, out + q, _last(total, rows * columns, kind))
+                    total = _join(total, fetch(x, source + j * line + k * c + q), p, kind)
+        put(y, out + q, _last(total, rows * columns, p, kind))
     return 0
 
 
-def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, kind: Static) -> int:
+def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: int, kind: Static) -> int:
     """Joins one pixel of the window into the output position; the first one starts it."""
     if count == 0:
         for q in range(c):
-            put(y, out + q, _first(fetch(x, source + q), kind))
+            put(y, out + q, _first(fetch(x, source + q), p, kind))
     else:
         for q in range(c):
-            put(y, out + q, _join(y[out + q], fetch(x, source + q), kind))
+            put(y, out + q, _join(y[out + q], fetch(x, source + q), p, kind))
     return 0
 
 
-def _last(total: object, count: int, kind: Static) -> object:
-    if kind == "average" or kind == "average_padded":
-        return total / like(total, count)  # type: ignore[operator]
-    return sqrt(total) if kind == "l2" else total
+def _nothing(v: Any, kind: Static) -> Any:
+    """What a window without pixels has, in the type of `v`."""
+    if kind == "max":
+        return like(v, -INFINITY)
+    if kind == "max_integer":
+        return like(v, 0) if like(v, -1) > like(v, 0) else like(v, -128)
+    return like(v, 0)
 
 
-def _first(v: object, kind: Static) -> object:
-    if kind == "l1":
-        return fabs(v)
-    if kind == "l2":
-        return v * v  # type: ignore[operator]
+def _first(v: Any, p: int, kind: Static) -> Any:
+    if kind == "norm":
+        return fabs(v) if p == 1 else v * v if p == 2 else power(fabs(v), like(v, p))
     return v
 
 
-def _join(a: object, v: object, kind: Static) -> object:
+def _join(a: Any, v: Any, p: int, kind: Static) -> Any:
     if kind == "max":
         return fmax(a, v)
     if kind == "max_integer":
-        return max(a, v)  # type: ignore[call-overload]
-    if kind == "l1":
-        return a + fabs(v)  # type: ignore[operator]
-    if kind == "l2":
-        return a + v * v  # type: ignore[operator]
-    return a + v  # type: ignore[operator]
+        return imax(a, v)
+    return a + _first(v, p, kind)
+
+
+def _last(total: Any, count: int, p: int, kind: Static) -> Any:
+    if kind == "average" or kind == "average_padded":
+        return total / like(total, count)
+    if kind == "norm":
+        return total if p == 1 else sqrt(total) if p == 2 else power(total, like(total, 1) / like(total, p))
+    return total
 
 
 def _inside(first: int, window: int, dilation: int, before: int, extent: int) -> int:
@@ -138,7 +149,7 @@ def max_indices(
                             best = here
                             bd, bh, bw = d, h, w
             if column_major != 0:
-                best = base + bd + id_ * (bh + ih * bw) if od * id_ > 1 else base + bh + ih * bw
+                best = base + bd + id_ * (bh + ih * bw)
             index[plane * od * oh * ow + at] = best
     return OK
 
@@ -162,10 +173,7 @@ def average_pool(op: Op) -> None:
 
 @operator("LpPool", types=REAL)
 def lp_pool(op: Op) -> None:
-    p = op.attr("p", 2)
-    if p not in (1, 2):
-        raise op.reject(f"LpPool with p {p}; 1 and 2 are there")
-    _own(op, op.input(0, channels_last(len(op.raw(0).shape))), f"l{p}")
+    _own(op, op.input(0, channels_last(len(op.raw(0).shape))), "norm")
 
 
 def _own(op: Op, x: Tensor, kind: str) -> None:
@@ -178,7 +186,7 @@ def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     numbers = _numbers(op, x.shape, y.shape)
     plane = len(window) == 2 and product(window) <= 16 and set(op.attr("dilations", [1])) == {1}
     statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
-    op.emit(pool, [x, y], *numbers, statics=statics, work=y.size * product(window) // 8)
+    op.emit(pool, [x, y], *numbers, int(op.attr("p", 2)), statics=statics, work=y.size * product(window) // 8)
 
 
 def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
@@ -217,7 +225,7 @@ def pads_of(
 
 @native
 def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: int, kind: Static, part: int, parts: int) -> int:
-    """y (n, c) from x (n, area, c): kind "max", "average" or "lp". Parts share batches and blocks of 16 channels."""
+    """y (n, c) from x (n, area, c): `kind` as of pool. Parts share batches and blocks of 16 channels."""
     blocks = (c + 15) // 16
     for job in span(n * blocks, part, parts):
         first = (job % blocks) * 16
@@ -225,32 +233,19 @@ def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: int, kind: Static,
         base = (job // blocks) * area * c
         out = (job // blocks) * c
         for q in range(first, last):
-            y[out + q] = _start(x[base + q], p, kind)
-        for a in range(1, area):
+            y[out + q] = _nothing(y[out + q], kind)
+        for a in range(area):
             for q in range(first, last):
-                v = x[base + a * c + q]
-                if kind == "max":
-                    y[out + q] = fmax(y[out + q], v)
-                elif kind == "lp":
-                    y[out + q] += power(fabs(v), like(v, p))
-                else:
-                    y[out + q] += v
+                y[out + q] = _join(y[out + q], x[base + a * c + q], p, kind)
         for q in range(first, last):
-            if kind == "average":
-                y[out + q] = y[out + q] / like(y, area)
-            if kind == "lp":
-                y[out + q] = power(y[out + q], like(y, 1) / like(y, p))
+            y[out + q] = _last(y[out + q], area, p, kind)
     return OK
-
-
-def _start(v: object, p: int, kind: Static) -> object:
-    return power(fabs(v), like(v, p)) if kind == "lp" else v
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
 def global_pools(op: Op) -> None:
     """(N, C, spatial axes) -> (N, C, 1, ...)."""
-    kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "lp"}[op.node.op_type]
+    kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
     rank = len(op.raw(0).shape)
     emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
 

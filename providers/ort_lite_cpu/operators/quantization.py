@@ -3,10 +3,9 @@
 Both directions are elementwise expressions: what lies between one integer product and the next becomes a single loop.
 """
 
-from dataclasses import dataclass
-
 from ort_lite.dtypes import DType, itemsize
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
+from ort_lite.record import Record
 from ort_lite.shapes import Dim, product, same
 from ort_lite_cpu.elementwise.expression import Expression, define
 from ort_lite_cpu.op import Op
@@ -24,8 +23,7 @@ CHUNKS = 64
 
 
 # --- Formulas
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(Record):
     """Text over operands and scalars as `define` takes them; the first operand has the type that scalars are converted to."""
 
     text: str

@@ -14,17 +14,20 @@ W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
 
 
 class QuantizedLayer(Layer):
-    """The products of a layer with weights (directions, inputs, gates * size)."""
+    """A layer whose inputs are what their quantisation holds of them, with weights (directions, inputs, gates * size)."""
 
-    def product(self, direction: int) -> Tensor:
-        """x, rounded to what its quantisation holds, @ W[direction]: (steps * batch, gates * size)."""
-        op, columns = self.op, self.gates * self.size
+    def __init__(self, op: Op) -> None:
+        super().__init__(op, 4, LSTM_ACTIVATIONS)
         scale, zero = emit_dynamic(op, self.x)
         held = quantized(self.x, scale, zero, "uint8").tensor("uint8")
-        x = op.view(dequantized(held, scale, zero).tensor(), (self.steps * self.batch, self.x.shape[2]))
+        self.x = op.lowering.stored(dequantized(held, scale, zero).tensor())
+
+    def product(self, direction: int) -> Tensor:
+        """x @ W[direction], (steps * batch, gates * size)."""
+        rows, columns = self.steps * self.batch, self.gates * self.size
         w = self._weights(W, W_SCALE, W_ZERO)[direction]
-        out = op.temporary("float32", (x.shape[0], columns))
-        emit_packed(op, Product(x.shape[0], columns, x.shape[1]), x, w, source=w, y=out)
+        out = self.op.temporary("float32", (rows, columns))
+        emit_packed(self.op, Product(rows, columns, w.shape[0]), self.x, w, source=w, y=out)
         return out
 
     def recurrence(self, direction: int) -> Tensor:
@@ -48,4 +51,4 @@ def dynamic_quantize_lstm(op: Op) -> None:
     The products are those of the integers up to float32's own rounding. The hidden state is quantised row by row of the batch.
     Spec: onnxruntime DynamicQuantizeLSTM-1.
     """
-    emit_lstm(op, QuantizedLayer(op, 4, LSTM_ACTIVATIONS), dynamic=True)
+    emit_lstm(op, QuantizedLayer(op), dynamic=True)

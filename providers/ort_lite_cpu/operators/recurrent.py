@@ -5,7 +5,6 @@ Gates lie beside each other, so that the product with the hidden state is a sum 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, rint, sigmoid, tanh
 from ort_lite.shapes import Dim
-from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.tensor import Tensor
 
 ACTIVATIONS = {
@@ -260,7 +259,7 @@ class Layer:
             emit_packed(op, sizes, flat, own, source=own, y=out)
             return out
         right = self._transposed(op.input(1), direction)
-        emit_computed(op, replace(sizes, transposed=False), flat, right, out)
+        emit_computed(op, sizes.replace(transposed=False), flat, right, out)
         return out
 
     def recurrence(self, direction: int) -> Tensor:

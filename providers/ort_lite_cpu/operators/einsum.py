@@ -1,0 +1,185 @@
+"""Einsum: the equation is read while lowering, and becomes copies with strides, sums and batched matrix products, pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.inference import merge
+from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span, wadd
+from ort_lite.record import Record
+from ort_lite.shapes import Dim, equal, product, same, select
+from ort_lite_cpu.elementwise.expression import Expression
+from ort_lite_cpu.gemm import gemm as kernels
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_computed, emit_packed
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
+from ort_lite_cpu.tensor import Tensor
+
+
+class Term(Record):
+    """A tensor in memory and its stride along each label: the sum where a letter is repeated, 0 where it is broadcast."""
+
+    tensor: Tensor
+    strides: dict[str, Dim]
+
+
+@operator("Einsum", since=12, types=REAL | INTEGERS)
+def einsum(op: Op) -> None:
+    """Operands are joined from left to right; what only one of them has, and nobody else wants, is summed first.
+
+    Spec: ONNX Einsum-12.
+    """
+    left, right = _labels(op)
+    sizes = _sizes(op, left)
+    terms = [_term(op, op.input(k), labels, sizes) for k, labels in enumerate(left)]
+    contraction = _Contraction(op, sizes, right)
+    total = terms.pop(0)
+    while terms:
+        other = terms.pop(0)
+        wanted = {*right, *(label for term in terms for label in term.strides)}
+        total = contraction.join(total, other, wanted)
+    total = contraction.summed(total, right)
+    op.alias(contraction.arranged(total, right))
+
+
+def _labels(op: Op) -> tuple[list[list[str]], list[str]]:
+    """Labels of each operand's axes and of the result's. Axes of an ellipsis are numbered from its end, where they are aligned."""
+    left, arrow, right = op.attr("equation").replace(" ", "").partition("->")
+    terms = [_split(term, len(op.raw(k).shape)) for k, term in enumerate(left.split(","))]
+    spread = max(sum(len(label) > 1 for label in term) for term in terms)
+    if arrow:
+        return terms, _split(right, len(right.replace("...", "")) + (spread if "..." in right else 0))
+    letters = left.replace("...", "").replace(",", "")
+    return terms, [*_split("...", spread), *sorted(letter for letter in set(letters) if letters.count(letter) == 1)]
+
+
+def _split(term: str, rank: int) -> list[str]:
+    before, dots, after = term.partition("...")
+    count = rank - len(before) - len(after) if dots else 0
+    return [*before, *(f"...{k}" for k in reversed(range(count))), *after]
+
+
+def _sizes(op: Op, terms: Sequence[Sequence[str]]) -> dict[str, Dim]:
+    sizes: dict[str, Dim] = {}
+    for k, labels in enumerate(terms):
+        for label, dim in zip(labels, op.raw(k).shape, strict=True):
+            sizes[label] = merge(sizes.get(label, 1), dim)
+    return sizes
+
+
+def _term(op: Op, x: Tensor, labels: Sequence[str], sizes: dict[str, Dim]) -> Term:
+    strides: dict[str, Dim] = {}
+    for label, dim, stride in zip(labels, x.shape, contiguous(x.shape), strict=True):
+        if not same(dim, sizes[label]):
+            op.require(select(equal(dim, 1), 1, equal(dim, sizes[label])), f"sizes of {label!r} differ: {dim} and {sizes[label]}")
+            stride = select(equal(dim, 1), 0, stride)
+        strides[label] = strides.get(label, 0) + stride
+    return Term(x, strides)
+
+
+@native(fastmath=REDUCE)
+def row_sums(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
+    """y (rows,) = the sums of the rows of x (rows, n); integers wrap."""
+    for row in span(rows, part, parts):
+        total = like(x, 0)
+        for i in range(n):
+            total = wadd(total, x[row * n + i])
+        y[row] = total
+    return OK
+
+
+class _Contraction:
+    """One equation's sizes, and the order that its result wants."""
+
+    def __init__(self, op: Op, sizes: dict[str, Dim], result: Sequence[str]) -> None:
+        self.op, self.sizes, self.result = op, sizes, list(result)
+
+    def dims(self, labels: Sequence[str]) -> tuple[Dim, ...]:
+        return tuple(self.sizes[label] for label in labels)
+
+    def size(self, labels: Sequence[str]) -> Dim:
+        return product(self.dims(labels))
+
+    def ordered(self, labels: Collection[str]) -> list[str]:
+        """As in the result, what is not in it last."""
+        return sorted(labels, key=lambda label: self.result.index(label) if label in self.result else len(self.result))
+
+    def lies(self, term: Term, labels: Sequence[str]) -> bool:
+        """Whether the term is contiguous in this order already."""
+        steps = contiguous(self.dims(labels))
+        return all(
+            same(term.strides[label], step) or same(self.sizes[label], 1) for label, step in zip(labels, steps, strict=True)
+        )
+
+    def arranged(self, term: Term, labels: Sequence[str]) -> Tensor:
+        """The term in memory with its axes, all of them, in the order of `labels`."""
+        dims = self.dims(labels)
+        if self.lies(term, labels) and same(term.tensor.size, product(dims)):
+            return Tensor(term.tensor.dtype, dims, term.tensor.buffer)
+        made = self.op.temporary(term.tensor.dtype, dims)
+        strides = [term.strides[label] for label in labels]
+        emit_strided(self.op.lowering, self.op.node, term.tensor, made, dims, strides, contiguous(dims))
+        return made
+
+    def term(self, tensor: Tensor, labels: Sequence[str]) -> Term:
+        return Term(tensor, dict(zip(labels, contiguous(self.dims(labels)), strict=True)))
+
+    def summed(self, term: Term, wanted: Collection[str]) -> Term:
+        """Without the labels that nobody wants."""
+        kept = self.ordered([label for label in term.strides if label in wanted])
+        gone = [label for label in term.strides if label not in wanted]
+        if not gone:
+            return term
+        made = self.op.temporary(term.tensor.dtype, self.dims(kept))
+        x = self.arranged(term, [*kept, *gone])
+        self.op.emit(row_sums, [x, made], self.size(kept), self.size(gone), work=x.size // 4)
+        return self.term(made, kept)
+
+    def join(self, a: Term, b: Term, wanted: Collection[str]) -> Term:
+        """The product, summed over what both have and nobody wants."""
+        a = self.summed(a, {*wanted, *b.strides})
+        b = self.summed(b, {*wanted, *a.strides})
+        shared = [label for label in a.strides if label in b.strides]
+        batch, inner = self.ordered([k for k in shared if k in wanted]), [k for k in shared if k not in wanted]
+        rows = self.ordered([label for label in a.strides if label not in b.strides])
+        columns = self.ordered([label for label in b.strides if label not in a.strides])
+        if not inner:
+            return self._outer(a, b, batch, rows, columns)
+        x, dtype = self.arranged(a, [*batch, *rows, *inner]), a.tensor.dtype
+        transposed = dtype in REAL and self.lies(b, [*batch, *columns, *inner])
+        y = self.op.temporary(dtype, self.dims([*batch, *rows, *columns]))
+        m, n, k, count = (self.size(labels) for labels in (rows, columns, inner, batch))
+        spec = Product(m, n, k, transposed=transposed)
+        order = [*batch, *columns, *inner] if transposed else [*batch, *inner, *columns]
+        constant = None if batch else self._matrix(b, order, n if transposed else k)
+        if dtype not in REAL:
+            numbers: tuple[Dim, ...] = (m, n, k, 1, 1, count, 0, 0, m * k, 0, 0, k * n)
+            self.op.emit(kernels.integer_matmul, [x, self.arranged(b, order), y], *numbers, work=spec.work * count * 8)
+        elif constant is not None:
+            emit_packed(self.op, spec, x, constant, source=constant, y=y)
+        else:
+            emit_computed(self.op, spec, x, self.arranged(b, order), y, (1, 1, count, 0, 0, m * k, 0, 0, k * n), count)
+        return self.term(y, [*batch, *rows, *columns])
+
+    def _matrix(self, term: Term, labels: Sequence[str], rows: Dim) -> Array | None:
+        """A constant right operand with its axes in this order, as a matrix of so many rows, to be packed while lowering."""
+        array = term.tensor.constant
+        dims = [dim for dim in self.dims(labels) if isinstance(dim, int)]
+        steps = [step for step in (term.strides[label] for label in labels) if isinstance(step, int)]
+        if array is None or len(dims) < len(labels) or len(steps) < len(labels) or 0 in dims:
+            return None
+        view = np.lib.stride_tricks.as_strided(array, dims, [step * array.itemsize for step in steps])
+        assert isinstance(rows, int)
+        return view.reshape(rows, -1)
+
+    def _outer(self, a: Term, b: Term, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> Term:
+        """The products of all pairs: elementwise, by broadcasting."""
+        shared, own, other = self.dims(batch), self.dims(rows), self.dims(columns)
+        x = self.op.view(self.arranged(a, [*batch, *rows]), (*shared, *own, *(1,) * len(other)))
+        y = self.op.view(self.arranged(b, [*batch, *columns]), (*shared, *(1,) * len(own), *other))
+        both = Tensor(x.dtype, (*shared, *own, *other), pending=Expression("wmul({0}, {1})", (x, y)))
+        return self.term(self.op.lowering.stored(both), [*batch, *rows, *columns])

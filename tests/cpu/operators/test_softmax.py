@@ -1,0 +1,63 @@
+"""Softmax, LogSoftmax, Hardmax."""
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from tests.cpu.check import check_op, ramp
+
+Shape = tuple[int, ...]
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    with np.errstate(invalid="ignore", over="ignore"):
+        e = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+        return np.asarray((e / e.sum(axis, keepdims=True)).astype(x.dtype))
+
+
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    wide = x.astype(np.float64) - x.max(axis, keepdims=True)
+    return np.asarray((wide - np.log(np.exp(wide).sum(axis, keepdims=True))).astype(x.dtype))
+
+
+def hardmax(x: Array, axis: int = -1) -> Array:
+    return np.asarray(np.moveaxis(np.eye(x.shape[axis], dtype=x.dtype)[x.argmax(axis)], -1, axis))
+
+
+ORACLES = {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}
+
+
+@pytest.mark.parametrize("op", ORACLES)
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4, 5), -1), ((2, 3, 4, 5), 1), ((7,), 0), ((4, 1), 1), ((1, 130), 1)], ids=str)
+def test_rows_of_an_axis(op: str, shape: Shape, axis: int) -> None:
+    check_op(op, ramp(shape, low=-5, high=9), axis=axis, expected=ORACLES[op])
+
+
+@pytest.mark.parametrize("op", ["Softmax", "Hardmax"])
+def test_no_rows_and_rows_of_nothing(op: str) -> None:
+    for shape in ((0, 3), (3, 0)):
+        check_op(op, np.zeros(shape, np.float32), expected=np.zeros(shape, np.float32))
+
+
+def test_large_and_infinite_numbers() -> None:
+    x = np.array([[1e30, 1e30, 0], [-np.inf, 0, 0], [np.nan, 1, 2], [-1e30, 0, 1e30]], np.float32)
+    check_op("Softmax", x, expected=softmax)
+    check_op("LogSoftmax", np.array([[1e30, 0], [88, -88]], np.float32), expected=log_softmax)
+    check_op("Softmax", np.array([[-np.inf, -np.inf], [np.inf, 0]], np.float32), expected=softmax)
+
+
+def test_of_doubles_and_of_a_scalar() -> None:
+    check_op("Softmax", ramp((3, 4), "float64"), expected=softmax, rtol=1e-14)
+    check_op("Softmax", np.array(3, np.float32), expected=np.array(1, np.float32))
+
+
+@pytest.mark.parametrize("op", ORACLES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_rows_were_all_that_follows_the_axis_before_opset_13(op: str, axis: int) -> None:
+    x = ramp((2, 3, 4))
+    flat = x.reshape(int(np.prod(x.shape[:axis])), -1)
+    check_op(op, x, axis=axis, opset=11, expected=ORACLES[op](flat).reshape(x.shape))
+
+
+def test_of_equal_largest_the_first_is_one() -> None:
+    check_op("Hardmax", np.array([[2, 5, 5], [1, 1, 1]], np.float32), expected=np.array([[0, 1, 0], [1, 0, 0]], np.float32))
