@@ -33,7 +33,9 @@ class ExternalData:
             raise InvalidGraph(f"{who}: external data of {length} bytes, its dimensions and element type need {nbytes}")
         size = os.stat(path).st_size
         if offset + nbytes > size:
-            raise InvalidGraph(f"{who}: bytes {offset} to {offset + nbytes} of {os.path.basename(path)!r}, which has {size}: cut short?")
+            raise InvalidGraph(
+                f"{who}: bytes {offset} to {offset + nbytes} of {os.path.basename(path)!r}, which has {size}: cut short?"
+            )
         if not nbytes:
             return b"", 0
         if path not in self._maps:

@@ -1,7 +1,8 @@
 """Symbolic integers as three-address code: what the native binder evaluates for a shape.
 
-All numbers of a segment live in one table of int64 slots: constants, then leaves (symbols with a value per shape), then one slot
-per operation. Equal expressions share a slot. An operation is five int64s: opcode, three slots, and a number of its own.
+All numbers of a segment live in one table of int64 slots: constants, then leaves (symbols with a value per shape), then one
+slot per operation. Equal expressions share a slot. An operation is five int64s: opcode, three slots, and a number of its
+own.
 """
 
 from collections.abc import Sequence

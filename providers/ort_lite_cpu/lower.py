@@ -311,7 +311,7 @@ class Lowering:
         """
         given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
         made = tuple(None if info is None else self._made_outside(info) for info in infos)
-        self._shared.update(made[k].buffer for k in shared if made[k] is not None)
+        self._shared.update(t.buffer for k, t in enumerate(made) if k in shared and t is not None and t.buffer is not None)
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
@@ -331,9 +331,11 @@ class Lowering:
         if not tensor.ranked:
             return tensor
         if buffer.constant is not None:
-            if buffer.constant.shape == tensor.shape:
+            # Folded constants may have strides of 0; kernels of a body read it from its first byte on.
+            array = np.require(buffer.constant, requirements="C")
+            if array is buffer.constant and array.shape == tensor.shape:
                 return tensor
-            return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, buffer.constant.reshape(tensor.shape)))  # type: ignore[arg-type]
+            return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
         pinned = self._pinned.setdefault(buffer, tensor.shape)
         if pinned != tensor.shape:
             return self.pinned(self._copied(tensor))

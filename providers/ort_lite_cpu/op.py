@@ -76,7 +76,7 @@ class Op:
         return None if value is None else self.lowering.constant(value)
 
     def known(self, index: int) -> Array:
-        """The array of an input: where it is computed, the node is lowered during the run, for each array. To be asked first."""
+        """The array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
         array = self.constant(index)
         if array is None:
             value = self.node.inputs[index]
@@ -192,6 +192,22 @@ class Op:
         for x, y in zip(a, b, strict=True):
             self.require(equal(x, y), message + ": {0} against {1}", x, y)
 
-    def python(self, function: Callable[..., Sequence[Any]]) -> None:
-        """Runs as a Python step: `function(*input arrays, None for those left out)` returns the outputs, all of them."""
-        self.lowering.host(self.node, function, python=True)
+    def python(
+        self,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Tensor | None] | None = None,
+        outputs: Sequence[int] | None = None,
+    ) -> None:
+        """Runs as a Python step: `function(*arrays)` returns the outputs.
+
+        By default of all the node's inputs, None for those left out, and for all outputs; else of the tensors `inputs`, for
+        the outputs with the numbers `outputs`.
+        """
+        if inputs is None:
+            self.lowering.host(self.node, function, python=True)
+            return
+        indices = range(len(self.node.outputs)) if outputs is None else outputs
+        infos = [self.info(k) if self.wants(k) else None for k in indices]
+        for k, tensor in zip(indices, self.lowering.step(self.node, function, inputs, infos), strict=True):
+            if tensor is not None:
+                self.set(k, tensor)

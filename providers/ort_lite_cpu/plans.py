@@ -1,4 +1,4 @@
-"""A bound program's memory as a MemoryPlan: the names of the framework's planner, for people, `dump` and the overlap checker."""
+"""A bound program's memory as a MemoryPlan: for people, `dump` and the overlap checker."""
 
 from collections.abc import Sequence
 

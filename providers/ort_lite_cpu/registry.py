@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED, UNSIGNED
 from ort_lite.record import Record
 from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
-from ort_lite_cpu.tensor import NATIVE_TYPES
+from ort_lite_cpu.tensor import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
     from ort_lite.graph import Node
@@ -25,14 +25,15 @@ Lower = Callable[["Op"], None]
 NATIVE = frozenset(NATIVE_TYPES)
 NUMBERS = FLOATS | INTEGERS
 REAL = frozenset({"float32", "float64"})
-ANY = NATIVE | {"complex64", "complex128", "string"}
-MOVABLE = NATIVE | {"complex64"}
+NARROW = frozenset(NARROW_TYPES)
+MOVABLE = NATIVE | NARROW | {"complex64"}
 """Types whose elements are 1, 2, 4 or 8 bytes: kernels that only move data take them."""
+ANY = MOVABLE | {"complex128", "string"}
 STRING = frozenset({"string"})
 """For Python steps: registrations of this type are separate ones, see `find`."""
 
 __all__ = [
-    "ANY", "FLOATS", "INTEGERS", "MOVABLE", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
+    "ANY", "FLOATS", "INTEGERS", "MOVABLE", "NARROW", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
     "find_native", "operator",
 ]  # fmt: skip
 

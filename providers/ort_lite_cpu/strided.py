@@ -60,8 +60,8 @@ def emit_strided(
         lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
         return
     if len(loops) > 6:
-        columns = [number for column in zip(*loops, strict=True) for number in column]
-        table = lowering.stored(Tensor("int64", (len(columns),), contents=tuple(columns)))
+        numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
+        table = lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
         lowering.emit(
             node, primitives.strided_any, [x, y, table], (x_at, y_at, len(loops)), size * 2, [*types, "i64"], {}, None, ""
         )
@@ -70,7 +70,7 @@ def emit_strided(
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
         loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    numbers = [number for column in zip(*loops, strict=True) for number in column]
+    numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
     work = size // 4 if dense else size
     lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
 

@@ -1,7 +1,7 @@
 """What cannot be lowered before the run: the nodes after a value whose shape, or whose elements, only the run tells.
 
-The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the exact
-shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
+The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the
+exact shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Tail:
         open_: Value,
         numbers: bool,
     ) -> None:
-        self._nodes, self._live, self._wanted, self._open, self._numbers = tuple(nodes), tuple(live), tuple(wanted), open_, numbers
+        self._nodes, self._live, self._wanted = tuple(nodes), tuple(live), tuple(wanted)
+        self._open, self._numbers = open_, numbers
         self._infos = [lowering.inference.of(value) for value in live]
         self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
         self._programs: dict[Any, Program] = {}

@@ -18,6 +18,14 @@ NATIVE_TYPES: dict[DType, str] = {
 }  # fmt: skip
 """Element type -> pointer type of kernels; 16-bit floats travel as integers and are widened by helpers."""
 
+NARROW_TYPES = (
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
+    "int4", "uint4", "int2", "uint2",
+)  # fmt: skip
+"""Element types that are bits in a byte to kernels: moved, and converted by Cast, QuantizeLinear and DequantizeLinear."""
+
+POINTER_TYPES = NATIVE_TYPES | dict.fromkeys(NARROW_TYPES, "u8")
+
 BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 """Pointer types of kernels that only move data, by element size."""
 
@@ -77,7 +85,7 @@ class Tensor(Record, frozen=False):
 
     @property
     def native(self) -> str:
-        return NATIVE_TYPES[self.dtype]
+        return POINTER_TYPES[self.dtype]
 
 
 def channels_last(rank: int) -> tuple[int, ...]:

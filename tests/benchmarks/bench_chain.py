@@ -21,7 +21,8 @@ RUNS = 2000
 def chain(count: int) -> bytes:
     """Add of a constant and Relu in turn over (1, 4) floats: too cheap for anything but overhead to count."""
     nodes = [
-        helper.make_node("Relu" if k % 2 else "Add", [f"v{k}"] if k % 2 else [f"v{k}", "c"], [f"v{k + 1}"]) for k in range(count)
+        helper.make_node("Relu" if k % 2 else "Add", [f"v{k}"] if k % 2 else [f"v{k}", "c"], [f"v{k + 1}"])
+        for k in range(count)
     ]
     x = helper.make_tensor_value_info("v0", TensorProto.FLOAT, [1, 4])
     y = helper.make_tensor_value_info(f"v{count}", TensorProto.FLOAT, [1, 4])

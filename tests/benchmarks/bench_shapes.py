@@ -1,6 +1,6 @@
 """What a new shape costs: first run of a length minus the median of five repeats, lengths 5, 10, ... 500 in random order.
 
-    python tests/benchmarks/bench_shapes.py MODEL.onnx      a sentence encoder: int64 inputs (batch, sequence)
+python tests/benchmarks/bench_shapes.py MODEL.onnx      a sentence encoder: int64 inputs (batch, sequence)
 """
 
 import random

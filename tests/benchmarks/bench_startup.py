@@ -1,6 +1,6 @@
 """From the start of a new process: import, session, first result, against onnxruntime. The kernel cache is warm.
 
-    python tests/benchmarks/bench_startup.py MODEL.onnx [RUNS]
+python tests/benchmarks/bench_startup.py MODEL.onnx [RUNS]
 """
 
 import subprocess

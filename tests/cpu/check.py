@@ -152,7 +152,9 @@ def assert_close(got: Any, want: Array, rtol: float, atol: float, what: str) -> 
     if not np.all(close):
         at = tuple(int(k) for k in np.argwhere(~np.asarray(close))[0])
         bad = int(np.size(close) - np.count_nonzero(close))
-        raise AssertionError(f"{what}: {bad} of {got.size} elements differ, the first at {at}: got {got[at]}, expected {want[at]}")
+        raise AssertionError(
+            f"{what}: {bad} of {got.size} elements differ, the first at {at}: got {got[at]}, expected {want[at]}"
+        )
 
 
 def assert_same(a: Any, b: Any, what: str) -> None:
@@ -163,7 +165,7 @@ def assert_same(a: Any, b: Any, what: str) -> None:
         assert np.array_equal(a, b), what
 
 
-def ramp(shape: Sequence[int], dtype: str = "float32", low: float = -2.0, high: float = 3.0) -> Array:
+def ramp(shape: Sequence[int], dtype: str = "float32", low: float = -2.0, high: float = 3.0) -> Any:
     """Different values in every position, from `low` to `high`, shuffled by a fixed seed; integers wrap around 100."""
     size = int(np.prod(shape))
     order = np.random.default_rng(size).permutation(size)

@@ -392,6 +392,7 @@ class Costless(NumpyProvider):
         raise AssertionError("not asked to")
 
 
+@pytest.mark.slow
 def test_twenty_thousand_nodes_are_partitioned_in_seconds() -> None:
     main = random_graph(1, 20_000, depth=0, locality=30)
     rng = random.Random(1)

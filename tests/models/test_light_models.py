@@ -9,6 +9,8 @@ from ort_lite.dtypes import Array
 from tests.models.beside_onnxruntime import assert_same, ours, theirs
 from tests.models.light_models import NAMES, image, randomised
 
+pytestmark = pytest.mark.slow
+
 THREADS, RUNS = 8, 100
 
 

@@ -10,6 +10,8 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import RuntimeException
 from tests.models.beside_onnxruntime import CPU, assert_same, ours, theirs
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = (1, 7, 128, 500)
 WORDS = 30522
 

@@ -8,6 +8,8 @@ import pytest
 from ort_lite.dtypes import Array
 from tests.models.beside_onnxruntime import assert_same, ours, theirs
 
+pytestmark = pytest.mark.slow
+
 MODEL = Path(__file__).parents[1] / "data" / "silero" / "silero_vad.onnx"
 STEPS = 24
 

@@ -32,5 +32,5 @@ def test_the_machine_is_the_one_that_llvmlite_sees() -> None:
 
 
 def test_a_failing_call_says_what_llvm_says() -> None:
-    with pytest.raises(RuntimeError, match="LLVM: .*triple"):
+    with pytest.raises(RuntimeError, match=r"LLVM: .*triple"):
         llvm._checked("GetTargetFromTriple", b"no-such-triple")

@@ -18,6 +18,8 @@ from ort_lite.native.spec import key_of
 from tests.native import kernels
 from tests.native.calls import expression_spec, plain
 
+pytestmark = pytest.mark.slow  # processes that compile
+
 ROOT = Path(__file__).parents[2]
 
 # Loads three kernels and says what it took; argument "refuse" makes compiling an error.

@@ -1,8 +1,8 @@
 """Reads and writes of generated loops that LLVM may take for independent of each other, although they may be in place.
 
-An elementwise loop whose output lies in the memory of an input reads and writes each element at one index only, so no iteration
-depends on another. LLVM cannot see that: its run-time test finds the same addresses and takes the scalar loop, five times slower.
-The alias scopes here say it.
+An elementwise loop whose output lies in the memory of an input reads and writes each element at one index only, so no
+iteration depends on another. LLVM cannot see that: its run-time test finds the same addresses and takes the scalar loop,
+five times slower. The alias scopes here say it.
 """
 
 from typing import Any
@@ -36,7 +36,5 @@ def _scopes(builder: Any) -> tuple[Any, Any]:
     module = builder.module
     domain = module.add_metadata([ir.MetaDataString(module, "ort_lite elementwise")])
     names = ("ort_lite operands", "ort_lite result")
-    operands, result = (
-        module.add_metadata([module.add_metadata([ir.MetaDataString(module, name), domain])]) for name in names
-    )
+    operands, result = (module.add_metadata([module.add_metadata([ir.MetaDataString(module, name), domain])]) for name in names)
     return operands, result

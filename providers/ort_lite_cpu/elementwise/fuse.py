@@ -116,9 +116,9 @@ def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
 
 def value_type(dtype: str) -> str:
     """The type in which values are computed: 16-bit floats as f32."""
-    from ort_lite_cpu.tensor import NATIVE_TYPES
+    from ort_lite_cpu.tensor import POINTER_TYPES
 
-    return "f32" if dtype in HALVES else NATIVE_TYPES[dtype]
+    return "f32" if dtype in HALVES else POINTER_TYPES[dtype]
 
 
 def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:

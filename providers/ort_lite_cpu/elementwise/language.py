@@ -57,6 +57,15 @@ from ort_lite.native.lang import (
     wsub,
 )  # fmt: skip
 from ort_lite_cpu.elementwise.access import fetch, put
+from ort_lite_cpu.elementwise.narrow import (
+    f32_to_narrow,
+    f32_to_power,
+    i32_to_narrow,
+    narrow_to_f32,
+    narrow_to_i32,
+    power_to_f32,
+    quantized_narrow,
+)
 
 
 def ipower(base: Any, exponent: Any) -> Any:
@@ -96,8 +105,10 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 
 
 __all__ = [
-    "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos", "cosh", "erf",
-    "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "fabs", "fetch", "floor", "fmax", "fmin", "fmod_trunc", "iabs", "idiv", "ifloormod",
-    "imax", "imin", "imod", "ipower", "isinf", "isnan", "like", "log", "log1p", "power", "put", "quantized", "rint", "select", "shl", "shr", "sigmoid",
-    "sign", "sin", "sinh", "span", "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
+    "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
+    "cosh", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
+    "floor", "fmax", "fmin", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
+    "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "power", "power_to_f32",
+    "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
+    "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
 ]  # fmt: skip

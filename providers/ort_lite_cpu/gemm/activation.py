@@ -23,6 +23,7 @@ class Activation(Record):
 
 NONE = Activation()
 
+_LIMITS = {"": (-math.inf, math.inf), "Relu": (0.0, math.inf), "Clip": (-math.inf, math.inf)}
 _DEFAULTS = {
     "LeakyRelu": (0.01, 0.0), "Sigmoid": (0.0, 0.0), "Tanh": (0.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5),
 }  # fmt: skip
@@ -30,19 +31,11 @@ _DEFAULTS = {
 
 def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
     """The activation for an operator's name and its parameters as com.microsoft's fused operators give them, or None."""
-    if name in ("", "Relu", "Clip"):
-        low, high = (
-            (0.0, math.inf)
-            if name == "Relu"
-            else (*map(float, params), -math.inf, math.inf)[:2]
-            if params
-            else (-math.inf, math.inf)
-        )
-        return Activation(low=low, high=high)
-    if name not in _DEFAULTS:
+    defaults = _LIMITS.get(name) or _DEFAULTS.get(name)
+    if defaults is None:
         return None
-    alpha, beta = (*params, *_DEFAULTS[name][len(params) :])[:2]
-    return Activation(name, alpha=float(alpha), beta=float(beta))
+    first, second = (*map(float, params), *defaults[len(params) :])[:2]
+    return Activation(low=first, high=second) if name in _LIMITS else Activation(name, alpha=first, beta=second)
 
 
 @native

@@ -104,21 +104,15 @@ def conv(
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of one; parts
-    share blocks and panels. Spec: ONNX Conv-22.
+    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of
+    one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
     g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
     across = max((g.outputs + width - 1) // width, 1)
     scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
-    clips = low > -math.inf or high < math.inf
-    run, lines = kw * g.channels, kd * kh
-    cuts, most = cut(run, DEPTH)
-    stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
-    # Pixels from `west` to `east` of a row see no padding at its sides: where taps are neighbours they are read in place.
-    west = min(max((pw + sw - 1) // sw, 0), ow)
-    east = min((iw + pw - kw) // sw + 1, ow) if iw + pw >= kw else 0
-    direct = kd == 1 and dw == 1 and groups == 1 and east - west >= rows
+    lines = kd * kh
+    direct = kd == 1 and dw == 1 and groups == 1
     heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
     all_rows = n * od * oh
@@ -128,36 +122,56 @@ def conv(
         block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
         for group in range(left // across, (right + across - 1) // across):
             p0, p1 = max(left - group * across, 0), min(right - group * across, across)
-            j = group * g.outputs + p0 * width
-            stop = group * g.outputs + min(p1 * width, g.outputs)
-            for step in range(stacks * cuts):
-                r0, o0 = step // cuts * some, step % cuts * most
-                piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
-                mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
-                factors = shift(w, ((group * across + p0) * lines * run + r0 * run + o0) * width)
-                source = shift(x, group * g.channels)
-                if direct:
-                    inside = Block(block.top, block.bottom, max(begin, west), min(block.end, east))
-                    _in_place(
-                        x, factors, shift(bias, j), shift(residual, j), shift(y, j), stop - j, lines * run * width, g, inside, piece,
-                        mode, low, high, rows, vectors, lanes,
-                    )  # fmt: skip
-                    for column in range(begin, block.end):
-                        if column < west or column >= east:
-                            edge = Block(block.top, block.bottom, column, column + 1)
-                            _gathered(
-                                source, factors, shift(bias, j), shift(residual, j), shift(y, j), scratch, stop - j,
-                                lines * run * width, g, edge, ow * o, piece, mode, low, high, rows, vectors, lanes,
-                            )  # fmt: skip
-                else:
-                    _gathered(
-                        source, factors, shift(bias, j), shift(residual, j), shift(y, j), scratch, stop - j,
-                        lines * run * width, g, block, o, piece, mode, low, high, rows, vectors, lanes,
-                    )  # fmt: skip
+            j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
+            factors = shift(w, (group * across + p0) * lines * kw * g.channels * width)
+            _block(
+                shift(x, group * g.channels), factors, bias, residual, y, scratch, j, count, g, block, lines, direct,
+                low, high, rows, vectors, lanes,
+            )  # fmt: skip
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, stop - j, alpha, beta, kind)
+                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
     return OK
+
+
+@native(inline=False)
+def _block(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, j: int, count: int, g: Sizes, block: Block, lines: int,
+    direct: bool, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """Output channels j to j + count of a block, piece by piece of the depth: some whole runs, or a part of one."""
+    width = vectors * lanes
+    run = g.kw * g.channels
+    ldw = lines * run * width
+    cuts, most = cut(run, DEPTH)
+    stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
+    # Pixels from `west` to `east` of a row see no padding at its sides: where taps are neighbours they are read in place.
+    west = min(max((g.pw + g.sw - 1) // g.sw, 0), g.ow)
+    east = min((g.iw + g.pw - g.kw) // g.sw + 1, g.ow) if g.iw + g.pw >= g.kw else 0
+    clips = low > -math.inf or high < math.inf
+    for step in range(stacks * cuts):
+        r0, o0 = step // cuts * some, step % cuts * most
+        piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
+        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
+        factors = shift(w, (r0 * run + o0) * width)
+        added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
+        if direct and east - west >= rows:
+            inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
+            _in_place(
+                x, factors, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes
+            )  # fmt: skip
+            for column in range(block.begin, block.end):
+                if column < west or column >= east:
+                    edge = Block(block.top, block.bottom, column, column + 1)
+                    _gathered(
+                        x, factors, added, other, out, scratch, count, ldw, g, edge, g.ow * g.o, piece, mode, low, high,
+                        rows, vectors, lanes,
+                    )  # fmt: skip
+        else:
+            _gathered(
+                x, factors, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high,
+                rows, vectors, lanes,
+            )  # fmt: skip
 
 
 @native(inline=False)
@@ -183,9 +197,9 @@ def _in_place(
             start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line + piece.o0
             at = (row * g.ow + block.begin) * g.o + p * width
             panel(
-                shift(x, start), g.sw * g.c, line, r1 - r0, shift(w, p * ldw + (r0 - piece.r0) * run * width), shift(y, at), g.o,
-                count, n - p * width, piece.o1 - piece.o0, mode, shift(bias, p * width), shift(residual, at), low, high,
-                rows, vectors, lanes,
+                shift(x, start), g.sw * g.c, line, r1 - r0, shift(w, p * ldw + (r0 - piece.r0) * run * width),
+                shift(y, at), g.o, count, n - p * width, piece.o1 - piece.o0, mode, shift(bias, p * width), shift(residual, at),
+                low, high, rows, vectors, lanes,
             )  # fmt: skip
 
 

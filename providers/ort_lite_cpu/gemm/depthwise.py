@@ -5,6 +5,7 @@ that what they share of the input is still in the first cache level.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
@@ -22,9 +23,9 @@ MAX_TAPS = 64
 
 @native
 def depthwise(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    low: float, high: float, alpha: float, beta: float,
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
+    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
+    dd: int, dh: int, dw: int, low: float, high: float, alpha: float, beta: float,
     kind: Static, taps: Static, stride: Static, dilation: Static, lanes: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
@@ -59,8 +60,8 @@ def depthwise(
 
 @native(inline=False)
 def _channels(
-    x: Ptr, line: int, start: int, iw: int, w: Ptr, c: int, lines: int, bias: Ptr, residual: Ptr, y: Ptr, count: int, inside: bool,
-    mode: int, low: float, high: float, taps: Static, stride: Static, dilation: Static, lanes: Static,
+    x: Ptr, line: int, start: int, iw: int, w: Ptr, c: int, lines: int, bias: Ptr, residual: Ptr, y: Ptr,
+    count: int, inside: bool, mode: int, low: float, high: float, taps: Static, stride: Static, dilation: Static, lanes: Static,
 ) -> None:  # fmt: skip
     """One tile of pixels, all channels: two vectors at a time, which is a cache line where vectors have 32 bytes."""
     i = 0
@@ -93,8 +94,8 @@ def _channels(
 
 @emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
 def _tile(
-    builder: Any, x: Any, line: Any, start: Any, iw: Any, w: Any, c: Any, lines: Any, bias: Any, residual: Any, y: Any, count: Any,
-    mode: Any, low: Any, high: Any, edge: bool, taps: int, stride: int, dilation: int, vectors: int, lanes: int,
+    builder: Any, x: Any, line: Any, start: Any, iw: Any, w: Any, c: Any, lines: Any, bias: Any, residual: Any, y: Any,
+    count: Any, mode: Any, low: Any, high: Any, edge: bool, taps: int, stride: int, dilation: int, vectors: int, lanes: int,
 ) -> None:  # fmt: skip
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
 
@@ -116,10 +117,10 @@ def _tile(
             for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
                 emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
-    def along(i: Any, sums: Any) -> list[Any]:
+    def along(i: Any, carried: Sequence[Any]) -> list[Any]:
         source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
         weights = [[emit.load(emit.move(factors, emit.mul(c, j)), v * lanes) for v in range(vectors)] for j in range(taps)]
-        sums = list(sums)
+        sums = list(carried)
         for column in columns:
             place = emit.move(source, places[column])
             for v in range(vectors):

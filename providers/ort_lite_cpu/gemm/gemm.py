@@ -41,8 +41,8 @@ def grid(rows: int, columns: int, part: int, parts: int) -> tuple[int, int, int,
 
 @native
 def gemm(
-    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, low: float, high: float, alpha: float, beta: float,
-    kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
+    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, low: float, high: float,
+    alpha: float, beta: float, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)); b as `pack.panels` makes it.
 

@@ -24,7 +24,9 @@ def panels(b: Array, width: int) -> Array:
 def pack_panel(
     b: Ptr, ldb: int, transposed: Static, n: int, k: int, scale: float, out: Ptr, vectors: Static, lanes: Static
 ) -> None:
-    """out (k, width) = scale * b, for b (k, n), or (n, k) if transposed, with rows `ldb` apart; n <= width = vectors * lanes."""
+    """out (k, width) = scale * b, for b (k, n), or (n, k) if transposed, rows `ldb` apart; n <= width = vectors *
+    lanes.
+    """
     factor, width = like(b, scale), vectors * lanes
     if n < width:
         for i in range(k * width):

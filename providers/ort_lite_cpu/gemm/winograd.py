@@ -6,7 +6,7 @@ about 1e-5 of the largest magnitude. Source: Lavin and Gray, Fast Algorithms for
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,8 +148,8 @@ def _times_b(emit: Vectors, d: Sequence[Any]) -> list[Any]:
 
 @native(inline=False)
 def _transform_outputs(
-    m: Ptr, y: Ptr, bias: Ptr, residual: Ptr, first: int, count: int, down: int, across: int, some: int, o: int, oh: int, ow: int,
-    line: int, plane: int, mode: int, low: float, high: float, alpha: float, beta: float, kind: Static, lanes: Static,
+    m: Ptr, y: Ptr, bias: Ptr, residual: Ptr, first: int, count: int, down: int, across: int, some: int, o: int,
+    oh: int, ow: int, line: int, plane: int, mode: int, low: float, high: float, alpha: float, beta: float, kind: Static, lanes: Static,
 ) -> None:  # fmt: skip
     """`some` channels of y from m (36, count, some), tiles `first` and following; bias, residual, limits and activation."""
     for tile in range(count):
@@ -203,14 +203,16 @@ def _output_tile(
             with builder.if_then(builder.and_(inside(i, lines), inside(j, pixels))):
                 position = builder.add(at, builder.add(emit.mul(line, i), emit.mul(pixel, j)))
                 place, other = emit.move(y, position), emit.move(residual, position)
-                final = emit.when(
-                    emit.bit(mode, RESIDUAL), [value], lambda v, other=other: [emit.add(v[0], emit.load(other, 0))]
-                )
+                final = emit.when(emit.bit(mode, RESIDUAL), [value], _plus(emit, other))
                 final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
                 emit.store(final[0], place, 0)
         return []
 
     emit.loop(emit.integer(0), c, lanes, [], body)
+
+
+def _plus(emit: Vectors, other: Any) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [emit.add(values[0], emit.load(other, 0))]
 
 
 def _times_a(emit: Vectors, m: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, operator
 
 
-class _Captured:
+class Captured:
     """A body with the positions of its captures among the arrays that the step receives after the node's own inputs."""
 
     def __init__(self, op: Op, graph: Graph, captures: Sequence[Value]) -> None:
@@ -23,7 +23,7 @@ class _Captured:
         return self._body(inputs, [captured[k] for k in self._take])
 
 
-def _captures(op: Op, *graphs: Graph) -> list[Value]:
+def captures_of(op: Op, *graphs: Graph) -> list[Value]:
     """Outer values that the compiled bodies ask for, each once, in order."""
     return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
 
@@ -37,8 +37,8 @@ def _passed_on(graph: Graph) -> set[int]:
 def if_(op: Op) -> None:
     """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
     then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
-    captures = _captures(op, then_graph, else_graph)
-    branches = (_Captured(op, else_graph, captures), _Captured(op, then_graph, captures))
+    captures = captures_of(op, then_graph, else_graph)
+    branches = (Captured(op, else_graph, captures), Captured(op, then_graph, captures))
 
     def step(condition: Array, *captured: Any) -> list[Any]:
         return branches[bool(condition.reshape(-1)[0])]([], captured)
@@ -51,8 +51,8 @@ def if_(op: Op) -> None:
 def loop(op: Op) -> None:
     """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
     body_graph: Graph = op.attr("body")
-    captures = _captures(op, body_graph)
-    body = _Captured(op, body_graph, captures)
+    captures = captures_of(op, body_graph)
+    body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)
     carried = given - 2
     empties = [_empty(value) for value in body_graph.outputs[1 + carried :]]
@@ -91,8 +91,8 @@ def _empty(value: Value) -> Array:
 def scan(op: Op) -> None:
     """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
     body_graph: Graph = op.attr("body")
-    captures = _captures(op, body_graph)
-    body = _Captured(op, body_graph, captures)
+    captures = captures_of(op, body_graph)
+    body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)
     scanned: int = op.attr("num_scan_inputs")
     states = given - scanned

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, Shape, equal, maximum, minimum, product, same
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, maximum, minimum, product, same
 from ort_lite_cpu.gemm import convolution, depthwise, winograd
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.gemm import DEPTH
@@ -24,7 +24,8 @@ TILES, COLUMNS = 24, 64
 MANY_CHANNELS = 128
 """Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
 FEW_CHANNELS = 32
-"""Below it a Winograd transform costs more than it saves."""
+FEW_TILES = 4
+"""Below either a Winograd transform costs more than it saves."""
 
 
 class Geometry(Record):
@@ -73,7 +74,8 @@ class Geometry(Record):
         flat = self.size[0] == self.result[0] == 1
         lanes = tile_for("f32").lanes
         whole = all(isinstance(n, int) and n >= FEW_CHANNELS and n % lanes == 0 for n in (self.channels, self.outputs))
-        return plain and flat and whole
+        tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
+        return plain and flat and whole and not (isinstance(tiles, int) and tiles < FEW_TILES)
 
 
 class Weight(Record):
@@ -121,7 +123,7 @@ def fused_conv(op: Op) -> None:
 def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
     perm = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, perm), op.output(0, perm)
-    sizes = _geometry(op, x.shape, op.raw(1).shape, y.shape)
+    sizes = geometry(op, x.shape, op.raw(1).shape, y.shape)
     _require(op, sizes, op.raw(1).shape, y.shape, residual)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
@@ -175,10 +177,10 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
         emit_permute(op.lowering, op.node, weight.tensor, w, w.shape[::-1], [1, 0])
-    statics = {
-        "kind": epilogue.activation.kind, "taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2],
-        "lanes": tile_for(x.native).lanes,
-    }  # fmt: skip
+    taps, stride, dilation = sizes.kernel[2], sizes.strides[2], sizes.dilations[2]
+    assert isinstance(taps, int) and isinstance(stride, int) and isinstance(dilation, int)
+    statics: dict[str, int | str] = {"taps": taps, "stride": stride, "dilation": dilation}
+    statics |= {"kind": epilogue.activation.kind, "lanes": tile_for(x.native).lanes}
     op.emit(
         depthwise.depthwise, [x, w, epilogue.bias, epilogue.residual, y], *sizes.scalars, *epilogue.activation.scalars,
         types=[x.native] * 5, statics=statics, work=sizes.work * 4,
@@ -202,7 +204,7 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
 
 
 # --- Sizes
-def _geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
+def geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Sizes of a Conv. Raises NotImplemented for more than three spatial axes."""
     rank = len(x) - 2
     if rank > 3:
@@ -218,7 +220,8 @@ def _geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
 
 def triple(values: Sequence[Dim], fill: int) -> Triple:
     """One number a spatial axis, with `fill` for the axes that are missing in front."""
-    a, b, c = (*(fill,) * (3 - len(values)), *values)
+    missing: list[Dim] = [fill] * (3 - len(values))
+    a, b, c = [*missing, *values]
     return a, b, c
 
 

@@ -122,7 +122,9 @@ def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array
     turned = turned.reshape(groups * outputs, channels, *array.shape[2:])
     if not all(taps):
         return np.zeros((*turned.shape[:2], *(max(len(own), 1) for own in taps)), array.dtype)
-    return turned[(slice(None), slice(None), *np.ix_(*taps))]
+    for axis, own in enumerate(taps, 2):
+        turned = turned.take(own, axis)
+    return turned
 
 
 def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:

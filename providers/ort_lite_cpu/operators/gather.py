@@ -21,9 +21,9 @@ from ort_lite.native.lang import (
 )
 from ort_lite.shapes import Dim, less, product
 from ort_lite_cpu import primitives
-from ort_lite_cpu.strided import contiguous
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.strided import contiguous
 from ort_lite_cpu.tensor import BY_SIZE, Tensor
 
 OUT_OF_RANGE = "the index at position {index} of its indices is out of range"
@@ -162,7 +162,17 @@ def _reduced(old: object, new: object, how: Static) -> object:
 
 @native
 def scatter_elements(
-    index: Ptr, updates: Ptr, table: Ptr, y: Ptr, rows: int, rank: int, axis: int, stride: int, how: Static, part: int, parts: int
+    index: Ptr,
+    updates: Ptr,
+    table: Ptr,
+    y: Ptr,
+    rows: int,
+    rank: int,
+    axis: int,
+    stride: int,
+    how: Static,
+    part: int,
+    parts: int,
 ) -> int:
     """y[i with its index along the axis replaced] = updates[i], in order: the last one of equal indices stays.
 

@@ -3,14 +3,15 @@
 The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Shape, ceildiv, equal, product, same
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same
 from ort_lite_cpu.gemm import integer, integer_convolution
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.conv import Geometry
-from ort_lite_cpu.operators.conv import _geometry as geometry
+from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
@@ -57,29 +58,26 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     sizes = geometry(op, x.shape, shape, y)
     if not same(shape[1] * sizes.groups, sizes.channels):
         op.require(equal(shape[1] * sizes.groups, sizes.channels), f"{sizes.channels} channels, {shape[1]} in the weight")
-    centred = _constant(op, weight, weight_zero)
+    source, centred = op.constant(weight), _constant(op, weight, weight_zero)
     total = op.lowering.new("int32", y, channels_last(len(y)))
     flip = integer.FLIPS[x.dtype]
-    if sizes.is_depthwise and centred is not None:
+    if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
-        w = op.packed(op.constant(weight), f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        operands = [x, zero, w, total]
-        work = sizes.work * 3
+        w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
         types = ["u8", "u8", "i16", "i32"]
-        op.emit(integer_convolution.integer_depthwise, operands, *sizes.scalars, flip, types=types, work=work)
+        work = sizes.work * 3
+        op.emit(integer_convolution.integer_depthwise, [x, zero, w, total], *sizes.scalars, flip, types=types, work=work)
         return total
     tile = integer.integer_tile()
-    depth = product(sizes.kernel) * sizes.channels // sizes.groups
-    size = integer.scratch_size(sizes.pixels, depth, tile.rows)
+    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * sizes.channels // sizes.groups, tile.rows)
     w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
     operands = [x, zero, w, total, op.temporary("int16", (op.options.threads, size))]
-    types = ["u8", "u8", "i16", "i32", "i16"]
+    kernel: Any = integer_convolution.integer_conv
+    numbers: tuple[Dim, ...] = (*sizes.scalars, sizes.groups)
     if sizes.is_pointwise:
-        numbers = (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0, 0, flip, size)
-        op.emit(integer.integer_gemm, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
-    else:
-        numbers = (*sizes.scalars, sizes.groups, flip, size)
-        op.emit(integer_convolution.integer_conv, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
+        kernel, numbers = integer.integer_gemm, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0, 0)
+    types = ["u8", "u8", "i16", "i32", "i16"]
+    op.emit(kernel, operands, *numbers, flip, size, types=types, statics=tile.statics, work=sizes.work)
     return total
 
 
@@ -111,7 +109,7 @@ def _filters(op: Op, weight: int, zero: int, centred: Array | None, sizes: Geome
     steps = (outputs, 1) if zeros is not None and not all(same(dim, 1) for dim in zeros.shape) else (0, 0)
     strides = (outputs * depth, taps, 1, depth)
     op.emit(
-        integer.pack_pairs, [w, zeros, out], sizes.groups, depth, outputs, channels, *strides, *steps, integer.FLIPS[w.dtype], width,
-        types=["u8", "u8", "i16"], work=out.size,
+        integer.pack_pairs, [w, zeros, out], sizes.groups, depth, outputs, channels, *strides, *steps, integer.FLIPS[w.dtype],
+        width, types=["u8", "u8", "i16"], work=out.size,
     )  # fmt: skip
     return out

@@ -96,10 +96,11 @@ def _by_row(op: Op, index: int) -> Parameter:
 def quotient(op: Op, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:
     """The product of `above` over `below`, in float32: made here of constants."""
     values = [*above, below]
-    arrays = [value.constant if isinstance(value, Tensor) else np.float32(value) for value in values]
-    if all(array is not None for array in arrays):
-        result = np.float32(1.0)
-        for array in arrays[:-1]:
+    known = (value.constant if isinstance(value, Tensor) else np.array(value, np.float32) for value in values)
+    arrays = [array for array in known if array is not None]
+    if len(arrays) == len(values):
+        result = arrays[0]
+        for array in arrays[1:-1]:
             result = result * array
         result = result / arrays[-1]
         return float(result.reshape(-1)[0]) if result.size == 1 else op.array(result)
@@ -153,14 +154,16 @@ def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transp
         full = own
     width = integer.integer_tile().columns
     constant, zero = op.constant(index), op.constant(zero_index)
-    if constant is not None and (zero is not None or not op.has(zero_index)) and all(isinstance(dim, int) for dim in full):
-        away = np.int16(0) if zero is None else zero.astype(np.int16)
+    known = [dim for dim in full if isinstance(dim, int)]
+    if constant is not None and (zero is not None or not op.has(zero_index)) and len(known) == len(full):
+        away = np.zeros((), np.int16) if zero is None else zero.astype(np.int16)
 
         def make() -> Array:
-            b = constant.reshape(own).astype(np.int16)
-            return integer.pairs(np.broadcast_to((b.swapaxes(-1, -2) if transposed else b) - away, _swapped(full, transposed)), width)
+            b = (constant[:, None] if constant.ndim == 1 else constant).astype(np.int16)
+            b = (b.swapaxes(-1, -2) if transposed else b) - away
+            return integer.pairs(np.broadcast_to(b, (*known[:-2], *b.shape[-2:])), width)
 
-        return op.packed(constant, f"pairs {width} {transposed} {full} {away.tobytes()!r}", make)
+        return op.packed(constant, f"pairs {width} {transposed} {known} {away.tobytes()!r}", make)
     b = expanded(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
@@ -176,11 +179,6 @@ def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transp
         types=["u8", "u8", "i16"], work=out.size,
     )  # fmt: skip
     return out
-
-
-def _swapped(shape: Shape, transposed: bool) -> tuple[int, ...]:
-    known = tuple(dim for dim in shape if isinstance(dim, int))
-    return (*known[:-2], known[-1], known[-2]) if transposed else known
 
 
 def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:

@@ -1,14 +1,15 @@
-"""BatchNormalization, LayerNormalization, RMSNormalization, InstanceNormalization, GroupNormalization, LRN, Lp, MeanVariance."""
+"""Batch-, Layer-, RMS-, Instance-, Group-, Lp- and MeanVarianceNormalization, LRN."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
-from ort_lite.shapes import Dim, product
+from ort_lite.shapes import Dim, equal, product, same, select
 from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.tensor import Tensor, channels_last
 
 
@@ -109,22 +110,31 @@ def rms_normalization(op: Op) -> None:
 
 def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
     """A scale or bias with one number for each normalised element; smaller ones are broadcast first."""
-    from ort_lite.shapes import same
-    from ort_lite_cpu.strided import contiguous, emit_strided
-
     given = op.optional(index)
     if given is None:
         return None
     wanted = x.shape[axis:]
-    lead = len(wanted) - len(given.shape)
-    if same(given.size, product(wanted)):
+    lead = max(len(given.shape) - len(wanted), 0)
+    op.agree(given.shape[:lead], (1,) * lead, "its scale has an axis too many")
+    shape = (*(1,) * (len(wanted) - len(given.shape)), *given.shape[lead:])
+    if all(same(mine, dim) for mine, dim in zip(shape, wanted, strict=True)):
         return given
-    if lead < 0:
-        raise op.reject(f"scale of shape {given.shape} for normalised axes {wanted}")
-    own = [0] * lead + [0 if same(d, 1) else s for d, s in zip(given.shape, contiguous(given.shape), strict=True)]
+    strides: list[Dim] = []
+    for mine, dim, stride in zip(shape, wanted, contiguous(shape), strict=True):
+        op.require(
+            select(equal(mine, 1), 1, equal(mine, dim)), "dimension {0} is neither 1 nor {1}, that of the input", mine, dim
+        )
+        strides.append(select(equal(mine, 1), 0, stride))
     made = op.temporary(given.dtype, wanted)
-    emit_strided(op.lowering, op.node, given, made, wanted, own, contiguous(wanted))
+    emit_strided(op.lowering, op.node, given, made, wanted, strides, contiguous(wanted))
     return made
+
+
+def _per(op: Op, index: int, count: Dim, what: str) -> Tensor:
+    """A vector with one number for each channel (or group)."""
+    given = op.input(index)
+    op.agree(given.shape, (count,), f"scale and bias have one number for each of the {what}")
+    return given
 
 
 @operator("InstanceNormalization", types=REAL)
@@ -132,7 +142,8 @@ def instance_normalization(op: Op) -> None:
     """Each (n, c) plane is normalised by itself."""
     x, y = op.input(0), op.output(0)
     rows, n = product(x.shape[:2]), product(x.shape[2:])
-    _emit(op, [x, op.input(1), op.input(2), y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
+    scale, bias = (_per(op, k, x.shape[1], "channels") for k in (1, 2))
+    _emit(op, [x, scale, bias, y, None, None], rows, n, x.shape[1], n, float(op.attr("epsilon", 1e-5)))
 
 
 @operator("GroupNormalization", since=18, types=REAL)
@@ -140,10 +151,12 @@ def group_normalization(op: Op) -> None:
     """Groups of channels are normalised together; scale and bias a channel (opset 18: a group)."""
     x, y = op.input(0), op.output(0)
     groups = op.attr("num_groups")
+    op.require(equal(x.shape[1] % groups, 0), f"{{0}} channels are no multiple of {groups} groups", x.shape[1])
     channels = x.shape[1] // groups
     area = product(x.shape[2:])
     run = area if op.version >= 21 else channels * area
-    operands = [x, op.input(1), op.input(2), y, None, None]
+    count, what = (x.shape[1], "channels") if op.version >= 21 else (groups, "groups")
+    operands = [x, _per(op, 1, count, what), _per(op, 2, count, what), y, None, None]
     _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
 
 

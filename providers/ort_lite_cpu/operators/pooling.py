@@ -3,6 +3,7 @@
 Spatial axes are padded to three: x is (N, D, H, W, C) in memory, and every loop over C is contiguous.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -184,9 +185,9 @@ def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     """y, channels last, pooled from x, channels last, as the attributes say."""
     window = op.attr("kernel_shape")
     numbers = _numbers(op, x.shape, y.shape)
-    plane = len(window) == 2 and product(window) <= 16 and set(op.attr("dilations", [1])) == {1}
+    plane = len(window) == 2 and math.prod(window) <= 16 and set(op.attr("dilations", [1])) == {1}
     statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
-    op.emit(pool, [x, y], *numbers, int(op.attr("p", 2)), statics=statics, work=y.size * product(window) // 8)
+    op.emit(pool, [x, y], *numbers, int(op.attr("p", 2)), statics=statics, work=y.size * math.prod(window) // 8)
 
 
 def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:

@@ -1,7 +1,7 @@
 """com.microsoft's operators on quantised tensors: dequantised, computed in float32, quantised again.
 
-Both conversions are elementwise expressions, so that a chain of such operators is one loop. Sources: onnxruntime's contrib operator
-documentation, QLinearAdd-1 and so on.
+Both conversions are elementwise expressions, so that a chain of such operators is one loop. Sources: onnxruntime's contrib
+operator documentation, QLinearAdd-1 and so on.
 """
 
 from ort_lite.dtypes import DType

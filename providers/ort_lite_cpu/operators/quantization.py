@@ -9,6 +9,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import Dim, product, same
 from ort_lite_cpu.elementwise.expression import Expression, define
 from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.narrow_quantization import NARROW, dequantize_step, quantize_step
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import BY_SIZE, NATIVE_TYPES, Tensor
 
@@ -40,7 +41,8 @@ class Formula(Record):
 
 def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
     """`text` over {x} and the names of the parameters."""
-    operands, scalars = [x], []
+    operands: list[Tensor] = [x]
+    scalars: list[float] = []
     places = {"x": "{0}"}
     for name, value in parameters.items():
         if isinstance(value, Tensor):
@@ -61,20 +63,23 @@ def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     """(x - zero) * scale."""
     if zero is None or zero == 0.0:
         return formula("{x} * {scale}", as_float(x), scale=scale)
-    return formula("({x} - {zero}) * {scale}", as_float(x), zero=as_float(zero) if isinstance(zero, Tensor) else zero, scale=scale)
+    away = as_float(zero) if isinstance(zero, Tensor) else zero
+    return formula("({x} - {zero}) * {scale}", as_float(x), zero=away, scale=scale)
 
 
 def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """x / scale, rounded half to even, plus zero, saturated to `dtype`."""
-    name = NATIVE_TYPES[dtype]
-    return formula(f'quantized({{x}} / {{scale}}, {{zero}}, "{name}")', as_float(x), scale=scale, zero=0.0 if zero is None else zero)
+    return _saturated("{x} / {scale}", as_float(x), scale, zero, dtype)
 
 
 def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """An integer product times `factor`, the quotient of scales, in the quantised type of the result."""
-    name = NATIVE_TYPES[dtype]
-    zero = 0.0 if zero is None else zero
-    return formula(f'quantized({{x}} * {{factor}}, {{zero}}, "{name}")', as_float(total), factor=factor, zero=zero)
+    return _saturated("{x} * {scale}", as_float(total), factor, zero, dtype)
+
+
+def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+    text = f'quantized({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
+    return formula(text, x, scale=scale, zero=0.0 if zero is None else zero)
 
 
 def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:
@@ -83,8 +88,9 @@ def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:
     A vector runs along the axis that has `trailing` axes behind it.
     """
     constant = op.constant(index)
-    if constant is not None and constant.size == 1:
-        return float(constant.reshape(-1)[0])
+    if constant is not None:
+        around = (*constant.shape, *(1,) * trailing)
+        return float(constant.reshape(-1)[0]) if constant.size == 1 else op.array(constant.reshape(around))
     tensor = op.input(index)
     if all(same(dim, 1) for dim in tensor.shape):
         return op.view(tensor, ())
@@ -97,9 +103,7 @@ def zero_point(op: Op, index: int, trailing: int = 0) -> Parameter | None:
 
 # --- Operators
 @native
-def repeat_blocks(
-    x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: int, size: int, part: int, parts: int
-) -> int:
+def repeat_blocks(x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: int, size: int, part: int, parts: int) -> int:
     """y (outer, length, inner) = x (outer, blocks, inner), each entry of the middle axis `size` times, the last perhaps fewer."""
     for row in span(outer * length, part, parts):
         source = (row // length * blocks + row % length // size) * inner
@@ -135,16 +139,22 @@ def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
 def quantize_linear(op: Op) -> None:
     """Division in float32 whatever `precision` says. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
     dtype = op.info().dtype
+    if dtype in NARROW:
+        op.python(quantize_step(op, dtype))
+        return
     if dtype not in QUANTIZED:
-        raise op.reject(f"to {dtype}; there are {', '.join(sorted(QUANTIZED))}")
+        raise op.reject(f"to {dtype}; there are {', '.join(sorted(QUANTIZED | NARROW))}")
     scale, zero = _parameters(op)
     quantized(op.raw(0), scale, zero, dtype).define(op, cost=0.6)
 
 
-@operator("DequantizeLinear", since=10, types=QUANTIZED | {"int32"})
-@operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | {"int32"})
+@operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
+@operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | NARROW | {"int32"})
 def dequantize_linear(op: Op) -> None:
     """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
+    if op.raw(0).dtype in NARROW:
+        op.python(dequantize_step(op))
+        return
     scale, zero = _parameters(op)
     dequantized(op.raw(0), scale, zero).define(op)
 

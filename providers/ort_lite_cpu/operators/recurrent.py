@@ -384,7 +384,7 @@ def emit_lstm(op: Op, layer: Layer, dynamic: bool = False) -> None:
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, peephole, lengths, h, c, layer.y, gates]
         numbers = (*layer.numbers(d), op.attr("input_forget", 0), a0, b0, a1, b1, a2, b2)
-        statics = {"f": f, "g": g, "k": k, "dynamic": dynamic}
+        statics: dict[str, str | bool] = {"f": f, "g": g, "k": k, "dynamic": dynamic}
         op.emit(lstm, operands, *numbers, statics=statics, work=layer.work(), types=_types(operands))
         layer.keep(h, layer.h, d)
         layer.keep(c, cells, d)

@@ -31,9 +31,9 @@ from ort_lite.native.lang import (
     wmul,
 )  # fmt: skip
 from ort_lite.shapes import equal, product, same
-from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.tensor import Tensor
 
 INFINITY = float("inf")
@@ -141,9 +141,7 @@ def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -
 
 
 @native
-def reduce_middle(
-    x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, kind: Static, part: int, parts: int
-) -> int:
+def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, kind: Static, part: int, parts: int) -> int:
     """y[o, i] = reduction of x[o, :, i]; parts share rows of y, blocks of 64 columns."""
     blocks = (inner + 63) // 64
     for job in span(outer * blocks, part, parts):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import INTEGERS, Array, itemsize
-from ort_lite.native.lang import OK, Ptr, Static, like, native, span
+from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, MOVABLE, REAL, operator
@@ -18,7 +18,7 @@ def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static)
     a, b = x[base + i * inner], x[base + j * inner]
     if a == b:
         return i < j
-    return a > b if largest else a < b
+    return bool(a > b) if largest else bool(a < b)
 
 
 def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, largest: Static) -> int:
@@ -42,7 +42,9 @@ def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, 
 def top_k(
     x: Ptr, values: Ptr, indices: Ptr, heap: Ptr, outer: int, n: int, inner: int, k: int, largest: Static, part: int, parts: int
 ) -> int:
-    """values, indices (outer, k, inner): the k largest (smallest) of x[o, :, i], in order. heap: (outer * inner, n) of scratch."""
+    """values, indices (outer, k, inner): the k largest (smallest) of x[o, :, i], in order. heap: (outer * inner, n) of
+    scratch.
+    """
     for row in span(outer * inner, part, parts):
         base = (row // inner) * n * inner + row % inner
         out = (row // inner) * k * inner + row % inner
@@ -80,27 +82,27 @@ def lower_top_k(op: Op) -> None:
 
 
 @native
-def one_hot(index: Ptr, depth: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
+def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
     """y[o, d, i] = values[1] where index[o, i] is d (or d - n), else values[0]."""
     for row in span(outer * n, part, parts):
         d = row % n
         for i in range(inner):
-            at = index[(row // n) * inner + i]
-            k = like(depth, at)
-            hit = k == like(depth, d) or k == like(depth, d - n)
-            y[row * inner + i] = values[1] if hit else values[0]
+            k = cast(index[(row // n) * inner + i], "i64")
+            y[row * inner + i] = values[1] if k == d or k == d - n else values[0]
     return OK
 
 
 @operator("OneHot", since=9, types=REAL | INTEGERS)
 def lower_one_hot(op: Op) -> None:
+    """Indices of any type are truncated; those out of range give rows of the first value. Spec: ONNX OneHot-11."""
     index, values = op.input(0), op.input(2)
+    if values.dtype not in MOVABLE:
+        raise op.reject(f"values of type {values.dtype}")
     y = op.output(0)
     axis = op.attr("axis", -1) % len(y.shape)
     numbers = (product(y.shape[:axis]), y.shape[axis], product(y.shape[axis + 1 :]))
     width = BY_SIZE[itemsize(values.dtype)]
-    wide = op.array(np.zeros(1, np.int64))
-    op.emit(one_hot, [index, wide, values, y], *numbers, types=[index.native, "i64", width, width])
+    op.emit(one_hot, [index, values, y], *numbers, types=[index.native, width, width])
 
 
 @native
@@ -124,8 +126,10 @@ def trilu(op: Op) -> None:
 
 @operator("NonZero", since=9, types=ANY, python=True)
 def non_zero(op: Op) -> None:
+    """Positions, one column each, in order; a scalar counts as a vector."""
+
     def step(x: Array) -> Sequence[Array]:
-        return [np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: x.ndim or 0].reshape(x.ndim, -1)]
+        return [np.array(np.nonzero(np.atleast_1d(x)), np.int64)]
 
     op.python(step)
 

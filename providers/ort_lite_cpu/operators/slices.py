@@ -5,26 +5,28 @@ from collections.abc import Sequence
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import Dim, equal, less, maximum, minimum, product, select
-from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.tensor import BY_SIZE, Tensor
 
 
 @operator("Slice", types=MOVABLE)
 def slice_(op: Op) -> None:
-    """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are clamped here."""
+    """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are
+    clamped here.
+    """
     x, y = op.input(0), op.output(0)
     rank = len(x.shape)
     if op.version < 10:
         starts: tuple[Dim, ...] = tuple(op.attr("starts"))
-        axes: list[int] | None = list(op.attr("axes", range(len(starts))))
+        axes: list[int] = list(op.attr("axes", range(len(starts))))
         steps: tuple[Dim, ...] = (1,) * len(starts)
     else:
-        axes = op.numbers(3) if op.has(3) else None
+        axes = op.numbers(3) if op.has(3) else []
         starts = op.contents(1)
-        axes = list(range(len(starts))) if axes is None else axes
+        axes = axes if op.has(3) else list(range(len(starts)))
         steps = op.contents(4) if op.has(4) else (1,) * len(starts)
     own = contiguous(x.shape)
     strides = list(own)

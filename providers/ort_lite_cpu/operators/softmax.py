@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, span
 from ort_lite.shapes import Dim, product, same
-from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.tensor import Tensor
 
 INFINITY = float("inf")

@@ -1,12 +1,11 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.graph import TensorType, Value
+from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import STRING, find_native, operator
@@ -28,40 +27,30 @@ def move(op: Op) -> None:
     if native is None:
         raise op.reject("no kernel moves strings for it")
     values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
-    strings = [lowering.tensor(value) for value in values]
-    kept = {value: lowering.inference.of(value) for value in values}
-    numbers = lowering.step(node, _positions, strings, [_numbers(info) for info in kept.values()])
+    strings = {value: lowering.tensor(value) for value in values}
+    infos = {value: lowering.inference.of(value) for value in values}
+    numbers = lowering.step(node, _positions, list(strings.values()), [_as_numbers(info) for info in infos.values()])
+    count = len(node.outputs)
     for value, tensor in zip(values, numbers, strict=True):
         assert tensor is not None
         lowering.tensors[value] = tensor
-        lowering.inference.infos[value] = _numbers(kept[value])
-    infos = [op.info(k) for k in range(len(node.outputs))]
-    native.lower(Op(lowering, node, [_numbers(info) for info in infos]))
-    for value, tensor in zip(values, strings, strict=True):
-        lowering.tensors[value] = tensor
-        lowering.inference.infos[value] = kept[value]
-    wanted = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
-    _pick_outputs(op, wanted, values)
+        lowering.inference.infos[value] = _as_numbers(infos[value])
+    try:
+        native.lower(Op(lowering, node, [_as_numbers(op.info(k)) for k in range(count)]))
+    finally:
+        lowering.tensors.update(strings)
+        lowering.inference.infos.update(infos)
+
+    def pick(*arrays: Array | None) -> list[Array | None]:
+        pool = np.concatenate([np.array([""], object), *(texts.reshape(-1) for texts in arrays[count:] if texts is not None)])
+        return [None if positions is None else pool[positions] for positions in arrays[:count]]
+
+    moved = [None if value is None else lowering.tensors[value] for value in node.outputs]
+    op.python(pick, [*moved, *strings.values()])
 
 
-def _numbers(info: Info) -> Info:
-    assert isinstance(info.type, TensorType)
-    return Info(replace(info.type, dtype="int64"))
-
-
-def _pick_outputs(op: Op, wanted: Sequence[tuple[Value, Info]], values: Sequence[Value]) -> None:
-    lowering, count = op.lowering, len(wanted)
-
-    def pick(*arrays: Array) -> list[Array]:
-        pool = np.concatenate([np.array([""], object), *(strings.reshape(-1) for strings in arrays[count:])])
-        return [pool[positions] for positions in arrays[:count]]
-
-    inputs = [lowering.tensors[value] for value, _ in wanted] + [lowering.tensors[value] for value in values]
-    made = lowering.step(op.node, pick, inputs, [info for _, info in wanted])
-    for (value, _), tensor in zip(wanted, made, strict=True):
-        assert tensor is not None
-        tensor.name = value.name
-        lowering.tensors[value] = tensor
+def _as_numbers(info: Info) -> Info:
+    return Info(replace(info.type, dtype="int64")) if isinstance(info.type, TensorType) else info
 
 
 def _positions(*arrays: Array) -> list[Array]:

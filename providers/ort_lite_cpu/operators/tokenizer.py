@@ -64,7 +64,7 @@ def _between(text: str, separators: Sequence[re.Pattern[str]], least: int) -> li
 def _pieces(text: str, separator: re.Pattern[str]) -> list[str]:
     pieces, start = [], 0
     for match in separator.finditer(text):
-        if match.end() > start:
+        if match.group():
             pieces.append(text[start : match.start()])
             start = match.end()
     return [*pieces, text[start:]]

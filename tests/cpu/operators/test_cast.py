@@ -1,5 +1,7 @@
 """Cast and CastLike between native element types."""
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -41,7 +43,9 @@ def test_half_to_bfloat16_goes_by_float32() -> None:
 
 
 def test_no_number_is_true() -> None:
-    check_op("Cast", np.array([np.nan, 0.0, -0.0, np.inf], np.float32), to=to_onnx("bool"), expected=np.array([1, 0, 0, 1], bool))
+    check_op(
+        "Cast", np.array([np.nan, 0.0, -0.0, np.inf], np.float32), to=to_onnx("bool"), expected=np.array([1, 0, 0, 1], bool)
+    )
 
 
 def test_what_does_not_fit_an_integer_is_what_x86_makes_of_it() -> None:
@@ -56,10 +60,10 @@ def test_cast_like_has_the_type_of_its_second_input() -> None:
 @pytest.mark.parametrize("op", ["Cast", "CastLike"])
 def test_to_its_own_type_copies(op: str) -> None:
     x = ramp((2, 3))
-    attributes = {"to": to_onnx("float32")} if op == "Cast" else {}
+    attributes: dict[str, Any] = {"to": to_onnx("float32")} if op == "Cast" else {}
     check_op(op, *[x, x][: 1 if attributes else 2], expected=x, **attributes)
 
 
 def test_types_that_no_kernel_knows_are_declined() -> None:
-    with pytest.raises(NotSupported, match="Cast 'node' .*: Cast to float8_e4m3fn"):
+    with pytest.raises(NotSupported, match=r"Cast 'node' .*: Cast to float8_e4m3fn"):
         run_op("Cast", [ramp((2,))], {"to": to_onnx("float8_e4m3fn")})

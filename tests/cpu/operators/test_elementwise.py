@@ -13,7 +13,9 @@ from tests.cpu.check import check_op, ramp, run_op
 Function = Callable[..., Any]
 
 INF, NAN = np.inf, np.nan
-FLOATS = np.array([-INF, -1e30, -7.5, -2.5, -1, -0.5, -1e-30, -0.0, 0, 1e-30, 0.25, 0.5, 1, 1.5, 3.5, 80, 1e30, INF, NAN], np.float32)
+FLOATS = np.array(
+    [-INF, -1e30, -7.5, -2.5, -1, -0.5, -1e-30, -0.0, 0, 1e-30, 0.25, 0.5, 1, 1.5, 3.5, 80, 1e30, INF, NAN], np.float32
+)
 INTS = np.array([-128, -127, -3, -1, 0, 1, 2, 7, 100, 127], np.int8)
 
 
@@ -27,13 +29,13 @@ def wide(function: Function) -> Function:
     return oracle
 
 
-def erf(x: Array) -> Array:
+def erf(x: Array) -> Any:
     from math import erf as one
 
     return np.vectorize(one, otypes=[np.float64])(x)
 
 
-def sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
@@ -43,8 +45,8 @@ def softplus(x: Array) -> Array:
 
 UNARY: dict[str, Function] = {
     "Sqrt": np.sqrt, "Exp": np.exp, "Log": np.log, "Erf": erf, "Tanh": np.tanh, "Sigmoid": sigmoid,
-    "Reciprocal": np.reciprocal, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sin": np.sin, "Cos": np.cos, "Tan": np.tan,
-    "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh,
+    "Reciprocal": np.reciprocal, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sin": np.sin, "Cos": np.cos,
+    "Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh, "Asinh": np.arcsinh,
     "Acosh": np.arccosh, "Atanh": np.arctanh, "Softplus": softplus, "Softsign": lambda x: x / (1 + abs(x)),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1), "Mish": lambda x: x * np.tanh(softplus(x)),
     "Neg": np.negative, "Abs": np.abs, "Sign": np.sign, "Relu": lambda x: np.maximum(x, 0),
@@ -67,7 +69,7 @@ def test_shapes_of_any_rank_and_no_elements() -> None:
         check_op("Neg", ramp(shape), expected=np.negative)
 
 
-ATTRIBUTES: list[tuple[str, dict[str, float], Function]] = [
+ATTRIBUTES: list[tuple[str, dict[str, Any], Function]] = [
     ("LeakyRelu", {"alpha": 0.3}, lambda x, alpha: np.where(x >= 0, x, alpha * x)),
     ("Elu", {"alpha": 2.0}, lambda x, alpha: np.where(x >= 0, x, alpha * np.expm1(x))),
     ("Celu", {"alpha": 2.0}, lambda x, alpha: np.maximum(0, x) + np.minimum(0, alpha * np.expm1(x / alpha))),
@@ -80,7 +82,7 @@ ATTRIBUTES: list[tuple[str, dict[str, float], Function]] = [
 
 
 @pytest.mark.parametrize(("op", "attributes", "oracle"), ATTRIBUTES, ids=[case[0] for case in ATTRIBUTES])
-def test_functions_with_attributes_match_numpy(op: str, attributes: dict[str, float], oracle: Function) -> None:
+def test_functions_with_attributes_match_numpy(op: str, attributes: dict[str, Any], oracle: Function) -> None:
     check_op(op, FLOATS[np.isfinite(FLOATS)], expected=wide(oracle), opset=24, **attributes)
 
 
@@ -90,8 +92,8 @@ def test_attributes_have_the_defaults_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize(("domain", "attributes"), [("", {}), ("", {"approximate": "tanh"}), ("com.microsoft", {})])
-def test_gelu_is_exact_or_by_tanh(domain: str, attributes: dict[str, str]) -> None:
-    def oracle(x: Array, approximate: str = "none") -> Array:
+def test_gelu_is_exact_or_by_tanh(domain: str, attributes: dict[str, Any]) -> None:
+    def oracle(x: Array, approximate: str = "none") -> Any:
         inner = np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)) if approximate == "tanh" else erf(x / 2**0.5)
         return x / 2 * (1 + inner)
 
@@ -238,7 +240,7 @@ def test_clip_has_bounds_where_they_are_given(low: float | None, high: float | N
 
 
 def test_clip_had_attributes_before_opset_11() -> None:
-    check_op("Clip", FLOATS[1:-2], min=-1.0, max=2.0, opset=6, expected=lambda x, min, max: np.clip(x, min, max))
+    check_op("Clip", FLOATS[1:-2], min=-1.0, max=2.0, opset=6, expected=lambda x, min, max: np.minimum(np.maximum(x, min), max))
 
 
 def test_clip_of_integers() -> None:
@@ -251,7 +253,6 @@ def test_operands_stood_where_the_axis_said_before_opset_7() -> None:
     check_op("Mul", x, ramp((3, 4)), broadcast=1, opset=6, expected=lambda x, y, **_: x * y)
 
 
-def test_where_of_what_is_no_number_is_declined() -> None:
-    text = np.array(["a"], object)
-    with pytest.raises(NotSupported, match="Where 'node' .* string"):
-        run_op("Where", [np.array([True]), text, text])
+def test_where_of_complex_numbers_is_declined() -> None:
+    with pytest.raises(NotSupported, match=r"Where 'node' .* complex64"):
+        run_op("Where", [np.array([True]), np.array([1j], np.complex64), np.array([2j], np.complex64)])

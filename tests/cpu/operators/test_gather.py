@@ -55,15 +55,17 @@ def test_any_gather_matches_numpy(case: tuple[Array, Array, int]) -> None:
 
 @pytest.mark.parametrize("bad", [5, -6])
 def test_a_bad_index_names_its_position(bad: int) -> None:
-    with pytest.raises(RuntimeException, match=r"Gather 'node' \(CPUExecutionProvider\): the index at position 2 of its indices"):
+    with pytest.raises(
+        RuntimeException, match=r"Gather 'node' \(CPUExecutionProvider\): the index at position 2 of its indices"
+    ):
         run_op("Gather", [ramp((5, 4)), np.array([0, 4, bad])])
-    with pytest.raises(RuntimeException, match="GatherElements 'node' .* position 3"):
+    with pytest.raises(RuntimeException, match=r"GatherElements 'node' .* position 3"):
         run_op("GatherElements", [ramp((5, 2)), np.array([[0, 4], [1, bad]])])
-    with pytest.raises(RuntimeException, match="GatherND 'node' .* position 2"):
+    with pytest.raises(RuntimeException, match=r"GatherND 'node' .* position 2"):
         run_op("GatherND", [ramp((5, 2)), np.array([[0, 0], [bad, 1]])])
-    with pytest.raises(RuntimeException, match="ScatterElements 'node' .* position 1"):
+    with pytest.raises(RuntimeException, match=r"ScatterElements 'node' .* position 1"):
         run_op("ScatterElements", [ramp((5,)), np.array([0, bad]), ramp((2,))])
-    with pytest.raises(RuntimeException, match="ScatterND 'node' .* position 1"):
+    with pytest.raises(RuntimeException, match=r"ScatterND 'node' .* position 1"):
         run_op("ScatterND", [ramp((5,)), np.array([[0], [bad]]), ramp((2,))])
 
 

@@ -13,7 +13,9 @@ from tests.cpu.check import check_op, ramp
 Shape = tuple[int, ...]
 
 
-def windows(x: Array, kernel: Sequence[int], strides: Any, pads: Any, dilations: Any, out: Shape) -> Iterator[tuple[Any, Array]]:
+def windows(
+    x: Array, kernel: Sequence[int], strides: Any, pads: Any, dilations: Any, out: Shape
+) -> Iterator[tuple[Any, Array]]:
     """For each output position the elements (N, C, taps) of its window, NaN for padding; what is beyond that is left out."""
     rank = len(kernel)
     s, d, p = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
@@ -26,7 +28,9 @@ def windows(x: Array, kernel: Sequence[int], strides: Any, pads: Any, dilations:
 
 
 def pooled(function: Callable[[Array], Array], out: Shape) -> Callable[..., Array]:
-    def oracle(x: Array, kernel_shape: Sequence[int], strides: Any = None, pads: Any = None, dilations: Any = None, **_: Any) -> Array:
+    def oracle(
+        x: Array, kernel_shape: Sequence[int], strides: Any = None, pads: Any = None, dilations: Any = None, **_: Any
+    ) -> Array:
         y = np.zeros((*x.shape[:2], *out))
         for at, taps in windows(x, kernel_shape, strides, pads, dilations, out):
             y[(slice(None), slice(None), *at)] = function(taps)
@@ -35,16 +39,17 @@ def pooled(function: Callable[[Array], Array], out: Shape) -> Callable[..., Arra
     return oracle
 
 
+# Windows of 2 x 2 have a kernel of their own, all others share one: few kernels to compile.
 CASES: list[tuple[Shape, Shape, dict[str, Any]]] = [
-    ((2, 3, 4, 5), (4, 2), {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [1, 1, 0, 0]}),
+    ((2, 3, 4, 5), (4, 3), {"kernel_shape": [2, 2], "strides": [1, 2], "pads": [1, 1, 0, 0]}),
     ((2, 3, 4, 5), (3, 3), {"kernel_shape": [2, 2], "dilations": [1, 2]}),
     ((1, 2, 9), (4,), {"kernel_shape": [3], "strides": [2]}),
     ((1, 17, 3, 4, 5), (2, 2, 3), {"kernel_shape": [2, 3, 3], "strides": [1, 1, 2], "pads": [0, 0, 1, 0, 0, 1]}),
-    ((2, 3, 7, 7), (3, 3), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
-    ((1, 2, 6, 5), (3, 3), {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}),
+    ((2, 3, 7, 7), (4, 4), {"kernel_shape": [2, 2], "strides": [2, 2], "ceil_mode": 1}),
+    ((1, 2, 6), (3,), {"kernel_shape": [3], "strides": [2], "ceil_mode": 1}),
     ((1, 1, 5, 5), (2, 2), {"kernel_shape": [2, 2], "strides": [3, 3]}),
     ((0, 3, 4, 4), (3, 3), {"kernel_shape": [2, 2]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("shape", "out", "attributes"), CASES, ids=str)
@@ -68,7 +73,9 @@ def test_norms_of_windows(p: int) -> None:
     check_op("LpPool", ramp(shape), p=p, **attributes, expected=norm)
 
 
-@pytest.mark.parametrize(("auto_pad", "pads", "out"), [("SAME_UPPER", [0, 1], 4), ("SAME_LOWER", [1, 0], 4), ("VALID", [0, 0], 4)])
+@pytest.mark.parametrize(
+    ("auto_pad", "pads", "out"), [("SAME_UPPER", [0, 1], 4), ("SAME_LOWER", [1, 0], 4), ("VALID", [0, 0], 4)]
+)
 def test_padding_may_be_automatic(auto_pad: str, pads: list[int], out: int) -> None:
     x = ramp((1, 2, 8))
     want = pooled(lambda taps: np.nanmax(taps, -1), (out,))(x, [2], [2], [0, 0] if auto_pad == "VALID" else None)
@@ -80,8 +87,8 @@ def test_padding_may_be_automatic(auto_pad: str, pads: list[int], out: int) -> N
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float64"])
 def test_largest_of_other_types(dtype: str) -> None:
-    want = pooled(lambda taps: np.nanmax(taps, -1), (3, 4))
-    check_op("MaxPool", ramp((2, 3, 4, 5), dtype), kernel_shape=[2, 2], expected=want)
+    want = pooled(lambda taps: np.nanmax(taps, -1), (4,))
+    check_op("MaxPool", ramp((2, 3, 5), dtype), kernel_shape=[2], expected=want)
 
 
 def test_positions_of_the_largest() -> None:
@@ -98,7 +105,7 @@ def test_positions_of_the_largest() -> None:
 
 
 def test_windows_in_the_padding_hold_the_least_number() -> None:
-    attributes = {"kernel_shape": [2], "dilations": [3], "pads": [2, 2]}
+    attributes: dict[str, Any] = {"kernel_shape": [2], "dilations": [3], "pads": [2, 2]}
     check_op("MaxPool", np.array([[[7]]], np.float32), **attributes, expected=np.array([[[-np.inf, -np.inf]]], np.float32))
     check_op("LpPool", np.array([[[7]]], np.float32), **attributes, expected=np.array([[[0, 0]]], np.float32))
     check_op("MaxPool", np.array([[[7]]], np.int8), **attributes, expected=np.array([[[-128, -128]]], np.int8))

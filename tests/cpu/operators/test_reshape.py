@@ -42,7 +42,9 @@ def test_reshape_of_any_type(dtype: str) -> None:
 def test_a_shape_that_does_not_fit_is_refused_with_its_numbers() -> None:
     program = op_program("Reshape", [ramp((2, 3)), ints(4, -1)], constants=[1])
     assert program([ramp((2, 6))])[0].shape == (4, 3)
-    with pytest.raises(InvalidArgument, match=r"Reshape 'node' \(CPUExecutionProvider\): the shape \(2, 3\) cannot become \(4, 1\)"):
+    with pytest.raises(
+        InvalidArgument, match=r"Reshape 'node' \(CPUExecutionProvider\): the shape \(2, 3\) cannot become \(4, 1\)"
+    ):
         program([ramp((2, 3))])
 
 
@@ -77,7 +79,7 @@ def test_identity_and_dropout_pass_their_input_on() -> None:
 
 
 def test_dropout_in_training_is_declined() -> None:
-    with pytest.raises(NotSupported, match="Dropout 'node' .* training mode"):
+    with pytest.raises(NotSupported, match=r"Dropout 'node' .* training mode"):
         run_op("Dropout", [ramp((2,)), None, np.array(True)], constants=[2])
 
 
@@ -139,7 +141,14 @@ def test_dimensions_that_cannot_be_expanded_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "repeats"),
-    [((2, 3), (2, 3)), ((3,), (1,)), ((2, 3), (0, 2)), ((2, 0), (3, 2)), ((2, 3, 4, 5), (1, 2, 1, 3)), ((2, 1, 3, 2), (2, 2, 2, 2))],
+    [
+        ((2, 3), (2, 3)),
+        ((3,), (1,)),
+        ((2, 3), (0, 2)),
+        ((2, 0), (3, 2)),
+        ((2, 3, 4, 5), (1, 2, 1, 3)),
+        ((2, 1, 3, 2), (2, 2, 2, 2)),
+    ],
     ids=str,
 )
 def test_tile(shape: Shape, repeats: Shape) -> None:

@@ -28,7 +28,9 @@ ORACLES = {"Softmax": softmax, "LogSoftmax": log_softmax, "Hardmax": hardmax}
 
 
 @pytest.mark.parametrize("op", ORACLES)
-@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4, 5), -1), ((2, 3, 4, 5), 1), ((7,), 0), ((4, 1), 1), ((1, 130), 1)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 3, 4, 5), -1), ((2, 3, 4, 5), 1), ((7,), 0), ((4, 1), 1), ((1, 130), 1)], ids=str
+)
 def test_rows_of_an_axis(op: str, shape: Shape, axis: int) -> None:
     check_op(op, ramp(shape, low=-5, high=9), axis=axis, expected=ORACLES[op])
 

@@ -16,6 +16,8 @@ from ort_lite.shapes import substitute
 from ort_lite.stages.load import load
 from tests.transforms.shapes.checking import ALL, symbolic
 
+pytestmark = pytest.mark.slow  # collecting the cases takes ten seconds
+
 Case = tuple[str, Any, list[Any], list[Any]]
 
 # Operators whose results are as many as the data says.

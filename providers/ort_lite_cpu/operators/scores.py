@@ -1,0 +1,120 @@
+"""What classifiers and regressors of ai.onnx.ml do with their scores; not operators themselves.
+
+The formulas are onnxruntime's, which computes them in float32 whatever the type of the scores.
+"""
+
+import numpy as np
+
+from ort_lite.native.lang import OK, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
+from ort_lite.shapes import Dim
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.tensor import Tensor
+
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""In the order of TreeEnsemble-5's numbers."""
+
+_ROOT_TWO = np.float32(2**0.5)
+_SLOPE = np.float32(0.147)
+_CENTRE = np.float32(2 / (3.14159 * 0.147))
+_ALMOST_ZERO = np.float32(1e-7)
+
+
+@native
+def logistic(v: float) -> float:
+    """1 / (1 + exp(-v)), v float32, without overflow."""
+    high = like(v, 1) / (like(v, 1) + exp(-fabs(v)))
+    return like(v, 1) - high if v < like(v, 0) else high
+
+
+@native
+def probit(p: float) -> float:
+    """About the inverse of the normal distribution's integral at p, float32."""
+    x = like(p, 2) * p - like(p, 1)
+    logarithm = log((like(p, 1) - x) * (like(p, 1) + x))
+    v = _CENTRE + like(p, 0.5) * logarithm
+    root = sqrt(sqrt(v * v - logarithm / _SLOPE) - v)
+    return -_ROOT_TWO * root if x < like(p, 0) else _ROOT_TWO * root
+
+
+@native
+def softmax(z: Ptr, count: int, skip_zeros: int) -> None:
+    """z[:count], its zeros left out if `skip_zeros`: they stay zeros."""
+    most = cast(z[0], "f32")
+    for k in range(count):
+        most = max(most, cast(z[k], "f32"))
+    total = like(most, 0)
+    for k in range(count):
+        v = cast(z[k], "f32")
+        if skip_zeros == 0 or fabs(v) > _ALMOST_ZERO:
+            v = exp(v - most)
+            total += v
+        else:
+            v = v * exp(-most)
+        z[k] = like(z[k], v)
+    for k in range(count):
+        z[k] = like(z[k], cast(z[k], "f32") / total)
+
+
+@native
+def transform(z: Ptr, count: int, kind: Static) -> None:
+    """Applies one of TRANSFORMS to z[:count], one row's scores."""
+    if kind == "SOFTMAX":
+        softmax(z, count, 0)
+    elif kind == "SOFTMAX_ZERO":
+        softmax(z, count, 1)
+    elif kind == "LOGISTIC":
+        for k in range(count):
+            z[k] = like(z[k], logistic(cast(z[k], "f32")))
+    elif kind == "PROBIT":
+        for k in range(count):
+            z[k] = like(z[k], probit(cast(z[k], "f32")))
+
+
+@native
+def transform_rows(z: Ptr, rows: int, count: int, kind: Static, part: int, parts: int) -> int:
+    """z (rows, count), in place."""
+    for row in span(rows, part, parts):
+        transform(shift(z, row * count), count, kind)
+    return OK
+
+
+def post_transform(op: Op, z: Tensor, rows: Dim, count: int) -> None:
+    """Emits the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
+    kind = kind_of(op)
+    if kind != "NONE" and (count > 1 or kind == "PROBIT"):
+        op.emit(transform_rows, [z], rows, count, statics={"kind": kind}, work=rows * count * 8)
+
+
+def kind_of(op: Op) -> str:
+    """The node's post_transform. Raises NotImplemented for one that does not exist."""
+    kind: str = op.attr("post_transform", "NONE")
+    if kind not in TRANSFORMS:
+        raise op.reject(f"post_transform {kind!r}; it should be one of {', '.join(TRANSFORMS)}")
+    return kind
+
+
+class Labels:
+    """The labels of a classifier's classes: kernels write numbers, which stay or stand for strings."""
+
+    def __init__(self, op: Op, strings: str, numbers: str) -> None:
+        self._op = op
+        self.strings: list[str] = list(op.attr(strings) or ())
+        self.numbers = list(range(len(self.strings))) if self.strings else list(op.attr(numbers) or ())
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def table(self) -> Tensor:
+        """What a kernel writes for class k, as an operand."""
+        return self._op.array(np.array(self.numbers, np.int64))
+
+    def output(self, rows: Dim) -> Tensor:
+        """What a kernel writes to."""
+        return self._op.temporary("int64", (rows,)) if self.strings else self._op.output(0)
+
+    def finish(self, written: Tensor) -> None:
+        """Turns numbers into strings, where the labels are."""
+        if self.strings and self._op.wants(0):
+            texts = np.array(self.strings, object)
+            self._op.python(lambda numbers: [texts[numbers]], [written], [0])

@@ -1,0 +1,155 @@
+"""Sequences and optionals: Python steps over lists, and None for an optional without an element.
+
+Elements are handed on as they are, never written to: a list costs what its length costs, not its arrays.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Graph
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.control_flow import Captured, captures_of
+from ort_lite_cpu.registry import ANY, operator
+
+FIRST = (0,)
+"""Output 0 may be, or hold, what the step was given."""
+
+
+def _position(at: Array, length: int, last: int) -> int:
+    """An index from the end or the start. Raises IndexError out of [-length, last]."""
+    index = int(at.reshape(-1)[0])
+    if not -length <= index <= last:
+        raise IndexError(f"position {index} is out of range [-{length}, {last}] of a sequence of {length}")
+    return index + length if index < 0 else index
+
+
+@operator("SequenceConstruct", since=11, types=ANY, python=True)
+def sequence_construct(op: Op) -> None:
+    """Spec: ONNX SequenceConstruct-11."""
+    op.lowering.host(op.node, lambda *arrays: [list(arrays)], python=True, shared=FIRST)
+
+
+@operator("SequenceEmpty", since=11, types=ANY, python=True)
+def sequence_empty(op: Op) -> None:
+    """Spec: ONNX SequenceEmpty-11."""
+    op.python(lambda: [[]])
+
+
+@operator("SequenceLength", since=11, types=ANY, python=True)
+def sequence_length(op: Op) -> None:
+    """Spec: ONNX SequenceLength-11."""
+    op.python(lambda sequence: [np.array(len(sequence), np.int64)])
+
+
+@operator("SequenceAt", since=11, types=ANY, python=True)
+def sequence_at(op: Op) -> None:
+    """Spec: ONNX SequenceAt-11."""
+
+    def step(sequence: Sequence[Any], at: Array) -> list[Any]:
+        return [sequence[_position(at, len(sequence), len(sequence) - 1)]]
+
+    op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+@operator("SequenceErase", since=11, types=ANY, python=True)
+def sequence_erase(op: Op) -> None:
+    """The last element by default. Spec: ONNX SequenceErase-11."""
+
+    def step(sequence: Sequence[Any], at: Array | None = None) -> list[Any]:
+        index = _position(np.array(-1) if at is None else at, len(sequence), len(sequence) - 1)
+        return [[*sequence[:index], *sequence[index + 1 :]]]
+
+    op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+@operator("SequenceInsert", since=11, types=ANY, python=True)
+def sequence_insert(op: Op) -> None:
+    """At the end by default. Spec: ONNX SequenceInsert-11."""
+
+    def step(sequence: Sequence[Any], element: Any, at: Array | None = None) -> list[Any]:
+        index = len(sequence) if at is None else _position(at, len(sequence), len(sequence))
+        return [[*sequence[:index], element, *sequence[index:]]]
+
+    op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+@operator("ConcatFromSequence", since=11, types=ANY, python=True)
+def concat_from_sequence(op: Op) -> None:
+    """Spec: ONNX ConcatFromSequence-11."""
+    join = np.stack if op.attr("new_axis", 0) else np.concatenate
+    axis: int = op.attr("axis")
+    op.python(lambda sequence: [join(sequence, axis=axis)])
+
+
+@operator("SplitToSequence", since=11, types=ANY, python=True)
+def split_to_sequence(op: Op) -> None:
+    """Lengths of the pieces, or one length for all but the last, or 1; then without the axis unless `keepdims`.
+
+    Spec: ONNX SplitToSequence-24.
+    """
+    axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))
+
+    def step(x: Array, split: Array | None = None) -> list[Any]:
+        count = x.shape[axis]
+        if split is None:
+            pieces = [np.asarray(np.take(x, k, axis)) for k in range(count)]
+            return [[np.expand_dims(piece, axis) for piece in pieces] if keep else pieces]
+        if split.ndim == 0:
+            ends = range(int(split), count, int(split)) if int(split) > 0 else []
+        elif int(split.sum()) == count and not (split < 0).any():
+            ends = np.cumsum(split)[:-1].tolist()
+        else:
+            raise ValueError(f"the lengths {split.tolist()} do not add up to the {count} of axis {axis}")
+        return [[np.ascontiguousarray(piece) for piece in np.split(x, list(ends), axis)]]
+
+    op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+@operator("SequenceMap", since=17, types=ANY, python=True)
+def sequence_map(op: Op) -> None:
+    """The body for each element of the first sequence, of others the one at its place; tensors are given to each.
+
+    Spec: ONNX SequenceMap-17.
+    """
+    graph: Graph = op.attr("body")
+    captures = captures_of(op, graph)
+    body = Captured(op, graph, captures)
+    given, outputs = len(op.node.inputs), len(op.node.outputs)
+
+    def step(*arrays: Any) -> list[Any]:
+        inputs, captured = arrays[:given], arrays[given:]
+        made: list[list[Any]] = [[] for _ in range(outputs)]
+        for k in range(len(inputs[0])):
+            results = body([value[k] if isinstance(value, list) else value for value in inputs], captured)
+            for elements, result in zip(made, results, strict=True):
+                elements.append(result)
+        return made
+
+    op.lowering.host(op.node, step, python=True, captures=captures, shared=range(outputs))
+
+
+@operator("Optional", since=15, types=ANY, python=True)
+def optional(op: Op) -> None:
+    """Spec: ONNX Optional-15."""
+    op.lowering.host(op.node, lambda *value: [value[0] if value else None], python=True, shared=FIRST)
+
+
+@operator("OptionalGetElement", since=15, types=ANY, python=True)
+def optional_get_element(op: Op) -> None:
+    """Spec: ONNX OptionalGetElement-18."""
+
+    def step(value: Any) -> list[Any]:
+        if value is None:
+            raise ValueError("the optional is empty; ask OptionalHasElement first")
+        return [value]
+
+    op.lowering.host(op.node, step, python=True, shared=FIRST)
+
+
+@operator("OptionalHasElement", since=15, types=ANY, python=True)
+def optional_has_element(op: Op) -> None:
+    """False too for an input that is left out. Spec: ONNX OptionalHasElement-18."""
+    op.python(lambda *value: [np.array(bool(value) and value[0] is not None)])

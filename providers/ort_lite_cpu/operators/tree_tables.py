@@ -1,0 +1,176 @@
+"""Tree ensembles as flat tables: every comparison becomes `key <= threshold`, of integers in the order of the floats.
+
+So one kernel serves all modes, and nothing depends on how floats compare: -0.0 is 0.0, NaN is above all else.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+"""In the order of TreeEnsemble-5's numbers."""
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
+
+DEEPEST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Inner nodes by column. Children and roots are numbers of inner nodes, or -1 - leaf.
+
+    Leaf k adds weights[starts[k] : starts[k + 1]] to `targets` of the same places. `track`: NaN takes the true branch.
+    """
+
+    features: Array
+    modes: Array
+    splits: Array
+    true: Array
+    false: Array
+    track: Array
+    roots: Array
+    starts: Array
+    targets: Array
+    weights: Array
+    members: tuple[Array, ...] = ()
+    """Of each node with the mode MEMBER, in order: the values that take its true branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """What the kernel reads. nodes (inner + leaves, 4): feature, threshold, next where key <= threshold, next elsewhere.
+
+    A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, so that all trees of a group can go
+    on until the last one is there.
+    """
+
+    nodes: Array
+    roots: Array
+    inner: int
+    starts: Array
+    targets: Array
+    weights: Array
+    features: int
+    """How many features a row should have at least."""
+    missing: bool
+    """Whether NaN counts as low anywhere."""
+    levels: int
+    """Of the deepest tree: no row passes more nodes of a tree."""
+
+
+def order_keys(values: Array) -> Array:
+    """Integers in the order of the floats; NaN is the largest."""
+    integer = np.int32 if values.dtype == np.float32 else np.int64
+    bits = values.view(integer).astype(np.int64)
+    keys = np.where(bits < 0, -(bits & np.iinfo(integer).max), bits)
+    return np.where(np.isnan(values), np.iinfo(integer).max, keys)
+
+
+def forest(trees: Trees) -> Forest:
+    """Raises ValueError for trees that are none: children that do not exist, cycles, features below zero."""
+    _check(trees)
+    levels = _levels(trees)
+    trees = _with_members(trees)
+    integer = np.int32 if trees.splits.dtype == np.float32 else np.int64
+    top, low = np.iinfo(integer).max, np.iinfo(integer).min
+    modes, keys, nan = trees.modes, order_keys(trees.splits), np.isnan(trees.splits)
+    swapped = (modes == GT) | (modes == GTE)
+    keys = np.where(nan, np.where(swapped, top, low), keys - ((modes == LT) | (modes == GTE)))
+    nan_is_low = np.where(swapped, ~trees.track, trees.track & (modes != NEQ))
+    low_next, high_next = np.where(swapped, trees.false, trees.true), np.where(swapped, trees.true, trees.false)
+    # EQ: up to the key, and not up to the one before. NEQ: neither, for NaN too.
+    twice = np.flatnonzero((modes == EQ) | (modes == NEQ))
+    equal = modes[twice] == EQ
+    second = len(modes) + np.arange(len(twice))
+    low_next[twice] = second
+    high_next[twice] = np.where(equal, trees.false[twice], trees.true[twice])
+    features = np.concatenate([np.where(nan_is_low, ~trees.features, trees.features), trees.features[twice]])
+    keys = np.concatenate([keys, np.where(nan[twice], low, keys[twice] - 1)])
+    low_next = np.concatenate([low_next, np.where(equal, trees.false[twice], trees.true[twice])])
+    high_next = np.concatenate([high_next, np.where(equal, trees.true[twice], trees.false[twice])])
+    inner, leaves = len(features), len(trees.starts) - 1
+    if inner + leaves > np.iinfo(np.int32).max:
+        raise ValueError(f"{inner + leaves} nodes are too many")
+    itself = np.arange(inner, inner + leaves)
+    columns = [
+        np.concatenate([features, np.zeros(leaves, np.int64)]),
+        np.concatenate([keys, np.full(leaves, top)]),
+        np.concatenate([_numbered(low_next, inner), itself]),
+        np.concatenate([_numbered(high_next, inner), itself]),
+    ]
+    return Forest(
+        np.stack(columns, axis=1).astype(integer), _numbered(trees.roots, inner), inner, trees.starts, trees.targets,
+        trees.weights, int(trees.features.max(initial=-1)) + 1, bool(nan_is_low.any()), levels,
+    )  # fmt: skip
+
+
+def _numbered(nodes: Array, inner: int) -> Array:
+    return np.where(nodes < 0, inner - 1 - nodes, nodes)
+
+
+def _check(trees: Trees) -> None:
+    inner, leaves = len(trees.features), len(trees.starts) - 1
+    for name, nodes in (("true", trees.true), ("false", trees.false), ("root", trees.roots)):
+        if len(nodes) and (nodes.max() >= inner or nodes.min() < -leaves):
+            raise ValueError(f"a {name} node is out of range: there are {inner} nodes and {leaves} leaves")
+    if trees.features.min(initial=0) < 0:
+        raise ValueError(f"a node asks for feature {trees.features.min()}")
+
+
+def _levels(trees: Trees) -> int:
+    """Number of levels. Raises ValueError for cycles. O(nodes) for trees; nodes that several others share are seen again."""
+    level = trees.roots[trees.roots >= 0]
+    for count in range(DEEPEST):
+        if not len(level):
+            return count
+        children = np.concatenate([trees.true[level], trees.false[level]])
+        level = np.unique(children[children >= 0])
+    raise ValueError(f"the nodes form a cycle, or a tree of more than {DEEPEST} levels")
+
+
+def _with_members(trees: Trees) -> Trees:
+    """Nodes with the mode MEMBER become searches of few steps among their sorted values."""
+    at = np.flatnonzero(trees.modes == MEMBER)
+    if not len(at):
+        return trees
+    added = _Search(trees, len(trees.features))
+    features, modes, splits = trees.features.copy(), trees.modes.copy(), trees.splits.copy()
+    true, false = trees.true.copy(), trees.false.copy()
+    for node, values in zip(at.tolist(), trees.members, strict=True):
+        row = added.rows(node, np.unique(values[~np.isnan(values)]))
+        modes[node], splits[node], true[node], false[node] = row
+    more = list(zip(*added.made, strict=True)) or [()] * 6
+    return replace(
+        trees,
+        features=np.concatenate([features, np.array(more[0], np.int64)]),
+        modes=np.concatenate([modes, np.array(more[1], np.int64)]),
+        splits=np.concatenate([splits, np.array(more[2], splits.dtype)]),
+        true=np.concatenate([true, np.array(more[3], np.int64)]),
+        false=np.concatenate([false, np.array(more[4], np.int64)]),
+        track=np.concatenate([trees.track, np.array(more[5], bool)]),
+    )
+
+
+class _Search:
+    """Makes nodes that look for a feature's value among sorted ones; `made` are those behind the first of each search."""
+
+    def __init__(self, trees: Trees, count: int) -> None:
+        self._trees, self._count = trees, count
+        self.made: list[tuple[int, int, float, int, int, bool]] = []
+
+    def rows(self, node: int, values: Array) -> tuple[int, float, int, int]:
+        """Mode, split, true and false child of the first node. NaN is no member, unless it is tracked."""
+        true, false = int(self._trees.true[node]), int(self._trees.false[node])
+        if not len(values):
+            return LEQ, float("nan"), true, false
+        if len(values) == 1:
+            return EQ, float(values[0]), true, false
+        middle = (len(values) - 1) // 2
+        return LEQ, float(values[middle]), self._add(node, values[: middle + 1]), self._add(node, values[middle + 1 :])
+
+    def _add(self, node: int, values: Array) -> int:
+        mode, split, true, false = self.rows(node, values)
+        track = bool(self._trees.track[node])
+        self.made.append((int(self._trees.features[node]), mode, split, true, false, track))
+        return self._count + len(self.made) - 1

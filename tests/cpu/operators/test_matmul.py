@@ -1,0 +1,178 @@
+"""MatMul, Gemm, and onnxruntime's FusedGemm and FusedMatMul."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
+from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference import Info
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.program import Program
+from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
+
+Shape = tuple[int, ...]
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+
+
+def product(a: Array, b: Array) -> Array:
+    return np.matmul(a, b)
+
+
+# --- MatMul
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((7, 13), (13, 33)), ((13,), (13, 33)), ((7, 13), (13,)), ((13,), (13,)), ((1, 1), (1, 1)), ((3, 7, 13), (13, 33)),
+        ((2, 3, 7, 13), (2, 3, 13, 5)), ((2, 3, 7, 13), (3, 13, 5)), ((3, 7, 13), (2, 3, 13, 5)), ((2, 1, 7, 13), (3, 13, 5)),
+        ((13,), (2, 13, 5)), ((2, 7, 13), (13,)), ((2, 1, 3, 1, 2, 5, 4), (1, 2, 1, 2, 2, 4, 3)), ((4, 1, 13), (4, 13, 9)),
+        ((4, 2, 13), (4, 13, 9)), ((2, 450), (450, 17)), ((40, 800), (800, 9)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_matmul(a: Shape, b: Shape) -> None:
+    check_op("MatMul", ramp(a), ramp(b), expected=product, constants=(1,), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("a", "b"), [((4, 0), (0, 3)), ((0, 4), (4, 3)), ((4, 3), (3, 0)), ((0, 2, 3), (0, 3, 4))], ids=str)
+def test_empty_operands(a: Shape, b: Shape) -> None:
+    check_op("MatMul", ramp(a), ramp(b), expected=product, constants=(1,))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int64", "uint32", "uint64"])
+def test_matmul_of_any_type(dtype: str) -> None:
+    a, b = ramp((2, 1, 5, 9), dtype), ramp((3, 9, 4), dtype)
+    check_op("MatMul", a, b, expected=product, constants=(1,), rtol=1e-12)
+
+
+def test_integers_wrap() -> None:
+    a = np.full((1, 2), 2**31 - 1, np.int32)
+    check_op("MatMul", a, a.T.copy(), expected=product)
+
+
+def test_a_constant_on_the_left() -> None:
+    got = run_op("MatMul", [ramp((6, 8)), ramp((8, 40))], constants=(0,))
+    assert_close(got[0], ramp((6, 8)) @ ramp((8, 40)), 1e-5, 1e-5, "constant @ computed")
+
+
+def test_one_thread_and_three_give_the_same_bits_with_a_packed_operand() -> None:
+    a, b = ramp((50, 30)), ramp((30, 40))
+    results = [run_op("MatMul", [a, b], constants=(1,), threads=threads)[0] for threads in (1, 2, 3)]
+    for result in results[1:]:
+        assert_same(results[0], result, "threads change the result")
+
+
+@st.composite
+def products(draw: st.DrawFn) -> tuple[Array, Array]:
+    batch = draw(st.lists(st.integers(1, 3), max_size=3))
+    shapes = []
+    for matrix in ([draw(st.integers(1, 20)), 11], [11, draw(st.integers(1, 40))]):
+        own = [dim if draw(st.booleans()) else 1 for dim in batch]
+        shapes.append((*own[draw(st.integers(0, len(own))) :], *matrix))
+    return ramp(shapes[0]), ramp(shapes[1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(products(), st.booleans(), st.sampled_from([(), (1,)]))
+def test_any_product_matches_numpy(operands: tuple[Array, Array], fixed: bool, constants: tuple[int, ...]) -> None:
+    got = run_op("MatMul", operands, fixed=fixed, constants=constants)
+    assert_close(got[0], product(*operands), 1e-5, 1e-4, "MatMul")
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 2, 3, 1), (1, 0, 2, 3), (3, 1, 0, 2)], ids=str)
+@pytest.mark.parametrize("side", [0, 1])
+def test_transposed_operands_are_read_where_they_lie(order: Shape, side: int) -> None:
+    lying = ramp((2, 3, 4, 5))
+    turned = lying.transpose(order)
+    shape = list(turned.shape)
+    other = ramp((*shape[:-2], 6, shape[-2])) if side else ramp((*shape[:-2], shape[-1], 6))
+    x, o = Value("x", TensorType("float32", lying.shape)), Value("o", TensorType("float32", other.shape))
+    t, y = Value("t", TensorType("float32", turned.shape)), Value("y")
+    nodes = [Node("Transpose", [x], [t], {"perm": list(order)}, version=21)]
+    nodes.append(Node("MatMul", [o, t] if side else [t, o], [y], version=21))
+    y.type = TensorType("float32", np.matmul(other, turned).shape if side else np.matmul(turned, other).shape)
+    program = Program(nodes, [(x, Info(x.type)), (o, Info(o.type))], [y], rules(), Options(), dict[Graph, Any]())
+    want = np.matmul(other, turned) if side else np.matmul(turned, other)
+    assert_close(program([lying, other])[0], want, 1e-5, 1e-5, f"Transpose {order}")
+
+
+# --- Gemm
+def general(a: Array, b: Array, c: Any = 0, alpha: float = 1, beta: float = 1, transA: int = 0, transB: int = 0) -> Array:
+    result: Array = alpha * ((a.T if transA else a) @ (b.T if transB else b)) + beta * (0 if c is None else c)
+    return result.astype(a.dtype)
+
+
+@pytest.mark.parametrize("c", [None, (), (1,), (9,), (1, 9), (5, 1), (1, 1), (5, 9)], ids=str)
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 0.25), (2.0, 0.0)])
+def test_gemm_adds_what_broadcasts(c: Shape | None, alpha: float, beta: float) -> None:
+    third = None if c is None else ramp(c)
+    check_op(
+        "Gemm", ramp((5, 7)), ramp((7, 9)), third, expected=general, constants=(1, 2), atol=1e-5, alpha=alpha, beta=beta
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("transA", [0, 1])
+@pytest.mark.parametrize("transB", [0, 1])
+@pytest.mark.parametrize(("m", "k", "n"), [(5, 7, 9), (5, 1, 9), (5, 7, 1), (1, 7, 9), (2, 70, 40)])
+def test_gemm_of_transposed_operands(m: int, k: int, n: int, transA: int, transB: int) -> None:
+    a, b = ramp((k, m) if transA else (m, k)), ramp((n, k) if transB else (k, n))
+    check_op("Gemm", a, b, expected=general, constants=(1,), rtol=1e-4, atol=1e-4, transA=transA, transB=transB)
+
+
+def test_gemm_in_double_precision() -> None:
+    check_op("Gemm", ramp((5, 7), "float64"), ramp((7, 9), "float64"), ramp((9,), "float64"), expected=general, constants=(1,))
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11])
+def test_gemm_of_older_versions(opset: int) -> None:
+    check_op("Gemm", ramp((5, 7)), ramp((7, 9)), ramp((9,)), expected=general, opset=opset, atol=1e-5)
+
+
+def test_gemm_without_a_depth_is_its_bias() -> None:
+    check_op("Gemm", ramp((3, 0)), ramp((0, 4)), ramp((4,)), expected=general, constants=(1, 2))
+
+
+# --- com.microsoft
+@pytest.mark.parametrize(
+    ("name", "attributes", "oracle"),
+    [
+        ("Relu", {}, lambda x: np.maximum(x, 0)),
+        ("LeakyRelu", {"activation_alpha": 0.1}, lambda x: np.where(x < 0, np.float32(0.1) * x, x)),
+        ("Sigmoid", {}, lambda x: 1 / (1 + np.exp(-x))),
+        ("Tanh", {}, np.tanh),
+        ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}, lambda x: np.clip(0.3 * x + 0.4, 0, 1)),
+    ],
+)
+def test_fused_gemm(name: str, attributes: dict[str, float], oracle: Any) -> None:
+    a, b, c = ramp((5, 7)), ramp((7, 40)), ramp((40,))
+    want = oracle(general(a, b, c)).astype(np.float32)
+    check_op("FusedGemm", a, b, c, expected=want, constants=(1, 2), atol=1e-5, activation=name, **attributes, **MICROSOFT)
+
+
+def test_an_activation_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(NotImplemented, match="activation 'Softmax'"):
+        op_program("FusedGemm", [ramp((5, 7)), ramp((7, 4))], {"activation": "Softmax"}, **MICROSOFT)
+
+
+@pytest.mark.parametrize(("transA", "transB"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("batch", [False, True])
+def test_fused_matmul(transA: int, transB: int, batch: bool) -> None:
+    a, b = ramp((2, 3, 7, 5) if transA else (2, 3, 5, 7)), ramp((2, 3, 9, 7) if transB else (2, 3, 7, 9))
+    left, right = (a.swapaxes(2, 3) if transA else a), (b.swapaxes(2, 3) if transB else b)
+    given = [np.ascontiguousarray(np.moveaxis(x, 2, 0)) for x in (a, b)] if batch else [a, b]
+    check_op(
+        "FusedMatMul", *given, expected=np.float32(0.25) * (left @ right), constants=(1,), atol=1e-5, alpha=0.25,
+        transA=transA, transB=transB, transBatchA=int(batch), transBatchB=int(batch), **MICROSOFT,
+    )  # fmt: skip
+
+
+# --- Errors
+def test_inner_dimensions_that_differ_are_an_error() -> None:
+    with pytest.raises(ShapeInferenceError):
+        run_op("MatMul", [ramp((2, 3)), ramp((4, 5))], fixed=True)
+    with pytest.raises((InvalidArgument, ShapeInferenceError), match="inner dimensions|differ"):
+        run_op("MatMul", [ramp((2, 3)), ramp((4, 5))])

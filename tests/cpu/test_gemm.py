@@ -1,0 +1,257 @@
+"""Register tile, packing, blocked products and Winograd transforms, called as native code, for all targets that run here."""
+
+import ctypes
+import math
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from ort_lite.native import Spec
+from ort_lite.native.compiler import compile_object
+from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target, host
+from ort_lite_cpu.gemm.activation import activation
+from ort_lite_cpu.gemm.gemm import DEPTH, cut, gemm, grid, matmul
+from ort_lite_cpu.gemm.microkernel import Tile, tile_for
+from ort_lite_cpu.gemm.pack import panels
+from ort_lite_cpu.gemm.winograd import transformed_filters
+from tests.native.calls import TARGETS, call
+from tests.native.elf import undefined_symbols
+
+NO_LIMITS = (-math.inf, math.inf, 0.0, 0.0)
+ELEMENT = {"float32": "f32", "float64": "f64"}
+
+
+def spec(dtype: str = "float32", target: Target | None = None, kind: str = "") -> tuple[Spec, Tile]:
+    tile = tile_for(ELEMENT[dtype], target)
+    return Spec(gemm, (ELEMENT[dtype],) * 5, {"kind": kind, **tile.statics}), tile
+
+
+def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def product(
+    a: Array, b: Array, bias: Array | None = None, residual: Array | None = None, limits: Sequence[float] = NO_LIMITS,
+    kind: str = "", parts: int = 1, target: Target | None = None,
+) -> Array:  # fmt: skip
+    """What the kernel computes for a packed b."""
+    kernel, tile = spec(a.dtype.name, target, kind)
+    c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
+    operands = [a, panels(b, tile.columns), bias, residual, c]
+    for part in range(parts):
+        assert call(kernel, operands, [*a.shape[:1], b.shape[1], a.shape[1], *limits], part, parts, target) == 0
+    return c
+
+
+def exact(a: Array, b: Array) -> Array:
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def assert_near(got: Array, want: Array) -> None:
+    """Within some units in the last place of the largest magnitude."""
+    assert np.isfinite(got).all()
+    largest = np.abs(want).max(initial=1.0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=40 * float(np.finfo(got.dtype).eps) * largest)
+
+
+# --- Products
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 40])
+@pytest.mark.parametrize("m", range(1, 16))
+def test_every_edge_of_rows_and_columns(m: int, n: int) -> None:
+    a, b = random(m, 21), random(21, n, seed=1)
+    assert_near(product(a, b), exact(a, b))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, DEPTH - 1, DEPTH, DEPTH + 1, 2 * DEPTH + 7])
+def test_every_edge_of_the_depth(k: int) -> None:
+    for m in (1, 2, 4, 13):
+        a, b = random(m, k), random(k, 19, seed=1)
+        assert_near(product(a, b), exact(a, b))
+
+
+def test_more_rows_than_a_block_has() -> None:
+    a, b = random(501, 33), random(33, 50, seed=1)
+    assert_near(product(a, b), exact(a, b))
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_target_that_runs_here(target: Target, dtype: str) -> None:
+    for m, k, n in ((29, 37, 41), (3, 5, 2)):
+        a, b, bias = random(m, k, dtype=dtype), random(k, n, dtype=dtype, seed=1), random(n, dtype=dtype, seed=2)
+        residual = random(m, n, dtype=dtype, seed=3)
+        got = product(a, b, bias, residual, (-1.0, 2.0, 0.0, 0.0), target=target)
+        assert_near(got, np.clip(exact(a, b) + bias + residual, -1, 2))
+
+
+@pytest.mark.parametrize("target", [SSE2, HASWELL, SKYLAKE_AVX512, AARCH64], ids=lambda target: str(target.cpu))
+def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
+    kernel, _ = spec(target=target)
+    assert undefined_symbols(compile_object(kernel, target, "symbol")) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "tile"),
+    [(SSE2, Tile(6, 2, 4)), (HASWELL, Tile(6, 2, 8)), (SKYLAKE_AVX512, Tile(14, 2, 16)), (AARCH64, Tile(8, 3, 4))],
+    ids=str,
+)
+def test_the_tile_fills_the_registers(target: Target, tile: Tile) -> None:
+    assert tile_for("f32", target) == tile
+    assert tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
+    assert tile_for("f64", target) == Tile(tile.rows, tile.vectors, tile.lanes // 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 50), st.integers(1, 60), st.integers(1, 9))
+def test_any_number_of_parts_gives_the_same_bits(m: int, k: int, n: int, parts: int) -> None:
+    a, b = random(m, k), random(k, n, seed=1)
+    np.testing.assert_array_equal(product(a, b), product(a, b, parts=parts))
+
+
+def test_nan_and_infinity_go_through_and_stay_where_they_are() -> None:
+    a, b = random(9, 5), random(5, 20, seed=1)
+    a[3, 2], b[1, 17] = np.nan, np.inf
+    got = product(a, b, limits=(-1.0, 1.0, 0.0, 0.0))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(a @ b))
+    assert (got[:3, 17] == np.sign(a[:3, 1])).all()
+
+
+# --- Epilogue
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("limits", [(-math.inf, math.inf), (0.0, math.inf), (-0.5, 0.75)])
+def test_bias_residual_and_limits(bias: bool, residual: bool, limits: tuple[float, float]) -> None:
+    a, b = random(15, 2 * DEPTH + 1) / 30, random(2 * DEPTH + 1, 37, seed=1)
+    added, other = random(37, seed=2), random(15, 37, seed=3)
+    got = product(a, b, added if bias else None, other if residual else None, (*limits, 0.0, 0.0))
+    want = exact(a, b) + (added if bias else 0) + (other if residual else 0)
+    assert_near(got, np.clip(want, *limits))
+
+
+ORACLES = {
+    "LeakyRelu": lambda x, a, b: np.where(x < 0, a * x, x),
+    "Sigmoid": lambda x, a, b: 1 / (1 + np.exp(-x)),
+    "Tanh": lambda x, a, b: np.tanh(x),
+    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
+    "HardSwish": lambda x, a, b: x * np.clip(a * x + b, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_activations(name: str) -> None:
+    act = activation(name)
+    assert act is not None
+    a, b = random(9, 6), random(6, 40, seed=1)
+    for parts in (1, 3):
+        got = product(a, b, limits=act.scalars, kind=act.kind, parts=parts)
+        assert_near(got, ORACLES[name](exact(a, b), act.alpha, act.beta))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "limits"),
+    [
+        ("", (), (-math.inf, math.inf)), ("Relu", (), (0.0, math.inf)), ("Clip", (), (-math.inf, math.inf)),
+        ("Clip", (1.0,), (1.0, math.inf)), ("Clip", (0.0, 6.0), (0.0, 6.0)),
+    ],
+)  # fmt: skip
+def test_relu_and_clip_are_limits(name: str, params: Sequence[float], limits: tuple[float, float]) -> None:
+    act = activation(name, params)
+    assert act is not None and (act.kind, act.low, act.high) == ("", *limits)
+
+
+def test_parameters_of_an_activation_default_to_those_of_the_operator() -> None:
+    act = activation("HardSigmoid", (0.5,))
+    assert act is not None and (act.alpha, act.beta) == (0.5, 0.5)
+    assert activation("Softplus") is None
+
+
+# --- Memory
+def at_the_end_of_a_page(array: Array) -> Array:
+    """A copy whose last byte is followed by memory that nobody may touch."""
+    page = mmap.PAGESIZE
+    pages = -(-array.nbytes // page) + 1
+    region = mmap.mmap(-1, pages * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + (pages - 1) * page), page, 0) != 0:
+        pytest.skip("no mprotect")
+    view: Array = np.frombuffer(region, array.dtype, array.size, (pages - 1) * page - array.nbytes).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 9), (6, 4, 16), (7, 5, 23), (13, 17, 8)], ids=str)
+def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    kernel, tile = spec()
+    a, b = random(m, k), random(k, n, seed=1)
+    operands = [a, panels(b, tile.columns), random(n, seed=2), random(m, n, seed=3), np.zeros((m, n), np.float32)]
+    guarded = [at_the_end_of_a_page(array) for array in operands]
+    assert call(kernel, guarded, [m, n, k, 0.0, math.inf, 0.0, 0.0]) == 0
+    assert_near(guarded[4], np.maximum(exact(a, b) + operands[2] + operands[3], 0))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("m", [1, 3, 4, 9])
+def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, transposed: bool) -> None:
+    tile, n, k = tile_for("f32"), 21, 11
+    kernel = Spec(matmul, ("f32",) * 6, {"transposed": transposed, "kind": "", **tile.statics})
+    a, b = random(m, k), random(k, n, seed=1)
+    lying = np.ascontiguousarray(b.T) if transposed else b
+    scratch, c = np.zeros(DEPTH * tile.columns, np.float32), np.zeros((m, n), np.float32)
+    guarded: list[Array | None] = [at_the_end_of_a_page(array) for array in (a, lying)]
+    guarded += [None, None, at_the_end_of_a_page(c), at_the_end_of_a_page(scratch)]
+    scalars: list[Any] = [m, n, k, k, k if transposed else n, 1.0, *NO_LIMITS, 1, 1, 1, 0, 0, 0, 0, 0, 0]
+    assert call(kernel, guarded, scalars) == 0
+    assert guarded[4] is not None
+    assert_near(guarded[4], exact(a, b))
+
+
+# --- Packing and sharing
+def test_panels_hold_columns_and_end_in_zeros() -> None:
+    b = random(2, 3, 10)
+    packed = panels(b, 4)
+    assert packed.shape == (2, 3, 3, 4)
+    np.testing.assert_array_equal(packed.transpose(0, 2, 1, 3).reshape(2, 3, 12)[..., :10], b)
+    assert not packed[:, 2, :, 2:].any()
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 16))
+def test_a_grid_is_shared_without_gaps_or_overlaps(rows: int, columns: int, parts: int) -> None:
+    taken = np.zeros((rows, columns), int)
+    for part in range(parts):
+        top, bottom, left, right = grid(rows, columns, part, parts)
+        taken[top:bottom, left:right] += 1
+    assert (taken == 1).all()
+
+
+@pytest.mark.parametrize(("rows", "columns", "most"), [(100, 1, 25), (1, 100, 25), (9, 32, 72), (4, 4, 4)])
+def test_a_grid_is_shared_evenly(rows: int, columns: int, most: int) -> None:
+    shares = [grid(rows, columns, part, 4) for part in range(4)]
+    assert max((bottom - top) * (right - left) for top, bottom, left, right in shares) <= most
+
+
+@given(st.integers(0, 2000), st.integers(1, 500))
+def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, depth: int) -> None:
+    pieces, size = cut(k, depth)
+    assert size <= depth and (pieces - 1) * size <= max(k - 1, 0) and k <= pieces * size
+
+
+# --- Winograd
+def test_filters_are_transformed_in_the_order_of_their_use() -> None:
+    g = random(40, 3, 3, 3)
+    packed = transformed_filters(g, 32, 16)
+    assert packed.size == 36 * 3 * (32 + 16)
+    first = packed[: 36 * 2 * 3 * 16].reshape(36, 2, 3, 16)
+    np.testing.assert_allclose(first[0, 1, 2], g[16:32, 2, 0, 0] / 16, rtol=1e-6)  # the corner of G g G'
+    np.testing.assert_array_equal(packed.reshape(-1)[-3 * 16 :].reshape(3, 16)[:, :8], g[32:, :, 2, 2].T)
+
+
+def test_this_machine_has_a_tile() -> None:
+    assert tile_for("f32") == tile_for("f32", host())
