@@ -94,7 +94,7 @@ def promising(order: Order, before: Sequence[str]) -> bool:
     """A look at the neighbours' operators (`operators_before`), before captures are tried one by one."""
     if len(before) < order.least:
         return False
-    for index, op_types in order.screen:
+    for index, op_types in order.screen:  # noqa: SIM110  # asked of every pattern and node: no generator
         if before[index] not in op_types and (not before[index] or "*" not in op_types):
             return False
     return True

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
-CONTRACT = ("dtypes", "errors", "graph", "hookspecs", "inference", "memory", "native", "provider", "record", "shapes", "transform")
+CONTRACT = (
+    "dtypes", "errors", "graph", "hookspecs", "inference", "memory", "native", "provider", "record", "shapes", "transform",
+)  # fmt: skip
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {

@@ -27,7 +27,7 @@ _known: dict[Any, _Own] = {}
 def fingerprint(root: Any) -> bytes:
     """Digest of a function and, transitively, of the helpers, emitters and constants that its code names.
 
-    Comments and line numbers do not count. A module imported inside a function is not followed. O(code) once a
+    Comments, docstrings and line numbers do not count. A module imported inside a function is not followed. O(code) once a
     function, then O(number of functions reached).
     """
     number: dict[int, int] = {}
@@ -50,7 +50,7 @@ def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> bytes:
     described = [text]
     references: list[Any] = []
     _note_globals(dict.fromkeys(_words(text)), scope, described, references)
-    return _hash(repr(described).encode() + b"".join(map(fingerprint, references)))
+    return _hash(_digest(described) + b"".join(map(fingerprint, references)))
 
 
 def _words(text: str) -> Iterable[str]:
@@ -59,6 +59,11 @@ def _words(text: str) -> Iterable[str]:
 
 def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=20).digest()
+
+
+def _digest(described: Iterable[str]) -> bytes:
+    """Of texts that hold no null character, as no name and no repr does."""
+    return _hash("\0".join(described).encode())
 
 
 def _own(item: Any) -> _Own:
@@ -80,28 +85,32 @@ def _describe(item: Any) -> _Own:
             _note(name, value, described, references)
     else:
         _describe_function(item, described, references)
-    return _Own(_hash(repr(described).encode()), references)
+    return _Own(_digest(described), references)
 
 
 def _describe_function(function: Callable[..., Any], described: list[str], references: list[Any]) -> None:
     assert isinstance(function, FunctionType)
     options: Options = getattr(function, "__native__", DEFAULT_OPTIONS)
-    annotations = sorted((name, str(value)) for name, value in function.__annotations__.items())
-    described += [repr(options), _stable(function.__defaults__), repr(annotations)]
+    described += [*options.fastmath, str(options.inline), _stable(function.__defaults__)]
+    for name, value in sorted(function.__annotations__.items()):
+        described += [name, str(value)]
     used: dict[str, None] = {}
-    _describe_code(function.__code__, described, used)
+    _describe_code(function.__code__, described, used, function.__doc__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         _note(name, cell.cell_contents, described, references)
     _note_globals(used, function.__globals__, described, references)
 
 
-def _describe_code(code: CodeType, described: list[str], used: dict[str, None]) -> None:
-    names = (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars)
-    described += [code.co_code.hex(), repr((code.co_argcount, code.co_kwonlyargcount, code.co_flags)), repr(names)]
+def _describe_code(code: CodeType, described: list[str], used: dict[str, None], docstring: str | None) -> None:
+    described += [code.co_code.hex(), f"{code.co_argcount} {code.co_kwonlyargcount} {code.co_flags}"]
+    for names in (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars):
+        described += [str(len(names)), *names]
     used.update(dict.fromkeys(code.co_names))
-    for value in code.co_consts:
+    for position, value in enumerate(code.co_consts):
+        if position == 0 and docstring is not None and value == docstring:
+            continue
         if isinstance(value, CodeType):
-            _describe_code(value, described, used)
+            _describe_code(value, described, used, None)
         else:
             described.append(_stable(value))
 

@@ -31,8 +31,8 @@ class Executable(Record):
     """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
 
     Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `shares` says
-    that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does everything (`direct`), it is
-    called without slots: `picks` are the inputs it wants, None for all of them.
+    that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does
+    everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them.
     """
 
     inputs: tuple[Value, ...]

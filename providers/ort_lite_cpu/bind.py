@@ -38,6 +38,11 @@ class Bound(Record, frozen=False):
     """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
     sizes: Array
 
+    @property
+    def nbytes(self) -> int:
+        """What keeping it costs."""
+        return sum(array.nbytes for array in (self.table, self.descriptors, self.offsets, self.sizes))
+
 
 @cache
 def _evaluate() -> Any:

@@ -31,8 +31,8 @@ from ort_lite_cpu.tensor import Tensor
 if TYPE_CHECKING:
     from ort_lite.memory.plan import MemoryPlan
 
-BOUND_LIMIT = 512
-"""Bound programs kept for one segment, the least recently used are dropped first."""
+BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
+"""Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
 
 
 class Program:
@@ -165,7 +165,7 @@ class _Run:
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         bound = self.cache[key] = self.binder.bind(values)
-        while len(self.cache) > BOUND_LIMIT:
+        while len(self.cache) > min(BOUND_LIMIT, 1 + BOUND_BYTES // (bound.nbytes or 1)):
             self.cache.popitem(last=False)
         return bound
 

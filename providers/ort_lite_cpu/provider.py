@@ -13,7 +13,6 @@ from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.registry import STRING, Registration, find
 
-
 _ONNXRUNTIME_OPTIONS = frozenset({"arena_extend_strategy", "use_arena"})
 """Taken and without effect: onnxruntime's own CPU provider takes them, and programs pass them."""
 
@@ -31,8 +30,10 @@ class CPUExecutionProvider(ExecutionProvider):
         self.options = Options(self._threads or _cores(), bool(fusion), bool(winograd))
 
     def configure(self, options: SessionOptions) -> None:
-        """Threads that no provider option fixed are the session's intra_op_num_threads; config entry `ort_lite.winograd` "0" turns
-        F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops."""
+        """Threads that no provider option fixed are the session's intra_op_num_threads.
+
+        Config entry `ort_lite.winograd` "0" turns F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops.
+        """
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"

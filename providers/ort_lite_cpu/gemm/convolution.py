@@ -8,45 +8,14 @@ input row is one run of memory where taps are neighbours.
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.gemm.microkernel import mode_of, panel
-from ort_lite_cpu.gemm.pack import panels
 from ort_lite_cpu.gemm.vectors import Vectors
 
 BLOCK = 120
 """Output pixels that a block has at most."""
-
-
-def filters(weight: Array, groups: int, width: int) -> Array:
-    """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width)."""
-    outputs, channels = weight.shape[:2]
-    grouped = weight.reshape(groups, outputs // groups, channels, -1)
-    return panels(np.ascontiguousarray(grouped.transpose(0, 3, 2, 1)).reshape(groups, -1, outputs // groups), width)
-
-
-@native
-def pack_filters(
-    w: Ptr, out: Ptr, groups: int, outputs: int, channels: int, taps: int, width: int, part: int, parts: int
-) -> int:
-    """As `filters`, at run time; outputs and channels are those of one group."""
-    across = (outputs + width - 1) // width
-    depth = taps * channels
-    for job in span(groups * across, part, parts):
-        group, j = job // across, job % across * width
-        count = min(outputs - j, width)
-        for k in range(depth):
-            target = (job * depth + k) * width
-            source = ((group * outputs + j) * channels + k % channels) * taps + k // channels
-            for i in range(count):
-                out[target + i] = w[source + i * depth]
-            for i in range(count, width):
-                out[target + i] = like(out, 0)
-    return OK
 
 
 class Sizes(NamedTuple):

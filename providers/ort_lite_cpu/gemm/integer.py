@@ -50,10 +50,14 @@ def integer_tile(target: Target | None = None) -> IntegerTile:
 
 
 def pairs(b: Array, width: int) -> Array:
-    """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2), int16: two values of k beside each other, zeros at the ends."""
+    """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2): two values of k beside each other, zeros at the ends.
+
+    int8 where all values fit, which the tile widens as it reads, else int16.
+    """
     *batch, k, n = b.shape
     across, half = -(-n // width), -(-k // 2)
-    padded = np.zeros((*batch, 2 * half, across * width), np.int16)
+    fits = b.size == 0 or (b.min() >= -128 and b.max() <= 127)
+    padded = np.zeros((*batch, 2 * half, across * width), np.int8 if fits else np.int16)
     padded[..., :k, :n] = b
     split = padded.reshape(*batch, half, 2, across, width)
     rank = len(batch)
@@ -149,17 +153,7 @@ def integer_gemm(
 
 @native(inline=False)
 def integer_panel(
-    a: Ptr,
-    b: Ptr,
-    c: Ptr,
-    ldc: int,
-    m: int,
-    n: int,
-    half: int,
-    rows: Static,
-    vectors: Static,
-    lanes: Static,
-    madd: Static,
+    a: Ptr, b: Ptr, c: Ptr, ldc: int, m: int, n: int, half: int, rows: Static, vectors: Static, lanes: Static, madd: Static
 ) -> None:
     """c (m, n), row stride ldc, = a (m, 2 * half) @ one panel of b; a has room for a multiple of `rows` rows."""
     i = 0
@@ -171,20 +165,9 @@ def integer_panel(
         i += 1
 
 
-@emitted("void(*i16,*i16,*i32,i64,i64,i64,i64,static,static,static,static)")
+@emitted("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
 def _tile(
-    builder: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    ldc: Any,
-    m: Any,
-    n: Any,
-    half: Any,
-    rows: int,
-    vectors: int,
-    lanes: int,
-    madd: str,
+    builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int, madd: str
 ) -> None:
     """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
     emit = PairSums(builder, lanes, madd)
@@ -192,7 +175,7 @@ def _tile(
 
     def step(at: Any, sums: Sequence[Any]) -> list[Any]:
         panel = emit.move(b, emit.mul(at, 2 * lanes * vectors))
-        values = [emit.load_pairs(panel, 2 * lanes * j) for j in range(vectors)]
+        values = [emit.load_as(emit.move(panel, emit.integer(2 * lanes * j)), emit.factors) for j in range(vectors)]
         factors = [emit.splat_pair(builder.load(emit.move(start, at), align=2)) for start in starts]
         return [emit.madd(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
 
@@ -210,10 +193,10 @@ def _tile(
                     emit.store(sums[i * vectors + j], target, j * lanes, masks[j])
 
 
-class PairSums(Vectors):
-    """Vectors of 32-bit sums, and of twice as many 16-bit factors."""
+class IntegerVectors(Vectors):
+    """Vectors of 32-bit integers, and what becomes one when it is read."""
 
-    def __init__(self, builder: Any, lanes: int, madd: str) -> None:
+    def __init__(self, builder: Any, lanes: int) -> None:
         from llvmlite import ir
 
         super().__init__(builder, ir.FloatType(), lanes)
@@ -221,16 +204,27 @@ class PairSums(Vectors):
         self.type = ir.VectorType(self.element, lanes)
         self.zero = ir.Constant(self.type, [0] * lanes)
         self.name = f"v{lanes}i32"
+
+    def load_as(self, pointer: Any, kind: Any, signed: bool = True) -> Any:
+        """A vector of what lies there, as the vector type `kind`, whose elements are as wide or wider."""
+        held = self.ir.VectorType(pointer.type.pointee, kind.count)
+        values = self.builder.load(self.builder.bitcast(pointer, held.as_pointer()), align=1)
+        if held == kind:
+            return values
+        return self.builder.sext(values, kind) if signed else self.builder.zext(values, kind)
+
+
+class PairSums(IntegerVectors):
+    """Sums of pairs of products: beside the sums there are vectors of twice as many 16-bit factors."""
+
+    def __init__(self, builder: Any, lanes: int, madd: str) -> None:
+        super().__init__(builder, lanes)
         self.instruction = madd
-        self.factors = ir.VectorType(ir.IntType(16), 2 * lanes)
+        self.factors = self.ir.VectorType(self.ir.IntType(16), 2 * lanes)
 
     def words(self, pointer: Any) -> Any:
         """A pointer to 16-bit elements as one to pairs of them."""
         return self.builder.bitcast(pointer, self.element.as_pointer())
-
-    def load_pairs(self, pointer: Any, at: int) -> Any:
-        address = self.builder.bitcast(self.move(pointer, self.integer(at)), self.factors.as_pointer())
-        return self.builder.load(address, align=2)
 
     def splat_pair(self, pair: Any) -> Any:
         return self.builder.bitcast(self.splat(pair), self.factors)

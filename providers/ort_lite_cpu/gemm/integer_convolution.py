@@ -3,13 +3,11 @@
 The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the zero point, which widened is 0.
 """
 
-from typing import Any
-
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, Ptr, Static, arithmetic, like, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift
 from ort_lite_cpu.gemm.convolution import Sizes
 from ort_lite_cpu.gemm.gemm import grid
-from ort_lite_cpu.gemm.integer import block_rows, centred, integer_panel, pairs, widen, zero_point
+from ort_lite_cpu.gemm.integer import block_rows, integer_panel, pairs, widen, zero_point
 
 
 def integer_filters(weight: Array, groups: int, width: int) -> Array:
@@ -40,11 +38,7 @@ def integer_conv(
         top = number * block
         count = min(block, pixels - top)
         for group in range(left // across, (right + across - 1) // across):
-            for pixel in range(count):
-                target = shift(scratch, pixel * 2 * half)
-                _gather(shift(x, group * g.channels), target, g, kd * kh, top + pixel, away, flip)
-                if depth < 2 * half:
-                    target[depth] = like(target, 0)
+            _gather(shift(x, group * g.channels), scratch, g, kd, top, count, 2 * half, away, flip)
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 panel = shift(w, (group * across + p) * half * width * 2)
                 corner = shift(y, top * o + group * g.outputs + p * width)
@@ -53,74 +47,51 @@ def integer_conv(
 
 
 @native(inline=False)
-def _gather(x: Ptr, out: Ptr, g: Sizes, lines: int, pixel: int, away: int, flip: int) -> None:
-    """out (lines, kw, channels): what one output pixel sees."""
-    row = pixel // g.ow
-    w = pixel % g.ow * g.sw - g.pw
-    h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+def _gather(x: Ptr, out: Ptr, g: Sizes, kd: int, top: int, count: int, depth: int, away: int, flip: int) -> None:
+    """out (count, depth): what the output pixels from `top` on see, (kd, kh, kw, channels), and zeros behind it."""
     run = g.kw * g.channels
-    for line in range(lines):
-        target = shift(out, line * run)
-        di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
-        source = shift(x, ((batch * g.id_ + di) * g.ih + hi) * g.iw * g.c)
-        if di < 0 or di >= g.id_ or hi < 0 or hi >= g.ih:
-            _zeros(target, 0, run)
-        elif g.dw == 1 and g.channels == g.c:
-            left = min(max(-w, 0), g.kw)
-            right = max(min(g.iw - w, g.kw), left)
-            _zeros(target, 0, left * g.c)
-            widen(shift(source, (w + left) * g.c), shift(target, left * g.c), (right - left) * g.c, away, flip)
-            _zeros(target, right * g.c, run)
-        else:
-            for tap in range(g.kw):
-                wi = w + tap * g.dw
-                if wi < 0 or wi >= g.iw:
-                    _zeros(target, tap * g.channels, (tap + 1) * g.channels)
-                else:
-                    widen(shift(source, wi * g.c), shift(target, tap * g.channels), g.channels, away, flip)
+    pixel = 0
+    while pixel < count:
+        row, first = (top + pixel) // g.ow, (top + pixel) % g.ow
+        h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+        last = min(g.ow, first + count - pixel)
+        for i in range(kd):
+            for j in range(g.kh):
+                di, hi = d + i * g.dd, h + j * g.dh
+                inside = 0 <= di < g.id_ and 0 <= hi < g.ih
+                source = shift(x, ((batch * g.id_ + di) * g.ih + hi) * g.iw * g.c)
+                target = shift(out, pixel * depth + (i * g.kh + j) * run)
+                for column in range(first, last):
+                    _line(source, target, g, column * g.sw - g.pw, inside, away, flip)
+                    target = shift(target, depth)
+        used = kd * g.kh * run
+        for p in range(pixel, pixel + last - first):
+            _zeros(shift(out, p * depth), used, depth)
+        pixel += last - first
+
+
+@native
+def _line(x: Ptr, out: Ptr, g: Sizes, w: int, inside: bool, away: int, flip: int) -> None:
+    """out (kw, channels): what a pixel whose first tap is at w sees of a line of x."""
+    run = g.kw * g.channels
+    if not inside:
+        _zeros(out, 0, run)
+    elif g.dw == 1 and g.channels == g.c:
+        left = min(max(-w, 0), g.kw)
+        right = max(min(g.iw - w, g.kw), left)
+        _zeros(out, 0, left * g.c)
+        widen(shift(x, (w + left) * g.c), shift(out, left * g.c), (right - left) * g.c, away, flip)
+        _zeros(out, right * g.c, run)
+    else:
+        for tap in range(g.kw):
+            wi = w + tap * g.dw
+            if wi < 0 or wi >= g.iw:
+                _zeros(out, tap * g.channels, (tap + 1) * g.channels)
+            else:
+                widen(shift(x, wi * g.c), shift(out, tap * g.channels), g.channels, away, flip)
 
 
 @native
 def _zeros(out: Ptr, first: int, last: int) -> None:
     for i in range(first, last):
         out[i] = like(out, 0)
-
-
-@native
-def integer_depthwise(
-    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    flip: int, part: int, parts: int,
-) -> int:  # fmt: skip
-    """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
-
-    Names as in Sizes; depth axes are 1. Spec: ONNX ConvInteger-10 with group = C = M.
-    """
-    away = zero_point(zero, 0, flip)
-    for row in span(n * oh, part, parts):
-        top = row % oh * sh - ph
-        for column in range(ow):
-            target = shift(y, (row * ow + column) * c)
-            for q in range(c):
-                target[q] = like(target, 0)
-            for i in range(kh):
-                h = top + i * dh
-                for j in range(kw):
-                    left = column * sw - pw + j * dw
-                    if 0 <= h < ih and 0 <= left < iw:
-                        _add_tap(
-                            shift(x, ((row // oh * ih + h) * iw + left) * c), shift(w, (i * kw + j) * c), target, c, away, flip
-                        )
-    return OK
-
-
-@native
-def _add_tap(x: Ptr, w: Ptr, y: Ptr, c: int, away: int, flip: int) -> None:
-    for q in range(c):
-        y[q] = _multiplied(y[q], centred(x[q], flip, away), w[q])
-
-
-@arithmetic("i32(i32,i16,i16)")
-def _multiplied(total: Any, x: Any, y: Any) -> Any:
-    """total + x * y, in 32 bits."""
-    return total + x.to("i32") * y.to("i32")

@@ -12,20 +12,16 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
+from ort_lite.native.lang import OK, Ptr, Static, cast, emitted, like, native, null, shift, span
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.convolution import copy_run
 from ort_lite_cpu.gemm.gemm import grid
 from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, panel
-from ort_lite_cpu.gemm.pack import panels
 from ort_lite_cpu.gemm.vectors import Vectors
+from ort_lite_cpu.once import run_once
 
 GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
-
-_G = np.array(
-    [[1 / 4, 0, 0], [-1 / 6] * 3, [-1 / 6, 1 / 6, -1 / 6], [1 / 24, 1 / 12, 1 / 6], [1 / 24, -1 / 12, 1 / 6], [0, 0, 1]]
-)
 
 
 def transformed_filters(weight: Array, columns: int, width: int) -> Array:
@@ -34,10 +30,47 @@ def transformed_filters(weight: Array, columns: int, width: int) -> Array:
     O(36 * size), in float64 before rounding.
     """
     outputs, channels = weight.shape[:2]
-    both = np.kron(_G, _G).T  # (9, 36)
-    planes = (weight.reshape(-1, 9).astype(np.float64) @ both).astype(weight.dtype)
-    planes = planes.reshape(outputs, channels, 36).transpose(2, 1, 0)
-    return np.concatenate([panels(planes[..., j : j + columns], width).ravel() for j in range(0, outputs, columns)])
+    whole, rest = divmod(outputs, columns)
+    count = whole * -(-columns // width) + -(-rest // width)
+    u = np.empty(36 * count * channels * width, weight.dtype)
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], outputs, channels, columns, width, count)
+    return u
+
+
+@native
+def transform_filters(
+    w: Ptr, u: Ptr, outputs: int, channels: int, columns: int, width: int, count: int, part: int, parts: int
+) -> int:
+    """As `transformed_filters`; parts share the `count` panels of a plane."""
+    each = (columns + width - 1) // width
+    for panel_number in span(count, part, parts):
+        block, local = panel_number // each, panel_number % each
+        some = min(columns, outputs - block * columns)
+        plane = (some + width - 1) // width * channels * width
+        first, filled = block * columns + local * width, min(width, some - local * width)
+        for c in range(channels):
+            target = (36 * block * each + local) * channels * width + c * width
+            for i in range(filled):
+                _transform_filter(shift(w, ((first + i) * channels + c) * 9), shift(u, target + i), plane)
+            for i in range(filled, width):
+                for k in range(36):
+                    u[target + k * plane + i] = like(u, 0)
+    return OK
+
+
+def _transform_filter(g: Ptr, u: Ptr, plane: int) -> None:
+    a, b, c = _times_g(g[0], g[3], g[6]), _times_g(g[1], g[4], g[7]), _times_g(g[2], g[5], g[8])
+    for i in range(6):
+        row = _times_g(a[i], b[i], c[i])
+        for j in range(6):
+            u[(6 * i + j) * plane] = row[j]
+
+
+def _times_g(x: float, y: float, z: float) -> tuple[float, float, float, float, float, float]:
+    """G (x, y, z), in float64."""
+    a, b, c = cast(x, "f64"), cast(y, "f64"), cast(z, "f64")
+    near, far = (a + c) / 6, (a + 4 * c) / 24
+    return a / 4, -(near + b / 6), b / 6 - near, far + b / 12, far - b / 12, c
 
 
 def scratch_size(tiles: int, channels: int, columns: int) -> int:

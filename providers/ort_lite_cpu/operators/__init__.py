@@ -1,6 +1,7 @@
 """Operator families: one file each, imported when a model first needs one of its operators."""
 
 _ONNX = {
+    "attention": "Attention",
     "cast": "Cast CastLike",
     "control_flow": "If Loop Scan",
     "conv": "Conv",
@@ -18,8 +19,8 @@ _ONNX = {
     "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
     "recurrent": "GRU LSTM RNN",
     "reductions": (
-        "ArgMax ArgMin CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-        "ReduceSumSquare"
+        "ArgMax ArgMin CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
+        "ReduceSum ReduceSumSquare"
     ),
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     "resize": "Resize Upsample",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, maximum, minimum, product, same
-from ort_lite_cpu.gemm import convolution, depthwise, winograd
+from ort_lite_cpu.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.gemm import DEPTH
 from ort_lite_cpu.gemm.microkernel import tile_for
@@ -124,7 +124,7 @@ def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
     perm = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, perm), op.output(0, perm)
     sizes = geometry(op, x.shape, op.raw(1).shape, y.shape)
-    _require(op, sizes, op.raw(1).shape, y.shape, residual)
+    _require(op, sizes, x.shape, op.raw(1).shape, y.shape, residual)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
     emit_conv(op, sizes, x, weight, y, Epilogue(op.optional(2), residual, act))
@@ -152,7 +152,7 @@ def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor,
     tile = tile_for(x.native)
     if weight.tensor is None:
         form = f"filters {sizes.groups} {tile.columns}"
-        w = weight.packed(op, form, lambda array: convolution.filters(array, sizes.groups, tile.columns))
+        w = weight.packed(op, form, lambda array: pack.filters(array, sizes.groups, tile.columns))
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
@@ -167,7 +167,7 @@ def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tens
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)
     w = op.temporary(weight.dtype, (sizes.groups * across, taps * channels, width))
-    op.emit(convolution.pack_filters, [weight, w], sizes.groups, outputs, channels, taps, width, work=w.size * 2)
+    op.emit(pack.pack_filters, [weight, w], sizes.groups, outputs, channels, taps, width, work=w.size * 2)
     return w
 
 
@@ -212,9 +212,11 @@ def geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
     kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
     pads = _pads(op, x[2:], y[2:], kernel, strides, dilations)
+    groups = op.attr("group", 1)
+    channels = w[1] * groups if isinstance(w[1], int) else x[1]  # equal, and a number more often than not
     return Geometry(
-        x[0], x[1], triple(x[2:], 1), y[1], triple(y[2:], 1), triple(kernel, 1), triple(strides, 1), triple(pads, 0),
-        triple(dilations, 1), op.attr("group", 1),
+        x[0], channels, triple(x[2:], 1), y[1], triple(y[2:], 1), triple(kernel, 1), triple(strides, 1), triple(pads, 0),
+        triple(dilations, 1), groups,
     )  # fmt: skip
 
 
@@ -242,9 +244,9 @@ def _pads(
     return pads
 
 
-def _require(op: Op, sizes: Geometry, w: Shape, y: Shape, residual: Tensor | None) -> None:
+def _require(op: Op, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
     """What the kernels rely on beyond what shape inference knows."""
-    pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, sizes.channels, "channels of input and weight")]
+    pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
     if op.has(2):
         pairs.append((product(op.raw(2).shape), sizes.outputs, "bias and output channels"))

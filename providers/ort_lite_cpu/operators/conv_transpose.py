@@ -82,8 +82,9 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
 
 def _emit_phase(op: Op, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
     """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
+    channels = op.raw(1).shape[0]
     sizes = Geometry(
-        x.shape[0], x.shape[1], triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1),
+        x.shape[0], channels, triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1),
         triple([max(len(phase.taps), 1) for phase in phases], 1), (1, 1, 1), triple([phase.pad for phase in phases], 0),
         triple([phase.dilation for phase in phases], 1), groups,
     )  # fmt: skip

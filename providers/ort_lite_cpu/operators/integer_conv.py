@@ -10,6 +10,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same
 from ort_lite_cpu.gemm import integer, integer_convolution
+from ort_lite_cpu.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import quotient
@@ -64,9 +65,10 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        types = ["u8", "u8", "i16", "i32"]
-        work = sizes.work * 3
-        op.emit(integer_convolution.integer_depthwise, [x, zero, w, total], *sizes.scalars, flip, types=types, work=work)
+        types = [x.native, x.native, "i16", "i32"]
+        statics = {"lanes": integer.integer_tile().lanes, "signed": x.dtype == "int8"}
+        operands = [x, zero, w, total]
+        op.emit(integer_depthwise, operands, *sizes.scalars, types=types, statics=statics, work=sizes.work * 2)
         return total
     tile = integer.integer_tile()
     size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * sizes.channels // sizes.groups, tile.rows)
@@ -76,7 +78,7 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     numbers: tuple[Dim, ...] = (*sizes.scalars, sizes.groups)
     if sizes.is_pointwise:
         kernel, numbers = integer.integer_gemm, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0, 0)
-    types = ["u8", "u8", "i16", "i32", "i16"]
+    types = ["u8", "u8", w.native, "i32", "i16"]
     op.emit(kernel, operands, *numbers, flip, size, types=types, statics=tile.statics, work=sizes.work)
     return total
 

@@ -143,7 +143,7 @@ def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int,
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
     op.emit(
         integer.integer_gemm, [a, zero, w, total, scratch], count, m, n, k, a_step, b_step, zero_row, integer.FLIPS[a.dtype], size,
-        types=["u8", "u8", "i16", "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
+        types=["u8", "u8", w.native, "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
     )  # fmt: skip
     return total
 

@@ -7,7 +7,7 @@ from ort_lite.dtypes import DType, itemsize
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, product, same
-from ort_lite_cpu.elementwise.expression import Expression, define
+from ort_lite_cpu.elementwise.expression import Expression, define, storage_order
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.narrow_quantization import NARROW, dequantize_step, quantize_step
 from ort_lite_cpu.registry import operator
@@ -197,7 +197,7 @@ def emit_dynamic(op: Op, x: Tensor) -> tuple[Tensor, Tensor]:
 def dynamic_quantize_linear(op: Op) -> None:
     """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
     raw = op.raw(0)
-    x = op.lowering.stored(raw, raw.perm)
+    x = op.lowering.stored(raw, storage_order(raw))
     scale, zero = emit_dynamic(op, x)
     op.set(1, scale)
     op.set(2, zero)

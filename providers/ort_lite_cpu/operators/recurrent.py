@@ -5,204 +5,19 @@ Gates lie beside each other, so that the product with the hidden state is a sum 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, rint, sigmoid, tanh
 from ort_lite.shapes import Dim
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.operators.recurrent_kernels import ACTIVATIONS, gru, lstm, rnn
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.tensor import Tensor
 
-ACTIVATIONS = {
-    "sigmoid": (0.0, 0.0), "tanh": (0.0, 0.0), "relu": (0.0, 0.0), "affine": (1.0, 0.0), "leakyrelu": (0.01, 0.0),
-    "thresholdedrelu": (1.0, 0.0), "scaledtanh": (1.0, 1.0), "hardsigmoid": (0.2, 0.5), "elu": (1.0, 0.0),
-    "softsign": (0.0, 0.0), "softplus": (0.0, 0.0),
-}  # fmt: skip
-"""Name -> defaults of alpha and beta."""
-
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
-
-
-def activate(x: Any, kind: Static, alpha: float, beta: float) -> Any:
-    if kind == "sigmoid":
-        return sigmoid(x)
-    if kind == "tanh":
-        return tanh(x)
-    if kind == "relu":
-        return fmax(x, like(x, 0))
-    if kind == "affine":
-        return like(x, alpha) * x + like(x, beta)
-    if kind == "leakyrelu":
-        return x if x >= like(x, 0) else like(x, alpha) * x
-    if kind == "thresholdedrelu":
-        return x if x >= like(x, alpha) else like(x, 0)
-    if kind == "scaledtanh":
-        return like(x, alpha) * tanh(like(x, beta) * x)
-    if kind == "hardsigmoid":
-        return fmax(like(x, 0), fmin(like(x, 1), like(x, alpha) * x + like(x, beta)))
-    if kind == "elu":
-        return x if x >= like(x, 0) else like(x, alpha) * (exp(x) - like(x, 1))
-    if kind == "softsign":
-        return x / (like(x, 1) + fabs(x))
-    return fmax(x, like(x, 0)) + log1p(exp(-fabs(x)))
-
-
-def clipped(x: Any, limit: float) -> Any:
-    return fmin(fmax(x, like(x, -limit)), like(x, limit)) if limit > 0 else x
-
-
-@native(fastmath=REDUCE)
-def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, size: int, out: Ptr) -> int:
-    """out[first : first + count] += h[at : at + size] @ r[:, first : first + count] for r (size, width)."""
-    for k in range(size):
-        v = h[at + k]
-        row = k * width
-        for j in range(first, first + count):
-            out[j] += v * r[row + j]
-    return 0
-
-
-@native
-def round_dynamically(x: Ptr, at: int, n: int, y: Ptr, to: int) -> None:
-    """y[to : to + n] = x[at : at + n] quantised to uint8 by its extremes, and dequantised. Spec: ONNX DynamicQuantizeLinear-11."""
-    low, high = like(x, 0), like(x, 0)
-    for i in range(n):
-        low, high = min(low, x[at + i]), max(high, x[at + i])
-    scale = like(x, 1) if low == high else (high - low) / like(x, 255)
-    zero = rint(fmin(fmax(-low / scale, like(x, 0)), like(x, 255)))
-    for i in range(n):
-        y[to + i] = fmin(fmax(rint(x[at + i] / scale), -zero), like(x, 255) - zero) * scale
-
-
-@native
-def lstm(
-    xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
-    dynamic: Static, part: int, parts: int,
-) -> int:  # fmt: skip
-    """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
-
-    y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null. gates is
-    scratch of 5 size. dynamic: r is multiplied by what a dynamic quantisation of h to 8 bits keeps of it.
-    """
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
-            out = (t * batch + b) * stride + offset
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            base = (t * batch + b) * 4 * size
-            for j in range(4 * size):
-                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            if dynamic:
-                round_dynamically(h, b * size, size, gates, 4 * size)
-                add_product(gates, 4 * size, r, 4 * size, 0, 4 * size, size, gates)
-            else:
-                add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
-            for j in range(size):
-                old = c[b * size + j]
-                zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
-                if not null(peephole):
-                    zi += peephole[j] * old
-                    zf += peephole[2 * size + j] * old
-                gate_i = activate(clipped(zi, limit), f, a0, b0)
-                gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
-                new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
-                if not null(peephole):
-                    zo += peephole[size + j] * new
-                value = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
-                c[b * size + j] = new
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
-    return OK
-
-
-@native
-def gru(
-    xw: Ptr, r: Ptr, bias: Ptr, recurrent_bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, linear: int,
-    a0: float, b0: float, a1: float, b1: float, f: Static, g: Static, part: int, parts: int,
-) -> int:  # fmt: skip
-    """One direction. xw (steps, batch, 3 size), gates z, r, h; r (size, 3 size); gates is scratch of 4 size.
-
-    linear: the reset gate is applied after the product with the recurrence weights, as in cuDNN.
-    """
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
-            out = (t * batch + b) * stride + offset
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            base = (t * batch + b) * 3 * size
-            for j in range(3 * size):
-                gates[j] = like(h, 0) if null(recurrent_bias) else recurrent_bias[j]
-            add_product(h, b * size, r, 3 * size, 0, 3 * size if linear != 0 else 2 * size, size, gates)
-            for j in range(2 * size):
-                z = gates[j] + xw[base + j]
-                gates[j] = activate(clipped(z if null(bias) else z + bias[j], limit), f, a0, b0)
-            if linear == 0:
-                for j in range(size):
-                    gates[3 * size + j] = gates[size + j] * h[b * size + j]
-                add_product(gates, 3 * size, r, 3 * size, 2 * size, size, size, gates)
-            for j in range(size):
-                hidden = gates[2 * size + j] * gates[size + j] if linear != 0 else gates[2 * size + j]
-                z = xw[base + 2 * size + j] + hidden
-                new = activate(clipped(z if null(bias) else z + bias[2 * size + j], limit), g, a1, b1)
-                value = (like(h, 1) - gates[j]) * new + gates[j] * h[b * size + j]
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
-    return OK
-
-
-@native
-def rnn(
-    xw: Ptr, r: Ptr, bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float,
-    a0: float, b0: float, f: Static, part: int, parts: int,
-) -> int:  # fmt: skip
-    """One direction. xw (steps, batch, size); r (size, size)."""
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
-            out = (t * batch + b) * stride + offset
-            base = (t * batch + b) * size
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            for j in range(size):
-                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            add_product(h, b * size, r, size, 0, size, size, gates)
-            for j in range(size):
-                value = activate(clipped(gates[j], limit), f, a0, b0)
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
-    return OK
 
 
 class Layer:
@@ -214,7 +29,7 @@ class Layer:
         direction = op.attr("direction", "forward")
         self.directions = 2 if direction == "bidirectional" else 1
         self.backward = [direction == "reverse", True][: self.directions]
-        self.size: int = op.attr("hidden_size") or _known(op, op.raw(2).shape[-1])
+        self.size: int = op.attr("hidden_size") or op.dim(2, -1)
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
@@ -222,10 +37,28 @@ class Layer:
             x = moved
         self.x = x
         self.steps, self.batch = x.shape[0], x.shape[1]
+        self._check_vectors()
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
         self.y = self._sequence()
         self.h = self.state(5 if op.has(5) else None)
+
+    def _check_vectors(self) -> None:
+        batched = (self.batch, self.directions) if self.batch_first else (self.directions, self.batch)
+        wanted: dict[int, tuple[str, tuple[Dim, ...]]] = {
+            3: ("biases B", (self.directions, 2 * self.gates * self.size)), 4: ("sequence_lens", (self.batch,)),
+            5: ("initial_h", (*batched, self.size)), 6: ("initial_c", (*batched, self.size)),
+            7: ("peepholes P", (self.directions, 3 * self.size)),
+        }  # fmt: skip
+        for index, (name, shape) in wanted.items():
+            if self.op.has(index):
+                self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
+
+    def check_weights(self) -> None:
+        """That W is (directions, gates * size, inputs) and R (directions, gates * size, size)."""
+        rows = (self.directions, self.gates * self.size)
+        self.op.agree(self.op.raw(1).shape, (*rows, self.x.shape[2]), "dimensions of weights W")
+        self.op.agree(self.op.raw(2).shape, (*rows, self.size), "dimensions of weights R")
 
     def _sequence(self) -> Tensor | None:
         """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""
@@ -340,12 +173,6 @@ class Layer:
         return 0  # one thread: every step needs the one before
 
 
-def _known(op: Op, dim: Dim) -> int:
-    if not isinstance(dim, int):
-        raise op.reject("hidden_size is missing and the weights' shape is open")
-    return dim
-
-
 def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
     """For each direction the (name, alpha, beta) of each activation."""
     names = [name.lower() for name in op.attr("activations", [])] or list(defaults) * directions
@@ -369,7 +196,9 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[
 @operator("LSTM", types=REAL)
 def lower_lstm(op: Op) -> None:
     """Spec: ONNX LSTM-22."""
-    emit_lstm(op, Layer(op, 4, LSTM_ACTIVATIONS))
+    layer = Layer(op, 4, LSTM_ACTIVATIONS)
+    layer.check_weights()
+    emit_lstm(op, layer)
 
 
 def emit_lstm(op: Op, layer: Layer, dynamic: bool = False) -> None:
@@ -395,6 +224,7 @@ def emit_lstm(op: Op, layer: Layer, dynamic: bool = False) -> None:
 def lower_gru(op: Op) -> None:
     """Spec: ONNX GRU-22."""
     layer = Layer(op, 3, ("sigmoid", "tanh"))
+    layer.check_weights()
     lengths = op.optional(4)
     for d in range(layer.directions):
         (f, a0, b0), (g, a1, b1) = layer.functions[d]
@@ -413,6 +243,7 @@ def lower_gru(op: Op) -> None:
 def lower_rnn(op: Op) -> None:
     """Spec: ONNX RNN-22."""
     layer = Layer(op, 1, ("tanh",))
+    layer.check_weights()
     lengths = op.optional(4)
     for d in range(layer.directions):
         [(f, a0, b0)] = layer.functions[d]

@@ -1,33 +1,39 @@
-"""Resize and Upsample: one axis after the other, channels last, nearest, linear and cubic."""
+"""Resize and Upsample: one axis after the other, channels last: nearest, linear and cubic, with antialiasing."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
-from ort_lite.shapes import product, same
+import numpy as np
+
+from ort_lite.native.lang import OK, Ptr, Static, like, native, span
+from ort_lite.shapes import Dim, equal, less, product, same, select
+from ort_lite_cpu.elementwise.expression import formula_tensor
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import channels_last
+from ort_lite_cpu.tensor import Tensor, channels_last
 
 BYTES = frozenset({"int8", "uint8"})
 
 
-def source_coordinate(i: int, n: int, m: int, scale: float, start: float, end: float, how: Static) -> float:
-    """Where output position i of m lies among the n input positions. Spec: ONNX Resize-19, coordinate_transformation_mode."""
+def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start: float, end: float, how: Static) -> float:
+    """Where output position i of m lies among the n input positions. `length` is n * scale, before it was rounded to m.
+
+    Spec: ONNX Resize-19, coordinate_transformation_mode; onnx.reference for lengths that are no whole numbers.
+    """
     x = float(i)
     if how == "asymmetric":
         return x / scale
     if how == "align_corners":
-        return x * (n - 1) / (m - 1) if m > 1 else 0.0
+        return x * (n - 1) / (length - 1.0) if length != 1.0 else 0.0
     if how == "pytorch_half_pixel":
         return (x + 0.5) / scale - 0.5 if m > 1 else 0.0
     if how == "tf_half_pixel_for_nn":
         return (x + 0.5) / scale
     if how == "half_pixel_symmetric":
-        adjusted = m / (scale * n)
-        return n / 2.0 * (1.0 - adjusted) + (x + 0.5) / scale - 0.5
+        return n / 2.0 * (1.0 - m / length) + (x + 0.5) / scale - 0.5
     if how == "tf_crop_and_resize":
         if m > 1:
-            return start * (n - 1) + x * (end - start) * (n - 1) / (m - 1)
+            return start * (n - 1) + x * (end - start) * (n - 1) / (length - 1.0)
         return 0.5 * (start + end) * (n - 1)
     return (x + 0.5) / scale - 0.5
 
@@ -48,8 +54,11 @@ def nearest_of(v: float, how: Static) -> int:
     return down + 1 if v - down > 0.5 else down
 
 
-def cubic_weight(distance: float, a: float) -> float:
+def weight(distance: float, a: float, mode: Static) -> float:
+    """Of a sample at this distance, in units of the filter."""
     d = abs(distance)
+    if mode == "linear":
+        return max(1.0 - d, 0.0)
     if d <= 1.0:
         return ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
     if d < 2.0:
@@ -59,15 +68,18 @@ def cubic_weight(distance: float, a: float) -> float:
 
 @native
 def resize_axis(
-    x: Ptr, y: Ptr, outer: int, n: int, m: int, inner: int, given: float, start: float, end: float, a: float, outside: float,
-    mode: Static, how: Static, nearest: Static, exclude: Static, part: int, parts: int,
+    x: Ptr, y: Ptr, outer: int, n: int, m: int, inner: int, above: int, below: int, given: float, start: float, end: float,
+    a: float, outside: float, mode: Static, how: Static, nearest: Static, exclude: Static, antialias: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """y (outer, m, inner) from x (outer, n, inner). `given`: the scale, 0 where sizes were given; `outside`: for cropping."""
+    """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
+
+    outside: what lies outside of x when cropping. exclude: samples outside of x have no weight; else they repeat its edge.
+    """
+    scale = given if given != 0.0 else float(above) / float(below)
+    length = given * n if given != 0.0 else float(above * n) / float(below)
     for row in span(outer * m, part, parts):
-        i = row % m
         base = (row // m) * n * inner
-        scale = given if given != 0.0 else m / n
-        c = source_coordinate(i, n, m, scale, start, end, how)
+        c = source_coordinate(row % m, n, m, length, scale, start, end, how)
         out = row * inner
         if how == "tf_crop_and_resize" and (c < 0.0 or c > n - 1):
             for j in range(inner):
@@ -76,103 +88,132 @@ def resize_axis(
             k = base + min(max(nearest_of(c, nearest), 0), n - 1) * inner
             for j in range(inner):
                 y[out + j] = x[k + j]
-        elif mode == "linear":
+        elif mode == "linear" and not antialias:
             c = min(max(c, 0.0), float(n - 1))
             low = min(floor_of(c), n - 1)
-            high = min(low + 1, n - 1)
-            w = like(1.0, c - low)
-            p, q = base + low * inner, base + high * inner
-            v = cast(w, "f32")
+            p, q = base + low * inner, base + min(low + 1, n - 1) * inner
+            w = like(y, c - low)
             for j in range(inner):
-                y[out + j] = blend(x[p + j], x[q + j], v)
+                y[out + j] = x[p + j] * (like(w, 1) - w) + x[q + j] * w
         else:
-            cubic_row(x, y, base, out, n, inner, c, a, exclude)
+            filtered(x, y, base, out, n, inner, c, min(scale, 1.0) if antialias else 1.0, a, mode, exclude)
     return OK
 
 
-def blend(p: object, q: object, w: object) -> object:
-    return like(p, p * (like(w, 1) - w) + q * w)  # type: ignore[operator]
-
-
-def cubic_row(x: Ptr, y: Ptr, base: int, out: int, n: int, inner: int, c: float, a: float, exclude: Static) -> int:
-    low = floor_of(c)
+def filtered(
+    x: Ptr, y: Ptr, base: int, out: int, n: int, inner: int, c: float, stretch: float, a: float, mode: Static, exclude: Static
+) -> int:
+    """One output position: the weighted mean of the samples around c, the filter stretched to 1 / stretch."""
+    reach = (1.0 if mode == "linear" else 2.0) / stretch
+    first, last = floor_of(c - reach), floor_of(c + reach) + 1
     total = 0.0
-    for t in range(-1, 3):
-        if not exclude or (low + t >= 0 and low + t < n):
-            total += cubic_weight(c - (low + t), a)
+    for k in range(first, last + 1):
+        if not exclude or (k >= 0 and k < n):
+            total += weight((k - c) * stretch, a, mode)
     for j in range(inner):
         y[out + j] = like(y, 0)
-    for t in range(-1, 3):
-        k = low + t
-        w = cubic_weight(c - k, a) / total
-        if exclude and (k < 0 or k >= n):
-            w = 0.0
-        p = base + min(max(k, 0), n - 1) * inner
-        v = like(y, w)
-        for j in range(inner):
-            y[out + j] += x[p + j] * v
+    for k in range(first, last + 1):
+        if not exclude or (k >= 0 and k < n):
+            v = like(y, weight((k - c) * stretch, a, mode) / total)
+            p = base + min(max(k, 0), n - 1) * inner
+            for j in range(inner):
+                y[out + j] += x[p + j] * v
     return 0
+
+
+class _Scale(NamedTuple):
+    """Of one axis: `given`, or where that is 0 above / below."""
+
+    above: Dim
+    below: Dim
+    given: float
 
 
 @operator("Resize", "Upsample", types=REAL | BYTES)
 def resize(op: Op) -> None:
-    """Scales or sizes, which are constants or known from the shapes. antialias is not there yet."""
-    if op.attr("antialias", 0):
-        raise op.reject("antialias 1")
-    mode = op.attr("mode", "nearest")
+    """Scales, sizes, or a region of the input. Bytes are interpolated as float32 and rounded. Spec: ONNX Resize-19."""
+    mode = "linear" if op.attr("mode", "nearest") == "bilinear" else op.attr("mode", "nearest")
     legacy = op.node.op_type == "Upsample" or op.version < 11
     how = "asymmetric" if legacy else op.attr("coordinate_transformation_mode", "half_pixel")
-    nearest = "floor" if legacy else op.attr("nearest_mode", "round_prefer_floor")
-    if op.raw(0).dtype in BYTES and mode == "cubic":
-        raise op.reject("cubic resizing of bytes")
-    rank = len(op.raw(0).shape)
-    order = channels_last(rank) if rank > 2 else tuple(range(rank))
-    x = op.input(0, order)
     shape = op.info().shape
     assert shape is not None
-    scales = _scales(op, rank)
-    roi = op.constant(1) if how == "tf_crop_and_resize" else None
-    changed = [axis for axis in order if not same(x.shape[axis], shape[axis]) or (roi is not None and axis in _axes(op, rank))]
-    if not changed:
-        op.set(0, x)
-        return
-    statics = {"mode": mode, "how": how, "nearest": nearest, "exclude": bool(op.attr("exclude_outside", 0))}
-    current = list(x.shape)
-    for axis in changed:
-        n = current[axis]
-        current[axis] = shape[axis]
-        y = op.output(0, order) if axis == changed[-1] else op.lowering.new(x.dtype, tuple(current), order)
+    rank = len(shape)
+    scales = _scales(op, op.raw(0).shape, shape)
+    regions = _regions(op, rank) if how == "tf_crop_and_resize" else [(0.0, 1.0)] * rank
+    dtype = op.raw(0).dtype
+    order = channels_last(rank) if rank > 2 else tuple(range(rank))
+    x = op.input(0, order)
+    if dtype in BYTES and mode != "nearest":
+        x = op.cast(x, "float32")
+    statics = {
+        "mode": mode, "how": how, "nearest": "floor" if legacy else op.attr("nearest_mode", "round_prefer_floor"),
+        "exclude": bool(op.attr("exclude_outside", 0)), "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
+    }  # fmt: skip
+    floats = (float(op.attr("cubic_coeff_a", -0.75)), float(op.attr("extrapolation_value", 0.0)))
+    dims = list(x.shape)
+    for axis in order:
+        if same(dims[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0):
+            continue
+        n, dims[axis] = dims[axis], shape[axis]
+        op.require(n + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
+        y = op.lowering.new(x.dtype, tuple(dims), order)
         stored, at = y.stored_shape, order.index(axis)
-        start, end = (0.0, 1.0) if roi is None else _range(roi.tolist(), _axes(op, rank), axis)
         numbers = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
-        floats = (scales[axis], start, end, float(op.attr("cubic_coeff_a", -0.75)), float(op.attr("extrapolation_value", 0.0)))
-        op.emit(resize_axis, [x, y], *numbers, *floats, statics=statics, work=y.size)
+        op.emit(resize_axis, [x, y], *numbers, *scales[axis], *regions[axis], *floats, statics=statics, work=y.size)
         x = y
+    op.pass_on(_rounded(x, dtype) if x.dtype != dtype else x)
+
+
+def _rounded(x: Tensor, dtype: str) -> Tensor:
+    """Floats as bytes: the nearest ones, those at the end for what is beyond."""
+    limits = np.iinfo(dtype)
+    name = "u8" if dtype == "uint8" else "i8"
+    formula = f'cast(rint(fmin(fmax({{0}}, {{s0}}), {{s1}})), "{name}")'
+    return formula_tensor(dtype, x, formula, [x], [float(limits.min), float(limits.max)])
 
 
 def _axes(op: Op, rank: int) -> list[int]:
+    """The axes that scales, sizes and regions name."""
     return [axis % rank for axis in op.attr("axes", range(rank))]
 
 
-def _scales(op: Op, rank: int) -> list[float]:
-    """A scale for every axis; 0 where sizes say what it is."""
-    found = [0.0] * rank
-    if op.node.op_type == "Upsample" and op.version < 9:
-        values: Sequence[float] | None = op.attr("scales")
-    else:
-        index = 1 if op.version < 11 else 2
-        array = op.constant(index)
-        if array is None and op.has(index) and not op.has(3):
-            raise op.reject("scales that are computed")
-        values = None if array is None or array.size == 0 else array.tolist()
-    if values is not None and not op.has(3):
-        for axis, value in zip(_axes(op, rank), values, strict=True):
-            found[axis] = float(value)
+def _scales(op: Op, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
+    """Of every axis; 1 where nothing is said."""
+    found = [_Scale(m, n, 0.0) for n, m in zip(old, new, strict=True)]
+    sizes = 3
+    if op.has(sizes):
+        policy = op.attr("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            common = _common(old, op.contents(sizes), _axes(op, len(old)), smallest=policy == "not_larger")
+            for axis in _axes(op, len(old)):
+                found[axis] = common
+        return found
+    for axis, value in zip(_axes(op, len(old)), _given_scales(op), strict=True):
+        found[axis] = _Scale(1, 1, float(value))
     return found
 
 
-def _range(roi: Sequence[float], axes: Sequence[int], axis: int) -> tuple[float, float]:
-    if axis not in axes:
-        return 0.0, 1.0
-    k = list(axes).index(axis)
-    return float(roi[k]), float(roi[k + len(axes)])
+def _given_scales(op: Op) -> Sequence[float]:
+    if op.node.op_type == "Upsample" and op.version < 9:
+        return op.attr("scales") or [1.0, 1.0, op.attr("height_scale", 1.0), op.attr("width_scale", 1.0)]
+    values: Sequence[float] = op.known(1 if op.version < 11 else 2).tolist()
+    return values
+
+
+def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], smallest: bool) -> _Scale:
+    """The smallest (largest) of the ratios sizes[k] / old[axes[k]]."""
+    above, below = sizes[0], old[axes[0]]
+    for axis, size in zip(axes[1:], sizes[1:], strict=True):
+        left, right = (size * below, above * old[axis]) if smallest else (above * old[axis], size * below)
+        better = less(left, right)
+        above, below = select(better, size, above), select(better, old[axis], below)
+    return _Scale(above, below, 0.0)
+
+
+def _regions(op: Op, rank: int) -> list[tuple[float, float]]:
+    """Start and end along every axis, in units of its length."""
+    axes, roi = _axes(op, rank), op.known(1).tolist()
+    found = [(0.0, 1.0)] * rank
+    for k, axis in enumerate(axes):
+        found[axis] = (float(roi[k]), float(roi[k + len(axes)]))
+    return found

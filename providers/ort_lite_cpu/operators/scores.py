@@ -23,7 +23,8 @@ _ALMOST_ZERO = np.float32(1e-7)
 def logistic(v: float) -> float:
     """1 / (1 + exp(-v)), v float32, without overflow."""
     high = like(v, 1) / (like(v, 1) + exp(-fabs(v)))
-    return like(v, 1) - high if v < like(v, 0) else high
+    result: float = like(v, 1) - high if v < like(v, 0) else high
+    return result
 
 
 @native
@@ -33,7 +34,8 @@ def probit(p: float) -> float:
     logarithm = log((like(p, 1) - x) * (like(p, 1) + x))
     v = _CENTRE + like(p, 0.5) * logarithm
     root = sqrt(sqrt(v * v - logarithm / _SLOPE) - v)
-    return -_ROOT_TWO * root if x < like(p, 0) else _ROOT_TWO * root
+    result: float = -_ROOT_TWO * root if x < like(p, 0) else _ROOT_TWO * root
+    return result
 
 
 @native
@@ -111,10 +113,26 @@ class Labels:
 
     def output(self, rows: Dim) -> Tensor:
         """What a kernel writes to."""
-        return self._op.temporary("int64", (rows,)) if self.strings else self._op.output(0)
+        own = self._op.wants(0) and not self.strings
+        return self._op.output(0) if own else self._op.temporary("int64", (rows,))
 
     def finish(self, written: Tensor) -> None:
         """Turns numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
             texts = np.array(self.strings, object)
-            self._op.python(lambda numbers: [texts[numbers]], [written], [0])
+            last = len(texts) - 1
+            self._op.python(lambda numbers: [texts[np.minimum(numbers, last)]], [written], [0])
+
+
+def scores_output(op: Op, rows: Dim, count: int) -> Tensor:
+    """The classifier's second output, (rows, count)."""
+    return op.output(1) if op.wants(1) else op.temporary("float32", (rows, count))
+
+
+def float_rows(op: Op) -> tuple[Tensor, Dim, Dim]:
+    """Input 0 as float32 with its numbers of rows and of features; a vector is one row."""
+    x = op.raw(0)
+    x = op.input(0) if x.dtype == "float32" else op.cast(x, "float32")
+    if not 1 <= len(x.shape) <= 2:
+        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
+    return x, 1 if len(x.shape) == 1 else x.shape[0], x.shape[-1]

@@ -1,6 +1,5 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
-from dataclasses import replace
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def move(op: Op) -> None:
 
 
 def _as_numbers(info: Info) -> Info:
-    return Info(replace(info.type, dtype="int64")) if isinstance(info.type, TensorType) else info
+    return Info(TensorType("int64", info.type.shape)) if isinstance(info.type, TensorType) else info
 
 
 def _positions(*arrays: Array) -> list[Array]:

@@ -1,6 +1,7 @@
 """Operators on text: Python steps."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def string_normalizer(op: Op) -> None:
     op.python(step)
 
 
-_CASES = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+_CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
 
 
 def _case(action: str, plain: bool) -> Any:

@@ -1,6 +1,7 @@
 """TfIdfVectorizer: counts n-grams of a pool. Strings become numbers of the pool in a Python step, the counting is native."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,7 +22,8 @@ MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
 @native
 def place(node: int, item: int, mask: int) -> int:
     """Where (node, item) would like to be in the table: the upper bits of a product."""
-    return shr(wadd(wmul(node, MIX_NODE), wmul(item, MIX_ITEM)), 20) & mask
+    row: int = shr(wadd(wmul(node, MIX_NODE), wmul(item, MIX_ITEM)), 20) & mask
+    return row
 
 
 @native
@@ -119,7 +121,7 @@ def _ngrams(op: Op, pool: Sequence[int], shortest: int, longest: int) -> dict[tu
     starts = [*op.attr("ngram_counts"), len(pool)]
     found: dict[tuple[int, ...], int] = {}
     number = 0
-    for length, (start, end) in enumerate(zip(starts, starts[1:], strict=False), 1):
+    for length, (start, end) in enumerate(pairwise(starts), 1):
         if not 0 <= start <= end <= len(pool) or (end - start) % length:
             raise op.reject(f"ngram_counts {starts[:-1]} do not cut the pool of {len(pool)} into n-grams")
         for at in range(start, end, length):

@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, shift, span
 from ort_lite.shapes import Dim, less
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.scores import TRANSFORMS, Labels, kind_of, logistic, probit, transform
+from ort_lite_cpu.operators.scores import TRANSFORMS, Labels, kind_of, logistic, probit, scores_output, transform
 from ort_lite_cpu.operators.tree_attributes import floats, ints, nodes_by_id, nodes_by_position
 from ort_lite_cpu.operators.tree_tables import Forest, Trees, forest
 from ort_lite_cpu.registry import REAL, operator
@@ -34,20 +34,19 @@ def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: 
 
 
 @native
-def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, missing: Static) -> None:
-    """at[:count] = the leaves where the row x ends in the trees at `roots`."""
+def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, nan: int, missing: Static) -> None:
+    """at[:count] = the leaves where the row x ends in the trees at `roots`. missing: NaN is low for features below zero."""
     for t in range(count):
         at[t] = roots[t]
-    moved = count
+    moved = 1
     while moved != 0:
         moved = 0
         for t in range(count):
             node = shift(nodes, at[t] * 4)
             feature = node[0]
             if missing:
-                low = feature < 0
-                key = x[~feature if low else feature]
-                high = key > node[1] and not (low and key == like(key, -1) & MAXIMA[0])
+                key = x[~feature if feature < 0 else feature]
+                high = key > node[1] and not (feature < 0 and key == nan)
             else:
                 high = x[feature] > node[1]
             to = node[3 if high else 2]
@@ -58,7 +57,7 @@ def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, missing: Static
 @native
 def walk(
     x: Ptr, nodes: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr, rows: int,
-    features: int, trees: int, inner: int, outputs: int, missing: Static, aggregate: Static, part: int, parts: int,
+    features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, aggregate: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any."""
     first, last = rows * part // parts, rows * (part + 1) // parts
@@ -72,9 +71,9 @@ def walk(
             count = min(GROUP, trees - group)
             for row in range(block, end):
                 if count == GROUP:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, nan, missing)
                 else:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, nan, missing)
                 for t in range(count):
                     leaf = mine[t] - inner
                     for k in range(starts[leaf], starts[leaf + 1]):
@@ -88,3 +87,188 @@ def walk(
                             sums[i] = weight if seen[i] == 0 or weight > sums[i] else sums[i]
                         seen[i] = like(seen, 1)
     return OK
+
+
+@native
+def finish(
+    sums: Ptr, base: Ptr, y: Ptr, rows: int, outputs: int, trees: float, kind: Static, part: int, parts: int
+) -> int:
+    """y (rows, outputs) = the transformed sums / trees + base (outputs,)."""
+    for row in span(rows, part, parts):
+        scores = shift(sums, row * outputs)
+        for k in range(outputs):
+            scores[k] = scores[k] / like(sums, trees) + base[k]
+        transform(scores, outputs, kind)
+        for k in range(outputs):
+            y[row * outputs + k] = like(y, scores[k])
+    return OK
+
+
+@native
+def classify(
+    sums: Ptr, seen: Ptr, base: Ptr, labels: Ptr, label: Ptr, z: Ptr, rows: int, classes: int, bases: int, single: int,
+    positive: int, kind: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """label (rows,) of the largest sum, z (rows, classes) the transformed sums. Of two classes `decide` knows what to do.
+
+    single: all weights are of one class; positive: none is below zero.
+    """
+    for row in span(rows, part, parts):
+        scores, given, out = shift(sums, row * classes), shift(seen, row * classes), shift(z, row * classes)
+        if classes > 2:
+            best = -1
+            for k in range(classes):
+                if bases == classes:
+                    scores[k] = scores[k] + base[k]
+                if (given[k] != 0 or bases == classes) and (best < 0 or scores[k] > scores[best]):
+                    best = k
+            label[row] = labels[max(best, 0)]
+            transform(scores, classes, kind)
+            for k in range(classes):
+                out[k] = like(out, scores[k])
+        else:
+            decide(scores, given, base, labels, shift(label, row), out, classes, bases, single, positive, kind)
+    return OK
+
+
+@native
+def decide(
+    scores: Ptr, given: Ptr, base: Ptr, labels: Ptr, label: Ptr, out: Ptr, classes: int, bases: int, single: int, positive: int,
+    kind: Static,
+) -> None:  # fmt: skip
+    """One or two classes, by onnxruntime's rules: a single sum becomes two scores, and what they are depends on its kind."""
+    one, zero = like(scores, 1), like(scores, 0)
+    count, sign = classes, 3 if classes == 2 and bases == 0 else -1
+    first = scores[0]
+    second = scores[1] if classes == 2 else zero
+    both = classes == 2 and given[1] != 0
+    if bases == 2 and (classes == 1 or both):
+        second = base[1] + first
+        first = -second
+        both = True
+    elif bases == 2:
+        second = second + base[1]
+        first = first + base[0]
+    elif bases == 1:
+        first = first + base[0]
+    if classes == 2 and bases < 2 and not both:
+        count = 1
+    chosen = second if both else first
+    if single != 0 and positive != 0:
+        label[0] = labels[1] if chosen > like(scores, 0.5) else labels[0]
+        sign = 0
+    elif single != 0:
+        label[0] = labels[1] if chosen > zero else labels[0]
+        sign = 2
+    else:
+        label[0] = 1 if chosen > zero else 0
+    if count == 2:
+        scores[0], scores[1] = first, second
+        transform(scores, 2, kind)
+        first, second = scores[0], scores[1]
+    elif kind == "PROBIT":
+        first, second = like(first, probit(cast(first, "f32"))), zero
+    elif sign == 0:
+        first, second = one - first, first
+    elif sign > 0 and kind == "LOGISTIC":
+        first, second = like(first, logistic(cast(-first, "f32"))), like(first, logistic(cast(first, "f32")))
+    elif sign > 0:
+        first, second = -first, first
+    else:
+        second = zero
+    out[0] = like(out, first)
+    if classes == 2:
+        out[1] = like(out, second)
+
+
+# --- Operators
+@operator("TreeEnsembleClassifier", domain=ML, types=INPUTS)
+def tree_ensemble_classifier(op: Op) -> None:
+    """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML TreeEnsembleClassifier-3."""
+    labels = Labels(op, "classlabels_strings", "classlabels_int64s")
+    classes = len(labels)
+    x, dtype = _input(op)
+    trees = _forest(op, lambda: nodes_by_id(op, "class", dtype), classes)
+    rows, sums, seen = _walk(op, x, trees, classes, "sum")
+    base = floats(op, "base_values", dtype)
+    if len(base) not in {0, classes, *((1, 2) if classes <= 2 else ())}:
+        raise op.reject(f"there are {len(base)} base_values for {classes} classes")
+    single = classes == 2 and len(np.unique(ints(op, "class_ids"))) == 1
+    positive = bool((floats(op, "class_weights", dtype) >= 0).all())
+    label, z = labels.output(rows), scores_output(op, rows, classes)
+    op.emit(
+        classify, [sums, seen, op.array(base), labels.table, label, z], rows, classes, len(base), int(single), int(positive),
+        statics={"kind": kind_of(op)}, work=rows * classes * 10,
+    )  # fmt: skip
+    labels.finish(label)
+
+
+@operator("TreeEnsembleRegressor", domain=ML, types=INPUTS)
+def tree_ensemble_regressor(op: Op) -> None:
+    """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsembleRegressor-3."""
+    x, dtype = _input(op)
+    targets = op.attr("n_targets", 1)
+    trees = _forest(op, lambda: nodes_by_id(op, "target", dtype), targets)
+    _regress(op, x, trees, targets, op.attr("aggregate_function", "SUM"), kind_of(op), floats(op, "base_values", dtype))
+
+
+@operator("TreeEnsemble", domain=ML, since=5, types=REAL)
+def tree_ensemble(op: Op) -> None:
+    """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsemble-5."""
+    x, dtype = _input(op)
+    targets, aggregate, kind = op.attr("n_targets", 1), op.attr("aggregate_function", 1), op.attr("post_transform", 0)
+    if aggregate not in range(4) or kind not in range(len(TRANSFORMS)):
+        raise op.reject(f"aggregate_function {aggregate}, post_transform {kind}")
+    trees = _forest(op, lambda: nodes_by_position(op, dtype), targets)
+    _regress(op, x, trees, targets, ("AVERAGE", "SUM", "MIN", "MAX")[aggregate], TRANSFORMS[kind], np.empty(0, dtype))
+
+
+def _input(op: Op) -> tuple[Tensor, Any]:
+    """The rows, and the type of thresholds and sums: float64 for such rows, else float32."""
+    x = op.raw(0)
+    x = op.input(0) if x.dtype in REAL else op.cast(x, "float32")
+    return x, to_numpy(x.dtype)
+
+
+def _forest(op: Op, parse: Callable[[], Trees], outputs: int) -> Forest:
+    try:
+        made = forest(parse())
+    except ValueError as error:
+        raise op.reject(str(error)) from None
+    if outputs < 1 or made.targets.min(initial=0) < 0 or made.targets.max(initial=0) >= outputs:
+        raise op.reject(f"weights should be of targets or classes 0 to {outputs - 1}")
+    return made
+
+
+def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tuple[Dim, Tensor, Tensor]:
+    """Number of rows, their sums, and which of the sums have an addend."""
+    rows: Dim = 1 if len(x.shape) == 1 else x.shape[0]
+    features = x.shape[-1]
+    op.require(less(trees.features - 1, features), f"rows have {features} features, the trees ask for {trees.features}")
+    integer = {"float32": "int32", "float64": "int64"}[x.dtype]
+    width, nan = integer.replace("int", "i"), int(np.iinfo(integer).max)
+    keyed = op.temporary(integer, x.shape)
+    infinity = int(np.array(np.inf, x.dtype).view(integer))
+    op.emit(keys, [x, keyed], x.size, infinity, nan, types=[width, width], work=x.size // 2)
+    tables = [op.array(array) for array in (trees.nodes, trees.roots, trees.starts, trees.targets, trees.weights)]
+    at = op.temporary("int64", (op.options.threads * GROUP,))
+    sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
+    op.emit(
+        walk, [keyed, *tables, at, sums, seen], rows, features, len(trees.roots), trees.inner, outputs, nan,
+        statics={"missing": trees.missing, "aggregate": aggregate}, work=rows * (len(trees.roots) * (trees.levels + 2)),
+    )  # fmt: skip
+    return rows, sums, seen
+
+
+def _regress(op: Op, x: Tensor, trees: Forest, targets: int, aggregate: str, kind: str, base: Array) -> None:
+    function = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}.get(aggregate)
+    if function is None:
+        raise op.reject(f"aggregate_function {aggregate!r}; it should be AVERAGE, SUM, MIN or MAX")
+    if len(base) not in (0, targets):
+        raise op.reject(f"there are {len(base)} base_values for {targets} targets")
+    rows, sums, _ = _walk(op, x, trees, targets, function)
+    divisor = float(max(len(trees.roots), 1)) if aggregate == "AVERAGE" else 1.0
+    y = op.output(0)
+    constant = op.array(base if len(base) else np.zeros(targets, to_numpy(x.dtype)))
+    applied = kind if targets > 1 or kind == "PROBIT" else "NONE"
+    op.emit(finish, [sums, constant, y], rows, targets, divisor, statics={"kind": applied}, work=rows * targets * 8)

@@ -174,5 +174,5 @@ def test_fused_matmul(transA: int, transB: int, batch: bool) -> None:
 def test_inner_dimensions_that_differ_are_an_error() -> None:
     with pytest.raises(ShapeInferenceError):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))], fixed=True)
-    with pytest.raises((InvalidArgument, ShapeInferenceError), match="inner dimensions|differ"):
+    with pytest.raises(InvalidArgument, match="the inner dimensions differ"):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))])

@@ -1,0 +1,33 @@
+"""Kernels that run at once, over arrays: what lowering makes of constants (packed weights) takes memory's time, not NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from ort_lite.dtypes import Array, from_numpy
+from ort_lite.native import Spec, load
+from ort_lite_cpu.address import address_of
+from ort_lite_cpu.tensor import NATIVE_TYPES
+
+
+def run_once(
+    kernel: Callable[..., int], arrays: list[Array], *scalars: int | float, statics: Mapping[str, int | str] | None = None
+) -> None:
+    """kernel(arrays, scalars) in the calling thread; arrays are contiguous. Raises RuntimeError for a status that is not OK."""
+    types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
+    (address,) = load([Spec(kernel, types, statics or {})])
+    words = [word for array in arrays for word in (0, address_of(array))]
+    words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
+    descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)
+    status = _entry(address)(ctypes.addressof(descriptor), ctypes.addressof(memory), 0, 1)
+    if status:
+        raise RuntimeError(f"{kernel.__name__} returned status {status}")
+
+
+@cache
+def _entry(address: int) -> Any:
+    return ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(address)

@@ -1,0 +1,208 @@
+"""Attention, and what its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
+
+from collections.abc import Sequence
+
+from ort_lite.dtypes import DType
+from ort_lite.record import Record
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, less, maximum, minimum, same, select
+from ort_lite_cpu.gemm import attention as kernels
+from ort_lite_cpu.gemm.microkernel import tile_for
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
+from ort_lite_cpu.tensor import Tensor
+
+
+class Heads(Record):
+    """A tensor in memory as (batch, heads, rows, size), `size` last and contiguous, the others at their steps from `at`."""
+
+    tensor: Tensor
+    shape: Shape
+    steps: tuple[Dim, Dim, Dim]
+    at: Dim = 0
+
+    @property
+    def numbers(self) -> tuple[Dim, ...]:
+        return (self.at, *self.steps)
+
+
+def heads_of(tensor: Tensor, count: Dim) -> Heads:
+    """Of (batch, heads, rows, size), or (batch, rows, heads * size) with `count` heads."""
+    if len(tensor.shape) == 4:
+        batch, heads, rows, size = tensor.shape
+        return Heads(tensor, tensor.shape, (heads * rows * size, rows * size, size))
+    batch, rows, hidden = tensor.shape
+    size = floordiv(hidden, count)
+    return Heads(tensor, (batch, count, rows, size), (rows * hidden, size, hidden))
+
+
+class Mask(Record):
+    """What is added to the scores, or, of bools, decides which ones count; columns beyond those it has are masked."""
+
+    tensor: Tensor | None = None
+    steps: Sequence[Dim] = (0, 0, 0)
+    columns: Dim = (1 << 62) - 1
+
+    @property
+    def kind(self) -> str:
+        return "" if self.tensor is None else "bool" if self.tensor.dtype == "bool" else "add"
+
+
+def mask_of(op: Op, tensor: Tensor, wanted: Shape) -> Mask:
+    """A mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
+    shape = (*(1,) * (4 - len(tensor.shape)), *tensor.shape)
+    steps: list[Dim] = []
+    for dim, step, full in zip(shape[:3], contiguous(shape)[:3], wanted, strict=True):
+        if not same(dim, 1) and not same(dim, full):
+            op.require(select(equal(dim, 1), 1, equal(dim, full)), "dimension {0} of the mask is neither 1 nor {1}", dim, full)
+        steps.append(0 if same(dim, 1) else step if same(dim, full) else select(equal(dim, 1), 0, step))
+    return Mask(tensor, steps, shape[3])
+
+
+class Rules(Record):
+    """How attention is computed, operands apart. The numbers are those of the kernel `gemm.attention.attend`."""
+
+    scale: float = 0.0
+    """0: 1 / sqrt(head size)."""
+    softcap: float = 0.0
+    left: int = -1
+    right: int = -1
+    past: Dim = 0
+    lengths: Tensor | None = None
+    extra: int = 0
+    anchored: Dim = 0
+    sink: Tensor | None = None
+    stage: int = kernels.NOTHING
+
+
+def emit_attention(op: Op, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None) -> None:
+    """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
+
+    What reads keys and values in place serves few query rows, what packs them first serves many: where their number is open,
+    both are there and one of them has nothing to do.
+    """
+    batch, heads, rows, size = q.shape
+    kv_heads, length, value_size = k.shape[1], k.shape[2], v.shape[3]
+    _agree(op, q, k, v)
+    tile, native = tile_for(q.tensor.native), q.tensor.native
+    stride = ceildiv(length, tile.columns) * tile.columns
+    room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
+    scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
+    operands = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
+    mask_type = "u8" if mask.kind == "bool" else native
+    length_type = "i64" if rules.lengths is None else rules.lengths.native
+    types = [native] * 3 + [mask_type, length_type] + [native] * 4
+    numbers = (
+        batch, heads, floordiv(heads, kv_heads), rows, length, size, value_size, *q.numbers, *y.steps, *mask.steps, mask.columns,
+        rules.extra, rules.past, rules.anchored, rules.left, rules.right, room, rules.softcap,
+    )  # fmt: skip
+    statics = {"masked": mask.kind, "output": rules.stage}
+    many = less(kernels.FEW, rows)
+    work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
+    if not same(many, 1):
+        op.emit(
+            kernels.attend_few, [q.tensor, k.tensor, v.tensor, *operands], *numbers, *k.numbers, *v.numbers, rules.scale,
+            types=types, statics=statics, work=select(many, 0, work * 4),
+        )  # fmt: skip
+    if same(many, 0):
+        return
+    panels = ceildiv(value_size, tile.columns) * tile.columns
+    keys = op.temporary(q.tensor.dtype, (select(many, batch * kv_heads * stride * size, 0),))
+    values = op.temporary(q.tensor.dtype, (select(many, batch * kv_heads * length * panels, 0),))
+    lanes = {"vectors": tile.vectors, "lanes": tile.lanes}
+    op.emit(
+        kernels.pack_heads, [k.tensor, v.tensor, keys, values], kv_heads, rows, length, size, value_size, *k.numbers, *v.numbers,
+        batch, rules.scale, statics=lanes, work=select(many, batch * kv_heads * length * (size + value_size), 0),
+    )  # fmt: skip
+    statics = {**statics, "tall": tile.rows, **lanes}
+    op.emit(
+        kernels.attend, [q.tensor, keys, values, *operands], *numbers, types=types, statics=statics, work=select(many, work, 0)
+    )
+
+
+def _agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
+    pairs = [("batches", q.shape[0], k.shape[0]), ("batches", q.shape[0], v.shape[0]), ("head sizes", q.shape[3], k.shape[3])]
+    pairs += [("heads of keys and values", k.shape[1], v.shape[1]), ("keys and values", k.shape[2], v.shape[2])]
+    for what, a, b in pairs:
+        if not same(a, b):
+            op.require(equal(a, b), f"{what} differ in number or size: {{0}} and {{1}}", a, b)
+    if not same(q.shape[1], k.shape[1]):
+        groups = floordiv(q.shape[1], k.shape[1])
+        op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
+
+
+def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
+    """`new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself where there is no past."""
+    batch, heads, rows, size = new.shape
+    if past is None and not op.wants(index):
+        return new
+    if past is None and len(new.tensor.shape) == 4 and new.at == 0:
+        op.alias(new.tensor, index)
+        return new
+    before: Dim = 0 if past is None else past.shape[2]
+    shape = (batch, heads, before + rows, size)
+    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
+    join(op, past, new, present)
+    return heads_of(present, heads)
+
+
+def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
+    """Writes both, one behind the other along the rows, to (batch, heads, rows, size) at `present_at`."""
+    batch, heads, rows, size = new.shape
+    before: Dim = 0
+    total = rows
+    if past is not None:
+        before = past.shape[-2]
+        total = before + rows
+        of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
+        emit_strided(op.lowering, op.node, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
+    steps = (heads * total * size, total * size, size, 1)
+    emit_strided(op.lowering, op.node, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
+
+
+@operator("Attention", since=23, types=REAL)
+def attention(op: Op) -> None:
+    """Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq. Spec: ONNX Attention-25.
+
+    16-bit floats are computed as float32 and rounded once, at the end: softmax_precision only ever asks for more, which is
+    done, or for less, which is not.
+    """
+    dtype = _precision(op)
+    q = heads_of(op.cast(op.input(0), dtype), op.attr("q_num_heads", 0))
+    k, v = (heads_of(op.input(index), op.attr("kv_num_heads", 0)) for index in (1, 2))
+    past = op.optional(4)
+    k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
+    mask = mask_of(op, _additive(op, op.input(3), dtype), q.shape[:3]) if op.has(3) else Mask()
+    lengths = op.optional(6)
+    right = op.attr("right_window_size", -1)
+    rules = Rules(
+        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1),
+        0 if op.attr("is_causal", 0) else right, past.shape[2] if past is not None else 0, lengths,
+        anchored=int(past is None and lengths is not None), stage=op.attr("qk_matmul_output_mode", 0) if op.wants(3) else kernels.NOTHING,
+    )  # fmt: skip
+    result = _target(op, 0, dtype)
+    scores = _target(op, 3, dtype) if op.wants(3) else None
+    k, v = (Heads(op.cast(x.tensor, dtype), x.shape, x.steps, x.at) for x in (k, v))
+    emit_attention(op, q, k, v, heads_of(result, q.shape[1]), mask, rules, scores)
+    for index, tensor in ((0, result), (3, scores)):
+        wanted = op.info(index).dtype if tensor is not None else None
+        if tensor is not None and wanted is not None and wanted != dtype:
+            op.set(index, op.cast(tensor, wanted))
+
+
+def _precision(op: Op) -> DType:
+    """float64 if any operand is, or the softmax is asked to be."""
+    double = 11
+    types = {op.raw(index).dtype for index in range(3)}
+    return "float64" if "float64" in types or op.attr("softmax_precision", 0) == double else "float32"
+
+
+def _additive(op: Op, mask: Tensor, dtype: DType) -> Tensor:
+    return mask if mask.dtype == "bool" else op.cast(mask, dtype)
+
+
+def _target(op: Op, index: int, dtype: DType) -> Tensor:
+    """Memory for an output, in the element type in which it is computed."""
+    info = op.info(index)
+    assert info.shape is not None
+    return op.output(index) if info.dtype == dtype else op.temporary(dtype, info.shape)

@@ -1,0 +1,86 @@
+"""LinearClassifier and LinearRegressor: a product with constant coefficients, and what scores become."""
+
+import numpy as np
+
+from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
+from ort_lite.shapes import equal
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.scores import Labels, float_rows, kind_of, post_transform, probit, scores_output
+from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import Tensor
+
+ML = "ai.onnx.ml"
+INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+
+
+@native
+def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, named: int, part: int, parts: int) -> int:
+    """label (rows,) of the largest of scores (rows, count); of one score, whether it is above zero (`named`: by label)."""
+    for row in span(rows, part, parts):
+        if count == 1:
+            above = 1 if scores[row] > like(scores, 0) else 0
+            label[row] = labels[above] if named != 0 else above
+        else:
+            best = 0
+            for k in range(1, count):
+                if scores[row * count + k] > scores[row * count + best]:
+                    best = k
+            label[row] = labels[best]
+    return OK
+
+
+@native
+def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: int) -> int:
+    """z (rows, 2) = (1 - s, s) for scores (rows,); transforms but PROBIT are not applied, as in onnxruntime."""
+    for row in span(rows, part, parts):
+        s = scores[row]
+        if kind == "PROBIT":
+            s = like(s, probit(cast(s, "f32")))
+        z[2 * row] = like(s, 1) - s
+        z[2 * row + 1] = s
+    return OK
+
+
+def _product(op: Op, y: Tensor | None, targets: int) -> Tensor:
+    """x @ coefficients (targets, C) + intercepts (targets,), to `y` or a temporary."""
+    x, rows, features = float_rows(op)
+    coefficients = np.array(op.attr("coefficients") or (), np.float32)
+    if targets < 1 or not len(coefficients) or len(coefficients) % targets:
+        raise op.reject(f"{len(coefficients)} coefficients are not {targets} rows of some")
+    depth = len(coefficients) // targets
+    op.require(equal(features, depth), f"rows have {features} features, the coefficients are for {depth}")
+    intercepts = np.array(op.attr("intercepts") or (), np.float32)
+    bias = op.array(intercepts) if len(intercepts) == targets else None
+    y = op.temporary("float32", (rows, targets)) if y is None else y
+    spec = Product(rows, targets, depth, transposed=True, bias=bias)
+    emit_packed(op, spec, x, coefficients.reshape(targets, depth), source=coefficients, y=y)
+    return y
+
+
+@operator("LinearRegressor", domain=ML, types=INPUTS)
+def linear_regressor(op: Op) -> None:
+    """(N, C) -> (N, targets). Spec: ONNX-ML LinearRegressor-1."""
+    targets = op.attr("targets", 1)
+    y = _product(op, op.output(0), targets)
+    post_transform(op, y, y.shape[0], targets)
+
+
+@operator("LinearClassifier", domain=ML, types=INPUTS)
+def linear_classifier(op: Op) -> None:
+    """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML LinearClassifier-1."""
+    labels = Labels(op, "classlabels_strings", "classlabels_ints")
+    targets = len(op.attr("intercepts") or ()) or max(len(labels), 1)
+    _, rows, _ = float_rows(op)
+    expands = targets == 1 and len(labels) == 2
+    if targets > 1 and len(labels) < targets:
+        raise op.reject(f"there are {len(labels)} labels for {targets} classes")
+    z = scores_output(op, rows, 2 if expands else targets)
+    scores = _product(op, None if expands else z, targets)
+    label = labels.output(rows)
+    op.emit(label_rows, [scores, labels.table, label], rows, targets, int(len(labels) == 2), work=rows * targets)
+    if expands:
+        op.emit(both_scores, [scores, z], rows, statics={"kind": kind_of(op)}, work=rows * 4)
+    else:
+        post_transform(op, z, rows, targets)
+    labels.finish(label)

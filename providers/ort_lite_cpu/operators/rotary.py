@@ -1,0 +1,86 @@
+"""RotaryEmbedding: pairs of numbers of each head are rotated by angles that depend on the position."""
+
+from typing import Any
+
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
+from ort_lite.shapes import Dim, equal, floordiv, product, same, select
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.attention import Heads, heads_of
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+
+@native
+def rotate(
+    x: Ptr, ids: Ptr, cosines: Ptr, sines: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int,
+    x_head: int, x_row: int, y_batch: int, y_head: int, y_row: int, turned: int, positions: int, ids_batch: int, ids_row: int,
+    base: int, weight: int, step: int, scale: float, interleaved: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
+
+    Row i of batch b has the position base + weight * ids[b, i] + step * i, a row of cosines and sines (positions, turned / 2).
+    interleaved: a and b are neighbours, else they come from two halves. Spec: ONNX RotaryEmbedding-23.
+    """
+    half = turned // 2
+    factor = like(x, scale)
+    for job in span(batch * rows * heads, part, parts):
+        h, i, b = job % heads, job // heads % rows, job // heads // rows
+        position = base + step * i
+        if not null(ids):
+            position += weight * int(ids[b * ids_batch + i * ids_row])
+        if position < 0 or position >= positions:
+            return failed(INDEX_OUT_OF_RANGE, b * rows + i)
+        source, target = x_at + b * x_batch + h * x_head + i * x_row, b * y_batch + h * y_head + i * y_row
+        angle = position * half
+        for j in range(half):
+            c, s = cosines[angle + j] * factor, sines[angle + j] * factor
+            if interleaved:
+                first, second = x[source + 2 * j], x[source + 2 * j + 1]
+                y[target + 2 * j] = first * c - second * s
+                y[target + 2 * j + 1] = first * s + second * c
+            else:
+                first, second = x[source + j], x[source + half + j]
+                y[target + j] = first * c - second * s
+                y[target + half + j] = first * s + second * c
+        for j in range(turned, size):
+            y[target + j] = x[source + j]
+    return OK
+
+
+def emit_rotation(
+    op: Op, x: Heads, y: Heads, caches: tuple[Tensor, Tensor], ids: Tensor | None, ids_steps: tuple[Dim, Dim] = (0, 0), *,
+    base: Dim = 0, weight: Dim = 1, step: Dim = 0, turned: Dim = 0, scale: float = 1.0, interleaved: bool = False,
+) -> None:  # fmt: skip
+    """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
+    cosines, sines = caches
+    size = x.shape[3]
+    turned = size if same(turned, 0) else turned
+    if not same(cosines.shape[-1] * 2, turned):
+        op.require(equal(cosines.shape[-1] * 2, turned), "a cache has rows of {0}, expected {1} / 2", cosines.shape[-1], turned)
+    op.agree(cosines.shape, sines.shape, "the caches differ in shape")
+    native = x.tensor.native
+    op.emit(
+        rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
+        *ids_steps, base, weight, step, scale, types=[native, "i64" if ids is None else ids.native, *[native] * 3],
+        statics={"interleaved": interleaved}, work=product(x.shape), message="position of row {index} is beyond the caches",
+    )  # fmt: skip
+
+
+def _plain(op: Op) -> dict[str, Any]:
+    return {"turned": op.attr("rotary_embedding_dim", 0), "interleaved": bool(op.attr("interleaved", 0))}
+
+
+@operator("RotaryEmbedding", since=23, types=REAL)
+def rotary_embedding(op: Op) -> None:
+    """X (B, H, S, D) or (B, S, H * D); caches (positions, D / 2) looked up by position_ids (B, S), or (B, S, D / 2)."""
+    x = heads_of(op.input(0), op.attr("num_heads", 0))
+    y = heads_of(op.output(0), x.shape[1])
+    caches, rows = (op.input(1), op.input(2)), x.shape[2]
+    if op.has(3):
+        ids = op.input(3)
+        op.agree(ids.shape, (x.shape[0], rows), "position_ids do not fit")
+        emit_rotation(op, x, y, caches, ids, (rows, 1), **_plain(op))
+        return
+    op.agree(caches[0].shape[:2], (x.shape[0], rows), "the caches do not fit")
+    every = op.array(_arange_of(x.shape[0])) if isinstance(x.shape[0], int) else _counted(op, x.shape[0])
+    emit_rotation(op, x, y, caches, every, (1, 0), weight=rows, step=1, **_plain(op))

@@ -1,0 +1,57 @@
+"""Runs of one model on onnxruntime and here, in turn, one thread each: what the benchmarks of single operators share."""
+
+from collections.abc import Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import ort_lite
+
+Array = npt.NDArray[Any]
+SECONDS = 1.5
+"""How long a pair is measured."""
+
+
+def model_of(nodes: Sequence[tuple[str, dict[str, Any], Sequence[Array]]], x: Array) -> bytes:
+    """A chain of nodes: each takes the result of the one before and constants of its own."""
+    made, constants = [], []
+    for k, (op_type, attributes, weights) in enumerate(nodes):
+        names = [f"w{k}_{i}" for i in range(len(weights))]
+        constants += [numpy_helper.from_array(w, name) for w, name in zip(weights, names, strict=True)]
+        made.append(helper.make_node(op_type, [f"v{k}", *names], [f"v{k + 1}"], **attributes))
+    inputs = [helper.make_tensor_value_info("v0", TensorProto.FLOAT, x.shape)]
+    outputs = [helper.make_tensor_value_info(f"v{len(nodes)}", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(made, "chain", inputs, outputs, constants)
+    model: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    return model
+
+
+def compare(label: str, model: bytes, x: Array, gigaflops: float) -> float:
+    """Prints medians and returns how many times faster than onnxruntime this is; results must agree."""
+    theirs_options, ours_options = onnxruntime.SessionOptions(), ort_lite.SessionOptions()
+    for options in (theirs_options, ours_options):
+        options.intra_op_num_threads = 1
+    theirs = onnxruntime.InferenceSession(model, theirs_options, providers=["CPUExecutionProvider"])
+    ours = ort_lite.InferenceSession(model, ours_options, providers=["CPUExecutionProvider"])
+    feed = {"v0": x}
+    want, got = theirs.run(None, feed)[0], ours.run(None, feed)[0]
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-4 * np.abs(want).max())
+    times: tuple[list[float], list[float]] = ([], [])
+    end = perf_counter() + SECONDS
+    while perf_counter() < end or len(times[1]) < 7:
+        for session, seconds in ((theirs, times[0]), (ours, times[1])):
+            start = perf_counter()
+            session.run(None, feed)
+            seconds.append(perf_counter() - start)
+    a, b = (median(seconds) for seconds in times)
+    print(
+        f"{label:34} onnxruntime {a * 1e6:9.1f} us {gigaflops / a:6.1f} GF/s   ort_lite {b * 1e6:9.1f} us {gigaflops / b:6.1f} GF/s"
+        f"   ratio {a / b:.2f}",
+        flush=True,
+    )
+    return a / b

@@ -1,0 +1,252 @@
+"""Conv and onnxruntime's FusedConv: every kernel that lowering may choose."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
+from ort_lite.graph import Node, TensorType, Value
+from ort_lite.inference import Info
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.program import Program
+from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
+
+Shape = tuple[int, ...]
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+
+
+def convolved(
+    x: Array, w: Array, b: Array | None = None, *, strides: Any = None, pads: Any = None, dilations: Any = None, group: int = 1
+) -> Array:
+    """In double precision: windows of the padded input times the weight."""
+    rank = x.ndim - 2
+    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    windows = sliding_window_view(x, extents, tuple(range(2, rank + 2)))  # type: ignore[call-overload]
+    index = (..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))
+    windows = windows[index].reshape(x.shape[0], group, -1, *windows[index].shape[2:])
+    y = [np.tensordot(part, own, ([1, *range(-rank, 0)], range(1, rank + 2))) for part, own in zip(
+        windows.swapaxes(0, 1), np.split(w.astype(np.float64), group), strict=True)]  # fmt: skip
+    result = np.moveaxis(np.concatenate(y, -1), -1, 1) + (0 if b is None else b.reshape(-1, *[1] * rank))
+    return result.astype(w.dtype)
+
+
+def names(program: Program) -> set[str]:
+    """The kernels of a program."""
+    return {instruction.spec.name.split("<")[0].rpartition(".")[2] for instruction in program._only.segment.instructions}  # type: ignore[union-attr]
+
+
+def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
+    return (ramp((o, c, *kernel), dtype) / np.sqrt(c * np.prod(kernel))).astype(dtype)
+
+
+# --- The general kernel
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((2, 8, 9, 10), (20, 8, 3, 3), {"pads": [1, 2, 0, 1]}),
+        ((2, 3, 19, 20), (20, 3, 7, 7), {"strides": [2, 2], "pads": [3, 3, 3, 3]}),
+        ((1, 5, 6, 150), (17, 5, 1, 3), {"strides": [1, 1], "pads": [0, 1, 0, 1]}),
+        ((1, 300, 5, 6), (7, 300, 3, 2), {"pads": [1, 1, 1, 1]}),
+        ((1, 100, 9, 9), (9, 100, 5, 5), {"pads": [2, 2, 2, 2]}),
+        ((2, 4, 9, 10), (6, 4, 3, 2), {"strides": [3, 2], "dilations": [2, 3]}),
+        ((2, 4, 9, 30), (6, 4, 3, 2), {"strides": [1, 2], "dilations": [3, 1], "pads": [4, 5, 4, 5]}),
+        ((2, 8, 9, 10), (12, 2, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+        ((2, 8, 9, 10), (40, 4, 3, 3), {"group": 2, "dilations": [2, 2]}),
+        ((1, 4, 2, 2), (5, 4, 5, 5), {"pads": [3, 3, 3, 3]}),
+        ((1, 2, 3, 3), (3, 2, 3, 3), {}),
+        ((2, 8, 19), (20, 8, 3), {"strides": [2]}),
+        ((1, 3, 700), (5, 3, 9), {"pads": [8, 0]}),
+        ((2, 3, 5, 6, 7), (9, 3, 3, 3, 2), {"pads": [1, 0, 1, 0, 2, 1], "strides": [1, 2, 1]}),
+        ((1, 4, 5, 6, 7), (6, 2, 1, 2, 2), {"group": 2, "dilations": [1, 2, 1], "strides": [2, 1, 1]}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_conv(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+    bias = ramp((w[0],))
+    check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
+@pytest.mark.parametrize("kernel", [(3, 2), (2, 3), (1, 4)], ids=str)
+def test_auto_pad(mode: str, kernel: Shape) -> None:
+    check_op("Conv", ramp((1, 3, 8, 9)), weights(4, 3, *kernel), constants=(1,), atol=1e-5, auto_pad=mode, strides=[2, 3])
+
+
+def test_double_precision() -> None:
+    x, w = ramp((1, 40, 6, 7), "float64"), weights(40, 40, 3, 3, dtype="float64")
+    check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any]]:
+    number = st.integers(1, 3)
+    group, c, o = draw(number), draw(st.integers(1, 9)), draw(st.integers(1, 18))
+    kernel, strides, dilations = ([draw(number) for _ in range(2)] for _ in range(3))
+    pads = [draw(st.integers(0, 3)) for _ in range(4)]
+    least = [max((k - 1) * d + 1 - pads[i] - pads[i + 2], 1) for i, (k, d) in enumerate(zip(kernel, dilations, strict=True))]
+    size = [low + draw(st.integers(0, 12)) for low in least]
+    attributes = {"group": group, "strides": strides, "dilations": dilations, "pads": pads}
+    return ramp((draw(number), c * group, *size)), weights(o * group, c, *kernel), attributes
+
+
+@settings(max_examples=60, deadline=None)
+@given(convolutions(), st.sampled_from([(), (1,)]))
+def test_any_convolution_matches_its_definition(case: tuple[Array, Array, dict[str, Any]], constants: Shape) -> None:
+    x, w, attributes = case
+    got = run_op("Conv", [x, w], attributes, constants=constants, fixed=True)
+    assert_close(got[0], convolved(x, w, **attributes), 1e-5, 1e-5, f"{x.shape} {w.shape} {attributes}")
+
+
+def test_no_image() -> None:
+    want = np.zeros((0, 4, 3, 3), np.float32)
+    check_op("Conv", np.zeros((0, 3, 5, 5), np.float32), weights(4, 3, 3, 3), expected=want, constants=(1,))
+
+
+# --- The kernels for special cases
+def test_pointwise_convolutions_are_one_product() -> None:
+    assert "gemm" in names(op_program("Conv", [ramp((2, 8, 5, 6)), weights(20, 8, 1, 1)], constants=(1,)))
+    check_op("Conv", ramp((2, 8, 5, 6)), weights(20, 8, 1, 1), ramp((20,)), expected=convolved, constants=(1, 2), atol=1e-5)
+    check_op("Conv", ramp((2, 8, 5)), weights(20, 8, 1), expected=convolved, constants=(1,), atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 7, 8, 20, 48])
+@pytest.mark.parametrize(
+    ("size", "kernel", "attributes"),
+    [
+        ((9, 23), (3, 3), {"pads": [1, 1, 1, 1]}),
+        ((9, 23), (3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ((8, 9), (5, 3), {"pads": [1, 0, 3, 1], "dilations": [1, 2]}),
+        ((2, 2), (5, 5), {"pads": [2, 2, 2, 2]}),
+        ((3, 5), (2, 4), {"dilations": [2, 1], "strides": [1, 3], "pads": [0, 4, 2, 1]}),
+    ],
+    ids=str,
+)
+def test_depthwise(channels: int, size: Shape, kernel: Shape, attributes: dict[str, Any]) -> None:
+    x, w, b = ramp((2, channels, *size)), weights(channels, 1, *kernel), ramp((channels,))
+    check_op("Conv", x, w, b, expected=convolved, constants=(1, 2), atol=1e-5, group=channels, **attributes)
+
+
+def test_depthwise_over_one_axis_and_with_more_outputs_than_inputs() -> None:
+    x = ramp((2, 20, 11))
+    check_op("Conv", x, weights(20, 1, 5), expected=convolved, constants=(1,), atol=1e-5, group=20, pads=[2, 2])
+    check_op("Conv", x, weights(40, 1, 5), expected=convolved, constants=(1,), atol=1e-5, group=20, pads=[2, 2])
+
+
+def test_depthwise_is_chosen() -> None:
+    program = op_program("Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]}, fixed=True)
+    assert "depthwise" in names(program)
+
+
+@pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
+@pytest.mark.parametrize(("size", "channels", "outputs"), [((9, 10), 32, 40), ((30, 31), 32, 136), ((16, 16), 136, 32)])
+def test_winograd(size: Shape, channels: int, outputs: int, pads: list[int]) -> None:
+    x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
+    assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
+    want = convolved(x, w, b, pads=pads)
+    # Judged by the largest magnitude: sums of terms that cancel lose more than those of a direct convolution.
+    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=3e-5 * np.abs(want).max(), pads=pads)
+
+
+def test_winograd_can_be_turned_off() -> None:
+    x, w = ramp((1, 32, 9, 9)), weights(32, 32, 3, 3)
+    x_value, y = Value("x", TensorType("float32", x.shape)), Value("y", TensorType("float32", (1, 32, 7, 7)))
+    node = Node("Conv", [x_value, Value("w", None, w)], [y], {}, version=21)
+    program = Program([node], [(x_value, Info(x_value.type))], [y], rules(), Options(winograd=False), {})
+    assert "winograd" not in names(program)
+    assert_close(program([x])[0], convolved(x, w), 1e-5, 1e-5, "direct")
+
+
+@pytest.mark.parametrize(("channels", "outputs"), [(31, 64), (64, 31), (33, 33), (16, 64)])
+def test_winograd_is_for_whole_vectors_of_many_channels(channels: int, outputs: int) -> None:
+    program = op_program("Conv", [ramp((1, channels, 9, 9)), weights(outputs, channels, 3, 3)], constants=(1,))
+    assert "winograd" not in names(program)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes"),
+    [
+        ((1, 8, 33, 20), (40, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 8, 9, 10), (20, 8, 1, 1), {}),
+        ((1, 8, 9, 10), (24, 4, 3, 3), {"group": 2}),
+        ((1, 24, 19, 20), (24, 1, 3, 3), {"group": 24, "pads": [1, 1, 1, 1]}),
+        ((1, 32, 40, 41), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ],
+    ids=str,
+)
+def test_one_thread_and_several_give_the_same_bits(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+    how: dict[str, Any] = {"constants": (1,), "fixed": True}
+    results = [run_op("Conv", [ramp(x), weights(*w)], attributes, threads=n, **how)[0] for n in (1, 2, 3, 7)]
+    for result in results[1:]:
+        assert_same(results[0], result, "threads change the result")
+
+
+# --- FusedConv
+def leaky(x: Array) -> Array:
+    return np.where(x < 0, np.float32(0.25) * x, x)
+
+
+ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
+    "": ((), lambda x: x),
+    "Relu": ((), lambda x: np.maximum(x, 0)),
+    "Clip": ((-0.25, 0.5), lambda x: np.clip(x, np.float32(-0.25), np.float32(0.5))),
+    "LeakyRelu": ((0.25,), leaky),
+    "Sigmoid": ((), lambda x: 1 / (1 + np.exp(-x))),
+    "Tanh": ((), np.tanh),
+    "HardSigmoid": ((0.3, 0.4), lambda x: np.clip(np.float32(0.3) * x + np.float32(0.4), 0, 1)),
+}
+KERNELS: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
+    "general": ((2, 8, 9, 10), (20, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "pointwise": ((2, 8, 9, 10), (20, 8, 1, 1), {}),
+    "depthwise": ((2, 20, 9, 10), (20, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 20}),
+    "winograd": ((1, 32, 9, 10), (40, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("residual", [False, True], ids=["alone", "with Z"])
+@pytest.mark.parametrize("name", ["Relu", "Clip", "LeakyRelu"])
+def test_fused_conv(kernel: str, residual: bool, name: str) -> None:
+    shape, weight, attributes = KERNELS[kernel]
+    x, w, b, (params, oracle) = ramp(shape), weights(*weight), ramp((weight[0],)), ACTIVATIONS[name]
+    plain = convolved(x, w, b, **attributes)
+    z = ramp(plain.shape) if residual else None
+    given: list[Array | None] = [x, w, b, z] if residual else [x, w, b]
+    want = oracle(plain + (0 if z is None else z))
+    atol = 3e-5 * float(np.abs(want).max())
+    more = {"activation": name} | ({"activation_params": list(params)} if params else {})
+    check_op("FusedConv", *given, expected=want, constants=(1, 2), rtol=0, atol=atol, **attributes, **more, **MICROSOFT)
+
+
+@pytest.mark.parametrize("name", ["", "Sigmoid", "Tanh", "HardSigmoid"])
+def test_activations_of_a_fused_conv(name: str) -> None:
+    x, w, (params, oracle) = ramp((2, 8, 9, 10)), weights(40, 4, 3, 3), ACTIVATIONS[name]
+    more: dict[str, Any] = {"group": 2, "activation": name} | ({"activation_params": list(params)} if params else {})
+    want = oracle(convolved(x, w, group=2)).astype(np.float32)
+    check_op("FusedConv", x, w, expected=want, constants=(1,), atol=1e-5, **more, **MICROSOFT)
+
+
+# --- Errors
+def test_more_axes_than_there_are_kernels_for_are_an_error() -> None:
+    with pytest.raises(NotImplemented, match="4 spatial axes"):
+        op_program("Conv", [ramp((1, 1, 2, 2, 2, 2)), ramp((1, 1, 1, 1, 1, 1))])
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "b", "message"),
+    [
+        ((1, 3, 5, 5), (4, 2, 3, 3), (4,), "channels of input and weight differ|should be equal"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), (5,), "bias and output channels differ"),
+    ],
+)
+def test_operands_that_do_not_fit_are_an_error(x: Shape, w: Shape, b: Shape, message: str) -> None:
+    for fixed in (False, True):
+        with pytest.raises((InvalidArgument, ShapeInferenceError), match=message):
+            run_op("Conv", [ramp(x), ramp(w), ramp(b)], fixed=fixed)

@@ -1,0 +1,169 @@
+"""LSTM, GRU and RNN against onnxruntime, which knows all their attributes but the layout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, op_program, ramp, run_op
+
+STEPS, BATCH, INPUT, SIZE = 4, 3, 5, 6
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+WEIGHTS = [1, 2, 3]
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def weights(op: str, directions: int = 1, bias: bool = True) -> list[Array | None]:
+    gates = GATES[op]
+    shapes = [(directions, gates * SIZE, INPUT), (directions, gates * SIZE, SIZE), (directions, 2 * gates * SIZE)]
+    made: list[Array | None] = [ramp(shape, low=-0.5, high=0.5) for shape in shapes]
+    return made if bias else made[:2]
+
+
+def theirs(op: str, inputs: Sequence[Array | None], attributes: dict[str, Any], outputs: int) -> list[Any]:
+    names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
+    given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
+    infos = [
+        onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in given.items()
+    ]
+    results = [onnx.helper.make_tensor_value_info(f"out{k}", onnx.TensorProto.FLOAT, None) for k in range(outputs)]
+    node = onnx.helper.make_node(op, names, [result.name for result in results], **attributes)
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "g", infos, results), opset_imports=[onnx.helper.make_opsetid("", 14)], ir_version=8
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return list(session.run(None, given))
+
+
+def check(op: str, inputs: Sequence[Array | None], constants: Sequence[int] = (), **attributes: Any) -> None:
+    attributes = {"hidden_size": SIZE, **attributes}
+    outputs = 3 if op == "LSTM" else 2
+    want = theirs(op, inputs, attributes, outputs)
+    check_op(op, *inputs, outputs=outputs, opset=14, constants=constants, expected=want, **attributes, **CLOSE)
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_every_direction(op: str, direction: str) -> None:
+    directions = 2 if direction == "bidirectional" else 1
+    check(op, [ramp((STEPS, BATCH, INPUT)), *weights(op, directions)], WEIGHTS, direction=direction)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_sequences_of_different_length_and_given_states(op: str) -> None:
+    lengths = np.array([4, 1, 3], np.int32)
+    states = [ramp((2, BATCH, SIZE)) for _ in range(2 if op == "LSTM" else 1)]
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights(op, 2), lengths, *states]
+    check(op, inputs, WEIGHTS, direction="bidirectional")
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_without_bias_and_with_clipped_gates(op: str) -> None:
+    check(op, [ramp((STEPS, BATCH, INPUT), low=-9, high=9), *weights(op, bias=False)], [1, 2], clip=0.5)
+
+
+def test_peepholes_and_coupled_gates() -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("LSTM"), None, None, None, ramp((1, 3 * SIZE))]
+    check("LSTM", inputs, [*WEIGHTS, 7])
+    check("LSTM", inputs, [*WEIGHTS, 7], input_forget=1)
+
+
+def test_the_reset_gate_before_or_after_the_product() -> None:
+    check("GRU", [ramp((STEPS, BATCH, INPUT)), *weights("GRU")], WEIGHTS, linear_before_reset=1)
+
+
+ACTIVATIONS: list[tuple[str, list[float], list[float]]] = [
+    ("Relu", [], []), ("Affine", [0.5], [0.1]), ("LeakyRelu", [0.2], []), ("ThresholdedRelu", [0.1], []),
+    ("ScaledTanh", [0.5], [2.0]), ("HardSigmoid", [0.3], [0.4]), ("Elu", [0.5], []), ("Softsign", [], []), ("Softplus", [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "alpha", "beta"), ACTIVATIONS, ids=[case[0] for case in ACTIVATIONS])
+def test_every_activation(name: str, alpha: list[float], beta: list[float]) -> None:
+    attributes: dict[str, Any] = {"activations": [name], "activation_alpha": alpha, "activation_beta": beta}
+    given = {key: value for key, value in attributes.items() if value}
+    check("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], **given)
+
+
+def test_activations_of_each_gate_and_direction() -> None:
+    names = ["HardSigmoid", "Tanh", "Relu", "Sigmoid", "Softsign", "Tanh"]
+    attributes: dict[str, Any] = {
+        "activations": names,
+        "activation_alpha": [0.3],
+        "activation_beta": [0.4],
+        "direction": "bidirectional",
+    }
+    check("LSTM", [ramp((STEPS, BATCH, INPUT)), *weights("LSTM", 2)], **attributes)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_the_batch_may_come_first(op: str) -> None:
+    x, state = ramp((STEPS, BATCH, INPUT)), ramp((2, BATCH, SIZE))
+    attributes: dict[str, Any] = {"hidden_size": SIZE, "direction": "bidirectional"}
+    y, *states = theirs(op, [x, *weights(op, 2), None, state], attributes, 3 if op == "LSTM" else 2)
+    inputs = [x.swapaxes(0, 1).copy(), *weights(op, 2), None, state.swapaxes(0, 1).copy()]
+    want = [y.transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in states)]
+    check_op(op, *inputs, layout=1, opset=14, outputs=len(want), constants=WEIGHTS, expected=want, **attributes, **CLOSE)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_no_steps_leave_the_states_as_they_are(op: str) -> None:
+    state = ramp((1, BATCH, SIZE))
+    want = [np.zeros((0, 1, BATCH, SIZE), np.float32), state]
+    check_op(op, np.zeros((0, BATCH, INPUT), np.float32), *weights(op), None, state, outputs=2, hidden_size=SIZE, expected=want)
+
+
+def test_only_what_is_asked_for_is_made() -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("GRU")]
+    y, last = theirs("GRU", inputs, {"hidden_size": SIZE}, 2)
+    check_op("GRU", *inputs, hidden_size=SIZE, expected=y, **CLOSE)
+    np.testing.assert_allclose(y[-1], last)
+
+
+def test_the_size_is_that_of_the_weights_where_it_is_not_given() -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN")]
+    want = theirs("RNN", inputs, {"hidden_size": SIZE}, 2)
+    check_op("RNN", *inputs, outputs=2, constants=WEIGHTS, expected=want, **CLOSE)
+
+
+def test_doubles() -> None:
+    x, w, r = (array.astype(np.float64) for array in (ramp((2, 1, INPUT)), *weights("RNN", bias=False)) if array is not None)
+    first = np.tanh(x[0] @ w[0].T)
+    want = np.stack([first, np.tanh(x[1] @ w[0].T + first @ r[0].T)])[:, None]
+    check_op("RNN", x, w, r, hidden_size=SIZE, expected=want, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("position", "shape", "message"),
+    [
+        (1, (1, 18, 4), "dimensions of weights W: 4 against 5"),
+        (2, (1, 18, 5), "dimensions of weights R: 5 against 6"),
+        (3, (1, 35), "dimensions of biases B: 35 against 36"),
+        (5, (1, 2, 6), "dimensions of initial_h: 2 against 3"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(position: int, shape: tuple[int, ...], message: str) -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("GRU"), None, ramp((1, BATCH, SIZE))]
+    inputs[position] = ramp(shape)
+    program = op_program("GRU", inputs, {"hidden_size": SIZE})
+    with pytest.raises(InvalidArgument, match=f"GRU 'node' .*{message}"):
+        program([array for array in inputs if array is not None])
+
+
+def test_a_length_beyond_the_steps_is_cut() -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN")]
+    [want] = run_op("RNN", inputs, {"hidden_size": SIZE})
+    [got] = run_op("RNN", [*inputs, np.array([9, 9, 9], np.int32)], {"hidden_size": SIZE})
+    np.testing.assert_array_equal(got, want)
+
+
+def test_unknown_activations_are_declined() -> None:
+    with pytest.raises(NotSupported, match=r"RNN 'node' .* activation swish"):
+        run_op("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], {"hidden_size": SIZE, "activations": ["Swish"]})
