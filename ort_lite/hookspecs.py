@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ort_lite.inference import ShapeRule
+    from ort_lite.inference import RuleFamily, ShapeRule
     from ort_lite.provider import ExecutionProvider
     from ort_lite.transform import CastInsertion, Transform
 
@@ -38,8 +38,11 @@ def ort_lite_transforms() -> "Iterable[Transform]":
     return ()
 
 
-def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule]]":
-    """Shape rules (`@shape_rule`). Asked once a process. A rule for an operator that has one already comes second."""
+def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
+    """Shape rules (`@shape_rule`), or families that are loaded when a model first needs one.
+
+    Asked once a process. A rule for an operator that has one already comes second.
+    """
     return ()
 
 

@@ -12,9 +12,9 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
         return [op.tensor(op.dtype(0), [shape[axis] for axis in perm])]
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,21 +96,38 @@ def shape_rule(
     return decorate
 
 
+class RuleFamily(NamedTuple):
+    """Rules that are loaded when a model first has one of their operators: (domain, op_type) of all that `load` gives."""
+
+    keys: Collection[tuple[str, str]]
+    load: Callable[[], Iterable[ShapeRule]]
+
+
 class ShapeRules:
     """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies."""
 
-    def __init__(self, rules: Iterable[ShapeRule]) -> None:
-        self._rules: dict[tuple[str, str], list[ShapeRule]] = {}
+    def __init__(self, rules: Iterable[ShapeRule | RuleFamily]) -> None:
+        self._rules: dict[tuple[str, str], list[ShapeRule | RuleFamily]] = {}
+        self._ready: dict[tuple[str, str], list[ShapeRule]] = {}
         for rule in rules:
-            self._rules.setdefault((rule.domain, rule.op_type), []).append(rule)
-        for found in self._rules.values():
-            found.sort(key=lambda rule: -rule.since)
+            for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
+                self._rules.setdefault(key, []).append(rule)
 
     def find(self, node: Node) -> ShapeRule | None:
-        for rule in self._rules.get((node.domain, node.op_type), ()):
+        key = (node.domain, node.op_type)
+        found = self._ready.get(key)
+        if found is None:
+            found = self._ready[key] = self._loaded(key)
+        for rule in found:
             if rule.since <= node.version:
                 return rule
         return None
+
+    def _loaded(self, key: tuple[str, str]) -> list[ShapeRule]:
+        """The rules of an operator, newest first; of two for one version the one that was given first."""
+        given = self._rules.get(key, ())
+        rules = [rule for one in given for rule in (one.load() if isinstance(one, RuleFamily) else [one])]
+        return sorted((rule for rule in rules if (rule.domain, rule.op_type) == key), key=lambda rule: -rule.since)
 
 
 class Op:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.errors import ProviderError
-from ort_lite.inference import ShapeRule, ShapeRules
+from ort_lite.inference import ShapeRules
 
 if TYPE_CHECKING:
     import pluggy
@@ -120,7 +120,7 @@ class Registry:
         """All shape rules, ready to use; made once."""
         if self._rules is None:
             found = [rule for answer in self._answers_to("ort_lite_shape_rules") for rule in answer]
-            self._rules = ShapeRules(r for rule in found for r in ([rule] if isinstance(rule, ShapeRule) else rule))
+            self._rules = ShapeRules(r for rule in found for r in (rule if isinstance(rule, list) else [rule]))
         return self._rules
 
     def cast_insertion(self) -> "CastInsertion":

@@ -62,13 +62,13 @@ def _first_init(self: "Record", *values: Any, **named: Any) -> None:
     parameters, lines = ["self"], []
     for name in cls.__match_args__:
         default, value = cls._defaults.get(name), name
-        scope[f"set_{name}"] = getattr(cls, name).__set__  # past `__setattr__`
-        scope[f"default_{name}"] = default
+        scope[f"_set_{name}"] = getattr(cls, name).__set__  # past `__setattr__`
+        scope[f"_default_{name}"] = default
         if isinstance(default, _Factory):
-            scope[f"make_{name}"] = default.make
-            value = f"make_{name}() if {name} is default_{name} else {name}"
-        parameters.append(f"{name}=default_{name}" if name in cls._defaults else name)
-        lines.append(f" set_{name}(self, {value})")
+            scope[f"_make_{name}"] = default.make
+            value = f"_make_{name}() if {name} is _default_{name} else {name}"
+        parameters.append(f"{name}=_default_{name}" if name in cls._defaults else name)
+        lines.append(f" _set_{name}(self, {value})")
     exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines]), scope)
     cls.__init__ = scope["__init__"]
     cls.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
@@ -87,15 +87,17 @@ class Record(metaclass=_Fields):
         _values: ClassVar[Callable[[object], Any]]
         _defaults: ClassVar[Mapping[str, Any]]
 
+    else:  # type checkers know what is frozen, and would take these for leave to set anything
+
+        def __setattr__(self, name, value):
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be set: `replace` makes a changed copy")
+
+        def __delattr__(self, name):
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
+
     def replace(self, **changes: Any) -> Self:
         """A copy with other values of the fields that are named."""
         return type(self)(**{name: getattr(self, name) for name in self.__match_args__} | changes)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be set: `replace` makes a changed copy")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

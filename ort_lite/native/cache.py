@@ -5,13 +5,13 @@ deleted at any time. The folder is private to its user: whoever can write there 
 others own or can write to is not used, with a warning.
 """
 
-import hashlib
 import os
 import stat
 import warnings
 
+from ort_lite.native.digest import SIZE, digest
+
 _MAGIC = b"ort-lite object 1\n"
-_DIGEST = 20
 
 
 def directory() -> str:
@@ -32,7 +32,7 @@ def read(folder: str, key: str) -> bytes | None:
             data = file.read()
     except OSError:
         return None
-    start = len(_MAGIC) + _DIGEST
+    start = len(_MAGIC) + SIZE
     body = data[start:]
     if data[:start] != _MAGIC + _digest(key, body):
         return None
@@ -75,4 +75,4 @@ def _is_private(folder: str) -> bool:
 
 
 def _digest(key: str, body: bytes) -> bytes:
-    return hashlib.blake2b(key.encode() + body, digest_size=_DIGEST).digest()
+    return digest(key.encode(), body)

@@ -1,11 +1,11 @@
 """A digest of what a function does, from bytecode: of its code and of all that it names in the project. Reads no file."""
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from ort_lite.native.digest import digest
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
 from ort_lite.record import Record
 
@@ -42,7 +42,7 @@ def fingerprint(root: Any) -> bytes:
         own = _own(item)
         parts.append(own.digest)
         waiting.extend(own.references)
-    return _hash(b"".join(parts))
+    return digest(b"".join(parts))
 
 
 def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> bytes:
@@ -50,20 +50,16 @@ def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> bytes:
     described = [text]
     references: list[Any] = []
     _note_globals(dict.fromkeys(_words(text)), scope, described, references)
-    return _hash(_digest(described) + b"".join(map(fingerprint, references)))
+    return digest(_digest(described) + b"".join(map(fingerprint, references)))
 
 
 def _words(text: str) -> Iterable[str]:
     return "".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split()
 
 
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=20).digest()
-
-
 def _digest(described: Iterable[str]) -> bytes:
     """Of texts that hold no null character, as no name and no repr does."""
-    return _hash("\0".join(described).encode())
+    return digest("\0".join(described).encode())
 
 
 def _own(item: Any) -> _Own:

@@ -1,6 +1,5 @@
 """What to compile, and the key of its object code. Imports neither numba nor llvmlite."""
 
-import hashlib
 import importlib
 import os
 import sys
@@ -9,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from ort_lite.native.cpu import Target
+from ort_lite.native.digest import digest
 from ort_lite.native.fingerprint import fingerprint, fingerprint_of_source
 from ort_lite.native.marks import ELEMENTS, Static
 from ort_lite.record import Record
@@ -126,7 +126,7 @@ def key_of(spec: Spec, target: Target) -> str:
     else:
         code = fingerprint(spec.function)
     state = repr((spec.types, spec.exact, spec.signature, target.triple, target.cpu, target.features))
-    return hashlib.blake2b(_base() + code + state.encode(), digest_size=20).hexdigest()
+    return digest(_base(), code, state.encode()).hex()
 
 
 @cache
@@ -135,12 +135,11 @@ def _base() -> bytes:
     import llvmlite
 
     folder = os.path.dirname(os.path.dirname(llvmlite.__file__))
-    digest = hashlib.blake2b(digest_size=20)
-    digest.update(repr((FORMAT, sys.version, llvmlite.__version__, _numba_version(folder))).encode())
+    parts = [repr((FORMAT, sys.version, llvmlite.__version__, _numba_version(folder))).encode()]
     for name in _CODE_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
-            digest.update(file.read())
-    return digest.digest()
+            parts.append(file.read())
+    return digest(*parts)
 
 
 def _numba_version(beside: str) -> str:

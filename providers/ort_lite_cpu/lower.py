@@ -69,7 +69,8 @@ class Lowering:
             for value in node.inputs:
                 if value is not None:
                     self.remaining[value] -= 1
-        self.result.outputs = [self._as_output(value) for value in outputs]
+        for value in outputs:
+            self.result.outputs.append(self._as_output(value))
         return self.result
 
     def _node(self, node: Node) -> None:

@@ -1,7 +1,8 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
-from ort_lite.native.lang import OK, Ptr, Static, native, span
+from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.elementwise.access import fetch, put
+from ort_lite_cpu.square import SIZE, prefetch, transpose_square
 
 
 @native
@@ -73,16 +74,22 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: 
         base = (job // tiles) * rows * columns
         first = (job % tiles) * 32
         last = min(first + 32, columns)
+        whole = first + (last - first) // SIZE * SIZE
         for r0 in range(0, rows, 16):
             r1 = min(r0 + 16, rows)
-            if r1 - r0 < last - first:
-                for r in range(r0, r1):
-                    for c in range(first, last):
-                        y[base + c * rows + r] = x[base + r * columns + c]
-            else:
+            middle = r0 + (r1 - r0) // SIZE * SIZE
+            for r in range(r0, r1):  # of the next tile: rows that are pages apart are not foreseen
+                prefetch(shift(x, base + r * columns + last))
+                prefetch(shift(x, base + r * columns + last + 16))
+            for c in range(first, whole, SIZE):
+                for r in range(r0, middle, SIZE):
+                    transpose_square(shift(x, base + r * columns + c), columns, shift(y, base + c * rows + r), rows)
+            for c in range(whole, last):
+                for r in range(r0, middle):
+                    y[base + c * rows + r] = x[base + r * columns + c]
+            for r in range(middle, r1):
                 for c in range(first, last):
-                    for r in range(r0, r1):
-                        y[base + c * rows + r] = x[base + r * columns + c]
+                    y[base + c * rows + r] = x[base + r * columns + c]
     return OK
 
 

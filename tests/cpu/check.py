@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx.reference import ReferenceEvaluator
 
 from ort_lite.dtypes import Array, from_numpy
@@ -20,6 +21,7 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.plugins import shape_rules
 from ort_lite.shapes import symbol
+from ort_lite.stages.load import load
 from ort_lite_cpu import segment
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
@@ -67,6 +69,22 @@ def op_program(
         result.type = inference.of(result).type
     with patch.object(segment, "GRAIN", 1):  # whatever has work to share is shared, however small
         return Program([node], feeds, results, rules(), Options(threads=threads), {})
+
+
+def text_program(
+    text: str, *, opset: int = 21, threads: int = 1, fusion: bool = True, constants: Mapping[str, Array] | None = None
+) -> Program:
+    """A program of the nodes of `text`, ONNX's text of a graph; inputs named in `constants` are initialisers."""
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>'
+    graph = load(onnx.parser.parse_model(f"{header} main {text}")).graph
+    feeds: list[tuple[Value, Info]] = []
+    for value in graph.inputs:
+        if constants is not None and value.name in constants:
+            value.constant = constants[value.name]
+        else:
+            feeds.append((value, Info(value.type)))
+    with patch.object(segment, "GRAIN", 1):
+        return Program(list(graph), feeds, graph.outputs, rules(), Options(threads=threads, fusion=fusion), {})
 
 
 def run_op(op_type: str, inputs: Inputs, attributes: Mapping[str, Any] | None = None, **how: Any) -> list[Any]:

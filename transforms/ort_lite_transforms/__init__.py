@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ort_lite.inference import ShapeRule
+    from ort_lite.inference import RuleFamily
     from ort_lite.transform import CastInsertion, Transform
 
 
@@ -80,11 +80,11 @@ def ort_lite_transforms() -> "list[Transform]":
     ]
 
 
-def ort_lite_shape_rules() -> "list[ShapeRule | list[ShapeRule]]":
+def ort_lite_shape_rules() -> "list[RuleFamily]":
     """Every operator that has a rule, by family."""
-    from ort_lite_transforms import shapes
+    from ort_lite_transforms.shapes import FAMILIES
 
-    return list(shapes.RULES)
+    return list(FAMILIES.values())
 
 
 def ort_lite_cast_insertion() -> "CastInsertion":

@@ -86,6 +86,13 @@ def ipower(base: Any, exponent: Any) -> Any:
     return result
 
 
+def fmod_floor(a: Any, b: Any) -> Any:
+    """Remainder with the sign of b, as Python's %; NaN for b = 0. Spec: ONNX Mod-13, fmod=0."""
+    rest = fmod_trunc(a, b)
+    crossed = (rest < like(rest, 0)) != (b < like(b, 0))
+    return select(rest == like(rest, 0), copysign(like(rest, 0), b), select(crossed, rest + b, rest))
+
+
 def sign(x: Any) -> Any:
     """-1, 0 or 1; NaN for NaN."""
     return select(x > like(x, 0), like(x, 1), select(x < like(x, 0), like(x, -1), x))
@@ -107,7 +114,7 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 __all__ = [
     "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
     "cosh", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
-    "floor", "fmax", "fmin", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
+    "floor", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
     "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "power", "power_to_f32",
     "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
     "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",

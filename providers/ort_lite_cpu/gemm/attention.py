@@ -26,8 +26,8 @@ PIECE = 64
 ROWS = 16
 """Rows of scores for which scratch must have room: one register tile, or SHARED heads of FEW rows."""
 
-RAW, CAPPED, MASKED, SOFTMAX, NOTHING = range(5)
-"""What becomes of the scores beside the result: ONNX's qk_matmul_output_mode, or nothing."""
+RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
+"""What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
 
 
 @native
@@ -56,6 +56,7 @@ def normalise_row(
     qk (n,) at the stage that `output` says.
     """
     lowest = like(s, -math.inf)
+    unseen = like(s, 0) if output == SEEN else lowest
     if output == RAW:
         for j in range(n):
             qk[j] = s[j]
@@ -77,10 +78,10 @@ def normalise_row(
             open_ = fmax(open_, mask[j])
             s[j] += mask[j]
     for j in range(first):
-        s[j] = lowest
+        s[j] = unseen
     for j in range(last, n):
-        s[j] = lowest
-    if output == MASKED:
+        s[j] = unseen
+    if output in (MASKED, SEEN):
         for j in range(n):
             qk[j] = s[j]
     softmax_row(s, first, last, n, sink, open_ == lowest)

@@ -81,7 +81,6 @@ def conv(
     across = max((g.outputs + width - 1) // width, 1)
     scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
     lines = kd * kh
-    direct = kd == 1 and dw == 1 and groups == 1
     heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
     all_rows = n * od * oh
@@ -94,7 +93,7 @@ def conv(
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
             factors = shift(w, (group * across + p0) * lines * kw * g.channels * width)
             _block(
-                shift(x, group * g.channels), factors, bias, residual, y, scratch, j, count, g, block, lines, direct,
+                shift(x, group * g.channels), factors, bias, residual, y, scratch, j, count, g, block, lines, kd == 1,
                 low, high, rows, vectors, lanes,
             )  # fmt: skip
             if kind != "":
@@ -108,19 +107,34 @@ def _block(
     x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, j: int, count: int, g: Sizes, block: Block, lines: int,
     direct: bool, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
 ) -> None:  # fmt: skip
-    """Output channels j to j + count of a block, piece by piece of the depth: some whole runs, or a part of one."""
+    """Output channels j to j + count of a block, piece by piece of the depth.
+
+    A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
+    """
     width = vectors * lanes
     run = g.kw * g.channels
     ldw = lines * run * width
-    cuts, most = cut(run, DEPTH)
-    stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
-    # Pixels from `west` to `east` of a row see no padding at its sides: where taps are neighbours they are read in place.
+    if _neighbours(g):
+        cuts, most = cut(run, DEPTH)
+        stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
+    elif g.channels <= DEPTH:
+        cuts, most = cut(g.kw, max(DEPTH // max(g.channels, 1), 1))
+        stacks, some, most = lines, 1, most * g.channels
+    else:
+        cuts, most = cut(g.channels, DEPTH)
+        stacks, some, cuts = lines, 1, cuts * g.kw
+    # Pixels from `west` to `east` of a row see no padding at its sides: what they see is read in place.
     west = min(max((g.pw + g.sw - 1) // g.sw, 0), g.ow)
-    east = min((g.iw + g.pw - g.kw) // g.sw + 1, g.ow) if g.iw + g.pw >= g.kw else 0
+    room = g.iw + g.pw - (g.kw - 1) * g.dw - 1
+    east = min(room // g.sw + 1, g.ow) if room >= 0 else 0
     clips = low > -math.inf or high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
-        piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
+        if g.channels > DEPTH and not _neighbours(g):
+            o0 = step % cuts // (cuts // g.kw) * g.channels + step % (cuts // g.kw) * most
+            piece = Piece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
+        else:
+            piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         factors = shift(w, (r0 * run + o0) * width)
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
@@ -151,7 +165,11 @@ def _in_place(
     """n output channels of a block whose pixels see no padding at the sides; what they see above and below is left out."""
     width = vectors * lanes
     count = block.end - block.begin
-    run = g.kw * g.c
+    tap, taps = piece.o0 // g.channels, 1
+    depth, inner = piece.o1 - piece.o0, piece.o0 - tap * g.channels
+    line = g.dh * g.iw * g.c
+    if not _neighbours(g) and depth > g.channels:
+        taps, depth = depth // g.channels, g.channels
     for p in range((n + width - 1) // width):
         for row in range(block.top, block.bottom):
             h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
@@ -162,14 +180,24 @@ def _in_place(
                 r0 += 1
             while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
                 r1 -= 1
-            line = g.dh * g.iw * g.c
-            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line + piece.o0
+            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line
             at = (row * g.ow + block.begin) * g.o + p * width
+            step, lines = line, r1 - r0
+            if _neighbours(g):
+                start += piece.o0
+            else:
+                step, lines, start = g.dw * g.c, taps * lines, start + tap * g.dw * g.c + inner
             panel(
-                shift(x, start), g.sw * g.c, line, r1 - r0, shift(w, p * ldw + (r0 - piece.r0) * run * width),
-                shift(y, at), g.o, count, n - p * width, piece.o1 - piece.o0, mode, shift(bias, p * width), shift(residual, at),
+                shift(x, start), g.sw * g.c, step, lines, shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width),
+                shift(y, at), g.o, count, n - p * width, depth, mode, shift(bias, p * width), shift(residual, at),
                 low, high, rows, vectors, lanes,
             )  # fmt: skip
+
+
+@native
+def _neighbours(g: Sizes) -> bool:
+    """Whether what a pixel sees of one input row is one run of memory."""
+    return g.dw == 1 and g.channels == g.c
 
 
 @native(inline=False)
@@ -206,7 +234,7 @@ def gather(x: Ptr, out: Ptr, g: Sizes, block: Block, piece: Piece, lanes: Static
             if di < 0 or di >= g.id_ or hi < 0 or hi >= g.ih:
                 for q in range(count):
                     _zero(shift(target, q * depth), size)
-            elif g.dw == 1 and g.channels == g.c:
+            elif _neighbours(g):
                 _gather_runs(source, target, depth, count, g.iw * g.c, start * g.c + piece.o0, g.sw * g.c, size, lanes)
             else:
                 for q in range(count):

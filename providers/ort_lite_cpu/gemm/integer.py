@@ -11,7 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target, host
-from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, ceildiv, maximum, minimum
 from ort_lite_cpu.gemm.gemm import grid
@@ -122,10 +122,10 @@ def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
 
 @native
 def integer_gemm(
-    a: Ptr, zero: Ptr, b: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int, zero_row: int,
-    flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
+    a: Ptr, zero: Ptr, b: Ptr, b_zero: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int,
+    zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """c (batch, m, n) = (a - zero) @ b, a 8-bit, b as `pairs` makes it, less its zero points already.
+    """c (batch, m, n) = (a - zero) @ (b - b_zero), a 8-bit, b as `pairs` makes it; b_zero (n,) is null where b has none left.
 
     a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for
     each row of c. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
@@ -148,7 +148,21 @@ def integer_gemm(
             panel = shift(b, (i * b_step * across + p) * half * width * 2)
             target = shift(c, (i * m + top) * n + p * width)
             integer_panel(scratch, panel, target, n, count, n - p * width, half, rows, vectors, lanes, madd)
+        if not null(b_zero):
+            for row in range(count):
+                total = like(c, _sum(shift(scratch, row * 2 * half), 2 * half))
+                target = shift(c, (i * m + top + row) * n)
+                for j in range(left * width, min(right * width, n)):
+                    target[j] = wsub(target[j], wmul(total, b_zero[j]))
     return OK
+
+
+@native
+def _sum(x: Ptr, n: int) -> int:
+    total = 0
+    for i in range(n):
+        total += x[i]
+    return total
 
 
 @native(inline=False)

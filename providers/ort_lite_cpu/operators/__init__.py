@@ -6,25 +6,37 @@ _ONNX = {
     "control_flow": "If Loop Scan",
     "conv": "Conv",
     "conv_transpose": "ConvTranspose",
+    "deform_conv": "DeformConv",
+    "determinant": "Det",
+    "detection": "NonMaxSuppression",
     "einsum": "Einsum",
     "fill": "Constant ConstantOfShape EyeLike Range",
+    "fourier": "DFT STFT",
     "gather": "Gather GatherElements GatherND Scatter ScatterElements ScatterND",
+    "images": "ImageDecoder",
     "integer_conv": "ConvInteger QLinearConv",
     "integer_matmul": "MatMulInteger QLinearMatMul",
+    "losses": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
     "matmul": "Gemm MatMul",
     "normalization": (
-        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization"
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization "
+        "SimplifiedLayerNormalization"
     ),
     "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
     "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
+    "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
+    "rearranging": "BitCast ReverseSequence",
     "recurrent": "GRU LSTM RNN",
     "reductions": (
         "ArgMax ArgMin CumProd CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
         "ReduceSum ReduceSumSquare"
     ),
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
+    "regions": "MaxRoiPool RoiAlign",
     "resize": "Resize Upsample",
+    "sampling": "AffineGrid GridSample",
     "selection": "Compress NonZero OneHot TopK Trilu Unique",
+    "rotary": "RotaryEmbedding",
     "sequences": (
         "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
         "SequenceInsert SequenceLength SequenceMap SplitToSequence"
@@ -32,7 +44,10 @@ _ONNX = {
     "shape": "Shape Size",
     "slices": "Concat Pad Slice Split",
     "softmax": "Hardmax LogSoftmax Softmax",
+    "statistics": "MeanVarianceNormalization",
     "tf_idf": "TfIdfVectorizer",
+    "unpooling": "CenterCropPad Col2Im MaxUnpool",
+    "windows": "BlackmanWindow HammingWindow HannWindow MelWeightMatrix",
     "elementwise": (
         "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos Cosh Div "
         "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean "
@@ -41,6 +56,10 @@ _ONNX = {
     ),
 }
 _MICROSOFT: dict[str, str] = {
+    "group_query_attention": "GroupQueryAttention",
+    "microsoft_attention": "Attention MultiHeadAttention",
+    "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
+    "rotary": "RotaryEmbedding",
     "conv": "FusedConv",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
@@ -52,6 +71,7 @@ _MICROSOFT: dict[str, str] = {
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_lstm": "DynamicQuantizeLSTM",
 }
+_TRAINING = {"training": "Adagrad Adam Momentum"}
 _ML: dict[str, str] = {
     "features": "ArrayFeatureExtractor FeatureVectorizer OneHotEncoder",
     "labels": "LabelEncoder",
@@ -88,7 +108,7 @@ def _by_operator(*domains: tuple[str, dict[str, str]]) -> dict[tuple[str, str], 
     }
 
 
-FAMILIES = _by_operator(("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML))
+FAMILIES = _by_operator(("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML), ("ai.onnx.preview.training", _TRAINING))
 """(domain, op_type) -> the file here that lowers it."""
 STRING_FAMILIES = _by_operator(("", _ONNX_STRINGS), ("com.microsoft", _MICROSOFT_STRINGS), ("ai.onnx.ml", _ML_STRINGS))
 """As FAMILIES, for nodes that read or make strings; such a node of an operator not in here is no special case."""

@@ -96,7 +96,7 @@ def emit_attention(op: Op, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, r
         batch, heads, floordiv(heads, kv_heads), rows, length, size, value_size, *q.numbers, *y.steps, *mask.steps, mask.columns,
         rules.extra, rules.past, rules.anchored, rules.left, rules.right, room, rules.softcap,
     )  # fmt: skip
-    statics = {"masked": mask.kind, "output": rules.stage}
+    statics: dict[str, int | str] = {"masked": mask.kind, "output": rules.stage}
     many = less(kernels.FEW, rows)
     work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
     if not same(many, 1):

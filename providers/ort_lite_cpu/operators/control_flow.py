@@ -109,7 +109,7 @@ def scan(op: Op) -> None:
         rolled = [a[::-1] if back else a for a, back in zip(rolled, in_backward, strict=True)]
         scans: list[list[Array]] = [[] for _ in range(outputs)]
         for slices in zip(*rolled, strict=True):
-            results = body([*state, *(np.ascontiguousarray(part) for part in slices)], captured)
+            results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
             state = results[:states]
             for rows, row in zip(scans, results[states:], strict=True):
                 rows.append(row)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, maximum, minimum, product, same
@@ -149,17 +151,38 @@ def emit_conv(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epi
 
 
 def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = tile_for(x.native)
+    tile, groups = tile_for(x.native), sizes.groups
     if weight.tensor is None:
-        form = f"filters {sizes.groups} {tile.columns}"
-        w = weight.packed(op, form, lambda array: pack.filters(array, sizes.groups, tile.columns))
+        joined = _joined_groups(sizes, tile.columns)
+        groups = sizes.groups // joined
+        form = f"filters {groups} of {joined}, {tile.columns}"
+        w = weight.packed(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns))
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
     op.emit(
-        convolution.conv, [x, w, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, sizes.groups,
+        convolution.conv, [x, w, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, groups,
         *epilogue.activation.scalars, types=[x.native] * 6, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work,
     )  # fmt: skip
+
+
+def _joined_groups(sizes: Geometry, width: int) -> int:
+    """How many groups become one, with zeros between them: as many as fill a panel, whose columns are computed in any case."""
+    if not isinstance(sizes.outputs, int):
+        return 1
+    outputs = sizes.outputs // sizes.groups
+    return max(n for n in range(1, sizes.groups + 1) if sizes.groups % n == 0 and (n == 1 or n * outputs <= width))
+
+
+def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
+    """(O, C / (groups * joined), *kernel) -> (O, C / groups, *kernel): each output sees its own channels, zeros elsewhere."""
+    if joined == 1:
+        return array
+    outputs, channels = len(array) // (groups * joined), array.shape[1]
+    wide = np.zeros((groups, joined, outputs, joined, channels, *array.shape[2:]), array.dtype)
+    for k in range(joined):
+        wide[:, k, :, k] = array.reshape(groups, joined, outputs, channels, *array.shape[2:])[:, k]
+    return wide.reshape(len(array), joined * channels, *array.shape[2:])
 
 
 def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tensor:

@@ -123,7 +123,8 @@ def div(op: Op) -> None:
 def mod(op: Op) -> None:
     """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python."""
     truncated = bool(op.attr("fmod", 0))
-    formula = "fmod_trunc({0}, {1})" if is_float(op) else "imod({0}, {1})" if truncated else "ifloormod({0}, {1})"
+    names = ("fmod_trunc", "fmod_floor") if is_float(op) else ("imod", "ifloormod")
+    formula = f"{names[0] if truncated else names[1]}({{0}}, {{1}})"
     define(op, formula, operands(op), cost=5)
 
 
@@ -164,7 +165,11 @@ def relu(op: Op) -> None:
 
 @operator("PRelu", types=REAL_OR_INTEGER)
 def prelu(op: Op) -> None:
-    define(op, "select({0} >= like({0}, 0), {0}, wmul({0}, {1}))", operands(op))
+    """Before opset 7 a slope of one dimension stands for the channels, axis 1."""
+    x, slope = operands(op)
+    if op.version < 7 and len(slope.shape) == 1 and len(x.shape) > 2:
+        slope = op.view(slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
+    define(op, "select({0} >= like({0}, 0), {0}, wmul({0}, {1}))", [x, slope])
 
 
 @operator("Min", "Max", types=REAL_OR_INTEGER)

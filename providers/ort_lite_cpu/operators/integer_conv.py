@@ -3,17 +3,15 @@
 The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
 """
 
-from typing import Any
-
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same
+from ort_lite.shapes import Shape, ceildiv, equal, product, same
 from ort_lite_cpu.gemm import integer, integer_convolution
 from ort_lite_cpu.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.conv import Geometry, geometry
-from ort_lite_cpu.operators.integer_matmul import quotient
+from ort_lite_cpu.operators.integer_matmul import Packed, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import Tensor, channels_last
@@ -61,7 +59,6 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
         op.require(equal(shape[1] * sizes.groups, sizes.channels), f"{sizes.channels} channels, {shape[1]} in the weight")
     source, centred = op.constant(weight), _constant(op, weight, weight_zero)
     total = op.lowering.new("int32", y, channels_last(len(y)))
-    flip = integer.FLIPS[x.dtype]
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
@@ -71,15 +68,15 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
         op.emit(integer_depthwise, operands, *sizes.scalars, types=types, statics=statics, work=sizes.work * 2)
         return total
     tile = integer.integer_tile()
-    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * sizes.channels // sizes.groups, tile.rows)
     w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
-    operands = [x, zero, w, total, op.temporary("int16", (op.options.threads, size))]
-    kernel: Any = integer_convolution.integer_conv
-    numbers: tuple[Dim, ...] = (*sizes.scalars, sizes.groups)
     if sizes.is_pointwise:
-        kernel, numbers = integer.integer_gemm, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0, 0)
+        emit_product(op, x, zero, Packed(w), total, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0))
+        return total
+    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * sizes.channels // sizes.groups, tile.rows)
+    operands = [x, zero, w, total, op.temporary("int16", (op.options.threads, size))]
     types = ["u8", "u8", w.native, "i32", "i16"]
-    op.emit(kernel, operands, *numbers, flip, size, types=types, statics=tile.statics, work=sizes.work)
+    numbers = (*sizes.scalars, sizes.groups, integer.FLIPS[x.dtype], size)
+    op.emit(integer_convolution.integer_conv, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
     return total
 
 

@@ -4,6 +4,7 @@ The product is exact, in int32; what makes a quantised or a float result of it i
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -134,36 +135,71 @@ def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int,
         own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
         zero = expanded(op, zero, own, (*batch, shape_a[-2], 1))
     w = _packed(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
-    tile = integer.integer_tile()
-    size = integer.scratch_size(m, k, tile.rows)
     out = op.info().shape
     assert out is not None
     total = op.temporary("int32", out)
-    scratch = op.temporary("int16", (op.options.threads, size))
-    zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
-    op.emit(
-        integer.integer_gemm, [a, zero, w, total, scratch], count, m, n, k, a_step, b_step, zero_row, integer.FLIPS[a.dtype], size,
-        types=["u8", "u8", w.native, "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
-    )  # fmt: skip
+    emit_product(op, a, zero, w, total, (count, m, n, k, a_step, b_step))
     return total
 
 
-def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
-    """The right operand as `integer.pairs` makes it, with all batch dimensions of the product unless it has none."""
+class Packed(NamedTuple):
+    """A right operand as the kernel reads it, and its zero points, int32, one a column, where they are not taken off already."""
+
+    pairs: Tensor
+    zeros: Tensor | None = None
+
+
+def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: tuple[Dim, ...]) -> None:
+    """total = (a - zero) @ b. sizes: matrices, their m, n and k, and the steps from one to the next: of a in elements, of b."""
+    count, m, n, k, *_ = sizes
+    tile = integer.integer_tile()
+    size = integer.scratch_size(m, k, tile.rows)
+    scratch = op.temporary("int16", (op.options.threads, size))
+    zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
+    op.emit(
+        integer.integer_gemm, [a, zero, b.pairs, b.zeros, total, scratch], *sizes, zero_row, integer.FLIPS[a.dtype], size,
+        types=["u8", "u8", b.pairs.native, "i32", "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
+    )  # fmt: skip
+
+
+def packed_constant(op: Op, b: Array, zero: Array, source: Array, form: str) -> Packed:
+    """b (..., k, n) less its zero points, which broadcast over it; `source` and `form` say what it is made of.
+
+    Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
+    bytes, one matrix is packed as it is, and its zero points are taken off the product.
+    """
+    width = integer.integer_tile().columns
+    form = f"pairs {width} {form} {zero.tobytes()!r}"
+    centred = b.astype(np.int16) - zero.astype(np.int16)
+    if b.ndim > 2 or centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
+        return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
+    middle = 128 if b.dtype == np.uint8 else 0
+    zeros = np.broadcast_to(zero.astype(np.int32) - middle, (1, b.shape[1])).reshape(-1)
+    pairs = op.packed(source, f"{form} bytes", lambda: integer.pairs(b.astype(np.int16) - np.int16(middle), width))
+    return Packed(pairs, op.packed(source, f"{form} zeros", lambda: zeros))
+
+
+def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+    """The right operand, with all batch dimensions of the product unless it has none."""
     if all(same(dim, 1) for dim in own[:-2]):
         full = own
-    width = integer.integer_tile().columns
     constant, zero = op.constant(index), op.constant(zero_index)
     known = [dim for dim in full if isinstance(dim, int)]
     if constant is not None and (zero is not None or not op.has(zero_index)) and len(known) == len(full):
-        away = np.zeros((), np.int16) if zero is None else zero.astype(np.int16)
+        b = constant[:, None] if constant.ndim == 1 else constant
+        b = b.swapaxes(-1, -2) if transposed else b
+        away = np.zeros((), np.int8) if zero is None else zero
+        if all(dim == 1 for dim in known[:-2]):
+            b, away = b.reshape(b.shape[-2:]), away.reshape(away.shape[-2:])
+        else:
+            b = np.broadcast_to(b, (*known[:-2], *b.shape[-2:]))
+        return packed_constant(op, b, away, constant, f"{transposed} {known}")
+    return Packed(_packed_later(op, index, zero_index, own, full, transposed))
 
-        def make() -> Array:
-            b = (constant[:, None] if constant.ndim == 1 else constant).astype(np.int16)
-            b = (b.swapaxes(-1, -2) if transposed else b) - away
-            return integer.pairs(np.broadcast_to(b, (*known[:-2], *b.shape[-2:])), width)
 
-        return op.packed(constant, f"pairs {width} {transposed} {known} {away.tobytes()!r}", make)
+def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
+    """Packs at run time, in 16 bits."""
+    width = integer.integer_tile().columns
     b = expanded(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)

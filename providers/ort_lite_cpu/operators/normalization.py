@@ -15,9 +15,12 @@ from ort_lite_cpu.tensor import Tensor, channels_last
 
 @operator("BatchNormalization", types=REAL)
 def batch_normalization(op: Op) -> None:
-    """x * scale + shift with two numbers a channel, made here when the statistics are constants. Inference only."""
+    """x * scale + shift with two numbers a channel, made here when the statistics are constants."""
     if op.attr("training_mode", 0) or op.wants(1):
-        raise op.reject("BatchNormalization in training mode")
+        from ort_lite_cpu.operators.statistics import train_batch_normalization
+
+        train_batch_normalization(op)
+        return
     x = op.raw(0)
     spatial = (1,) * max(len(x.shape) - 2, 0)
     constants = [op.constant(k) for k in range(1, 5)]
@@ -100,11 +103,14 @@ def layer_normalization(op: Op) -> None:
 
 
 @operator("RMSNormalization", since=23, types=REAL)
+@operator("SimplifiedLayerNormalization", types=REAL)
 def rms_normalization(op: Op) -> None:
+    """As LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also tells the inverse deviation."""
     x, y = op.input(0), op.output(0)
     axis = op.attr("axis", -1) % len(x.shape)
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
-    operands = [x, _full(op, 1, x, axis), None, y, None, None]
+    inverse = op.output(1) if op.wants(1) else None
+    operands = [x, _full(op, 1, x, axis), None, y, None, inverse]
     _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
 
 

@@ -4,7 +4,7 @@ The products with the inputs of all time steps are one matrix multiplication; a 
 Gates lie beside each other, so that the product with the hidden state is a sum of rows of the transposed recurrence weights.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,13 +23,16 @@ LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 class Layer:
     """What the three operators have in common: inputs in time-major order, states, and outputs written back."""
 
+    hidden_axis = -1
+    """Of R: as long as the hidden state."""
+
     def __init__(self, op: Op, gates: int, names: Sequence[str]) -> None:
         self.op, self.gates = op, gates
         self.batch_first = bool(op.attr("layout", 0))
         direction = op.attr("direction", "forward")
         self.directions = 2 if direction == "bidirectional" else 1
         self.backward = [direction == "reverse", True][: self.directions]
-        self.size: int = op.attr("hidden_size") or op.dim(2, -1)
+        self.size: int = op.attr("hidden_size") or op.dim(2, self.hidden_axis)
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
@@ -169,6 +172,13 @@ class Layer:
         backward = int(self.backward[direction])
         return (self.steps, self.batch, self.size, backward, stride, direction * self.size, self.limit)
 
+    def lstm_steps(
+        self, direction: int, operands: Sequence[Tensor | None], numbers: Sequence[Dim | float], statics: Mapping[str, str]
+    ) -> None:
+        """Walks the steps of an LSTM; `operands` are those of the kernel behind the two products."""
+        operands = [self.product(direction), self.recurrence(direction), *operands]
+        self.op.emit(lstm, operands, *numbers, statics=statics, work=self.work(), types=types_of(operands))
+
     def work(self) -> Dim:
         return 0  # one thread: every step needs the one before
 
@@ -201,20 +211,18 @@ def lower_lstm(op: Op) -> None:
     emit_lstm(op, layer)
 
 
-def emit_lstm(op: Op, layer: Layer, dynamic: bool = False) -> None:
+def emit_lstm(op: Op, layer: Layer) -> None:
     cells = layer.state(6)
     lengths = op.optional(4)
     for d in range(layer.directions):
         (f, a0, b0), (g, a1, b1), (k, a2, b2) = layer.functions[d]
         h, c = layer.state_of(layer.h, d), layer.state_of(cells, d)
-        gates = op.temporary(layer.x.dtype, (5 * layer.size,))
+        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
         bias = layer.vector(3, d, ((0, 4), (4, 4)), "Wb + Rb")
         peephole = layer.vector(7, d, ((0, 3),), "P")
-        xw, r = layer.product(d), layer.recurrence(d)
-        operands = [xw, r, bias, peephole, lengths, h, c, layer.y, gates]
+        operands = [bias, peephole, lengths, h, c, layer.y, gates]
         numbers = (*layer.numbers(d), op.attr("input_forget", 0), a0, b0, a1, b1, a2, b2)
-        statics: dict[str, str | bool] = {"f": f, "g": g, "k": k, "dynamic": dynamic}
-        op.emit(lstm, operands, *numbers, statics=statics, work=layer.work(), types=_types(operands))
+        layer.lstm_steps(d, operands, numbers, {"f": f, "g": g, "k": k})
         layer.keep(h, layer.h, d)
         layer.keep(c, cells, d)
     layer.finish([(1, layer.h), (2, cells)])
@@ -234,7 +242,7 @@ def lower_gru(op: Op) -> None:
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, recurrent_bias, lengths, h, layer.y, gates]
         numbers = (*layer.numbers(d), op.attr("linear_before_reset", 0), a0, b0, a1, b1)
-        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work(), types=_types(operands))
+        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work(), types=types_of(operands))
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])
 
@@ -252,12 +260,12 @@ def lower_rnn(op: Op) -> None:
         bias = layer.vector(3, d, ((0, 1), (1, 1)), "Wb + Rb")
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, lengths, h, layer.y, gates]
-        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work(), types=_types(operands))
+        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work(), types=types_of(operands))
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])
 
 
-def _types(operands: Sequence[Tensor | None]) -> list[str]:
+def types_of(operands: Sequence[Tensor | None]) -> list[str]:
     """Pointer types; sequence lengths are int32, what else is left out has the type of the others."""
     width = operands[0].native if operands[0] is not None else "f32"
     return [width if tensor is None else tensor.native for tensor in operands]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, rint, sigmoid, tanh
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
 
 ACTIVATIONS = {
     "sigmoid": (0.0, 0.0), "tanh": (0.0, 0.0), "relu": (0.0, 0.0), "affine": (1.0, 0.0), "leakyrelu": (0.01, 0.0),
@@ -52,35 +52,50 @@ def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, siz
 
 
 @native
-def round_dynamically(x: Ptr, at: int, n: int, y: Ptr, to: int) -> None:
-    """y[to : to + n] = x[at : at + n] quantised to uint8 by its extremes, and dequantised. Spec: ONNX DynamicQuantizeLinear-11."""
-    low, high = like(x, 0), like(x, 0)
-    for i in range(n):
-        low, high = min(low, x[at + i]), max(high, x[at + i])
-    scale = like(x, 1) if low == high else (high - low) / like(x, 255)
-    zero = rint(fmin(fmax(-low / scale, like(x, 0)), like(x, 255)))
-    for i in range(n):
-        y[to + i] = fmin(fmax(rint(x[at + i] / scale), -zero), like(x, 255) - zero) * scale
+def time_of(step: int, valid: int, backward: int) -> int:
+    """The time that a step walks to: backwards from the last valid one, and then on behind it."""
+    return valid - 1 - step if backward != 0 and step < valid else step
+
+
+@native
+def update_cell(
+    gates: Ptr, peephole: Ptr, h: Ptr, c: Ptr, y: Ptr, state: int, out: int, size: int, limit: float, coupled: int,
+    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
+) -> None:  # fmt: skip
+    """One LSTM step: h and c from `state` on, and y from `out` on where it is wanted, from the sums of the gates i, o, f, c."""
+    for j in range(size):
+        old = c[state + j]
+        zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
+        if not null(peephole):
+            zi += peephole[j] * old
+            zf += peephole[2 * size + j] * old
+        gate_i = activate(clipped(zi, limit), f, a0, b0)
+        gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
+        new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
+        if not null(peephole):
+            zo += peephole[size + j] * new
+        value = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
+        c[state + j] = new
+        h[state + j] = value
+        if not null(y):
+            y[out + j] = value
 
 
 @native
 def lstm(
     xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
-    dynamic: Static, part: int, parts: int,
+    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
 
     y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null. gates is
-    scratch of 5 size. dynamic: r is multiplied by what a dynamic quantisation of h to 8 bits keeps of it.
+    scratch of 4 size.
     """
     for b in range(batch):
         valid = steps if null(lengths) else min(int(lengths[b]), steps)
         for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
+            t = time_of(step, valid, backward)
             out = (t * batch + b) * stride + offset
             if step >= valid:
                 for j in range(size):
@@ -90,27 +105,10 @@ def lstm(
             base = (t * batch + b) * 4 * size
             for j in range(4 * size):
                 gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            if dynamic:
-                round_dynamically(h, b * size, size, gates, 4 * size)
-                add_product(gates, 4 * size, r, 4 * size, 0, 4 * size, size, gates)
-            else:
-                add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
-            for j in range(size):
-                old = c[b * size + j]
-                zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
-                if not null(peephole):
-                    zi += peephole[j] * old
-                    zf += peephole[2 * size + j] * old
-                gate_i = activate(clipped(zi, limit), f, a0, b0)
-                gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
-                new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
-                if not null(peephole):
-                    zo += peephole[size + j] * new
-                value = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
-                c[b * size + j] = new
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
+            add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
+            update_cell(
+                gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k
+            )  # fmt: skip
     return OK
 
 

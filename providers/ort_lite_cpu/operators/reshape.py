@@ -46,7 +46,10 @@ def _same_size(op: Op) -> None:
 def identity(op: Op) -> None:
     """Identity, and Dropout outside training: its mask, where asked for, is all True."""
     if op.has(2) and op.known(2).any():
-        raise op.reject("Dropout in training mode")
+        from ort_lite_cpu.operators.dropout import train_dropout
+
+        train_dropout(op)
+        return
     op.pass_on(op.raw(0))
     if op.wants(1):
         from ort_lite_cpu.operators.fill import emit_fill
@@ -73,7 +76,8 @@ def depth_to_space(op: Op) -> None:
     n, c, h, w = x.shape
     b = op.attr("blocksize")
     if op.node.op_type == "SpaceToDepth":
-        shape, order = (n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4)
+        shape = (n, c, h // b, b, w // b, b)
+        order = (0, 3, 5, 1, 2, 4) if op.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
     elif op.attr("mode", "DCR") == "DCR":
         shape, order = (n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2)
     else:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
-from ort_lite.shapes import Dim, equal, floordiv, product, same, select
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
+from ort_lite.shapes import Dim, equal, floordiv, product, same
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.attention import Heads, heads_of
 from ort_lite_cpu.registry import REAL, operator
@@ -14,18 +14,17 @@ from ort_lite_cpu.tensor import Tensor
 def rotate(
     x: Ptr, ids: Ptr, cosines: Ptr, sines: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int,
     x_head: int, x_row: int, y_batch: int, y_head: int, y_row: int, turned: int, positions: int, ids_batch: int, ids_row: int,
-    base: int, weight: int, step: int, scale: float, interleaved: Static, part: int, parts: int,
+    base: int, weight: int, per_batch: int, per_row: int, interleaved: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
-    Row i of batch b has the position base + weight * ids[b, i] + step * i, a row of cosines and sines (positions, turned / 2).
+    Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, a row of cosines and sines (positions, turned / 2).
     interleaved: a and b are neighbours, else they come from two halves. Spec: ONNX RotaryEmbedding-23.
     """
     half = turned // 2
-    factor = like(x, scale)
     for job in span(batch * rows * heads, part, parts):
         h, i, b = job % heads, job // heads % rows, job // heads // rows
-        position = base + step * i
+        position = base + b * per_batch + i * per_row
         if not null(ids):
             position += weight * int(ids[b * ids_batch + i * ids_row])
         if position < 0 or position >= positions:
@@ -33,7 +32,7 @@ def rotate(
         source, target = x_at + b * x_batch + h * x_head + i * x_row, b * y_batch + h * y_head + i * y_row
         angle = position * half
         for j in range(half):
-            c, s = cosines[angle + j] * factor, sines[angle + j] * factor
+            c, s = cosines[angle + j], sines[angle + j]
             if interleaved:
                 first, second = x[source + 2 * j], x[source + 2 * j + 1]
                 y[target + 2 * j] = first * c - second * s
@@ -49,7 +48,7 @@ def rotate(
 
 def emit_rotation(
     op: Op, x: Heads, y: Heads, caches: tuple[Tensor, Tensor], ids: Tensor | None, ids_steps: tuple[Dim, Dim] = (0, 0), *,
-    base: Dim = 0, weight: Dim = 1, step: Dim = 0, turned: Dim = 0, scale: float = 1.0, interleaved: bool = False,
+    base: Dim = 0, weight: Dim = 1, per_batch: Dim = 0, per_row: Dim = 0, turned: Dim = 0, interleaved: bool = False,
 ) -> None:  # fmt: skip
     """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
@@ -61,7 +60,7 @@ def emit_rotation(
     native = x.tensor.native
     op.emit(
         rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
-        *ids_steps, base, weight, step, scale, types=[native, "i64" if ids is None else ids.native, *[native] * 3],
+        *ids_steps, base, weight, per_batch, per_row, types=[native, "i64" if ids is None else ids.native, *[native] * 3],
         statics={"interleaved": interleaved}, work=product(x.shape), message="position of row {index} is beyond the caches",
     )  # fmt: skip
 
@@ -82,5 +81,24 @@ def rotary_embedding(op: Op) -> None:
         emit_rotation(op, x, y, caches, ids, (rows, 1), **_plain(op))
         return
     op.agree(caches[0].shape[:2], (x.shape[0], rows), "the caches do not fit")
-    every = op.array(_arange_of(x.shape[0])) if isinstance(x.shape[0], int) else _counted(op, x.shape[0])
-    emit_rotation(op, x, y, caches, every, (1, 0), weight=rows, step=1, **_plain(op))
+    emit_rotation(op, x, y, caches, None, per_batch=rows, per_row=1, **_plain(op))
+
+
+@operator("RotaryEmbedding", domain="com.microsoft", types=REAL)
+def microsoft_rotary_embedding(op: Op) -> None:
+    """As the standard one with position_ids second, (B, S), or (1,): the position of the first row. Spec: RotaryEmbedding-1."""
+    if op.attr("is_packed_batching", 0):
+        raise op.reject("is_packed_batching")
+    ids, caches = op.input(1), (op.input(2), op.input(3))
+    x = op.input(0)
+    turned = op.attr("rotary_embedding_dim", 0)
+    heads = op.attr("num_heads", 0)
+    if len(x.shape) == 3 and not (turned and heads):
+        heads = floordiv(x.shape[2], caches[0].shape[1] * 2)
+    split = heads_of(x, heads)
+    y = heads_of(op.output(0), heads)
+    if len(ids.shape) == 1:
+        emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
+        return
+    op.agree(ids.shape, (split.shape[0], split.shape[2]), "position_ids do not fit")
+    emit_rotation(op, split, y, caches, ids, (split.shape[2], 1), **_plain(op))

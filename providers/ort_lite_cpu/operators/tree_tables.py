@@ -41,8 +41,8 @@ class Trees:
 class Forest:
     """What the kernel reads. nodes (inner + leaves, 4): feature, threshold, next where key <= threshold, next elsewhere.
 
-    A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, so that all trees of a group can go
-    on until the last one is there.
+    A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
+    trees of a group can go on until the last one is there; where each leaf has one weight, its bits take the other side.
     """
 
     nodes: Array
@@ -55,6 +55,8 @@ class Forest:
     """How many features a row should have at least."""
     missing: bool
     """Whether NaN counts as low anywhere."""
+    single: bool
+    """Whether each leaf has one weight."""
     levels: int
     """Of the deepest tree: no row passes more nodes of a tree."""
 
@@ -93,15 +95,16 @@ def forest(trees: Trees) -> Forest:
     if inner + leaves > np.iinfo(np.int32).max:
         raise ValueError(f"{inner + leaves} nodes are too many")
     itself = np.arange(inner, inner + leaves)
+    single = bool((np.diff(trees.starts) == 1).all())
     columns = [
         np.concatenate([features, np.zeros(leaves, np.int64)]),
         np.concatenate([keys, np.full(leaves, top)]),
         np.concatenate([_numbered(low_next, inner), itself]),
-        np.concatenate([_numbered(high_next, inner), itself]),
+        np.concatenate([_numbered(high_next, inner), trees.weights.view(integer) if single else itself]),
     ]
     return Forest(
         np.stack(columns, axis=1).astype(integer), _numbered(trees.roots, inner), inner, trees.starts, trees.targets,
-        trees.weights, int(trees.features.max(initial=-1)) + 1, bool(nan_is_low.any()), levels,
+        trees.weights, int(trees.features.max(initial=-1)) + 1, bool(nan_is_low.any()), single, levels,
     )  # fmt: skip
 
 

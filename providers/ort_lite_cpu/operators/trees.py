@@ -17,6 +17,7 @@ from ort_lite_cpu.tensor import Tensor
 
 GROUP = 16
 """Trees that a row goes down in step: so many loads that do not wait for each other."""
+STRIDE = 2
 BLOCK = 64
 """Rows that stay in a cache while all trees pass."""
 ML = "ai.onnx.ml"
@@ -41,25 +42,42 @@ def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, nan: int, missi
     moved = 1
     while moved != 0:
         moved = 0
+        for _ in range(STRIDE):
+            for t in range(count):
+                node = shift(nodes, at[t] * 4)
+                feature = node[0]
+                if missing:
+                    key = x[~feature if feature < 0 else feature]
+                    high = key > node[1] and not (feature < 0 and key == nan)
+                else:
+                    high = x[feature] > node[1]
+                at[t] = node[3 if high else 2]
         for t in range(count):
-            node = shift(nodes, at[t] * 4)
-            feature = node[0]
-            if missing:
-                key = x[~feature if feature < 0 else feature]
-                high = key > node[1] and not (feature < 0 and key == nan)
-            else:
-                high = x[feature] > node[1]
-            to = node[3 if high else 2]
-            moved |= to ^ at[t]
-            at[t] = to
+            moved |= nodes[at[t] * 4 + 2] ^ at[t]
+
+
+@native
+def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static) -> None:
+    """Adds to the sum, or the least or largest so far."""
+    if aggregate == "sum":
+        sums[i] = sums[i] + weight
+    elif aggregate == "min":
+        sums[i] = weight if seen[i] == 0 or weight < sums[i] else sums[i]
+    else:
+        sums[i] = weight if seen[i] == 0 or weight > sums[i] else sums[i]
+    seen[i] = like(seen, 1)
 
 
 @native
 def walk(
-    x: Ptr, nodes: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr, rows: int,
-    features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, aggregate: Static, part: int, parts: int,
+    x: Ptr, nodes: Ptr, leaves: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr,
+    rows: int, features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, single: Static, aggregate: Static,
+    part: int, parts: int,
 ) -> int:  # fmt: skip
-    """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any."""
+    """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
+
+    `leaves` are the nodes once more, as floats.
+    """
     first, last = rows * part // parts, rows * (part + 1) // parts
     mine = shift(at, part * GROUP)
     for block in range(first, last, BLOCK):
@@ -76,28 +94,25 @@ def walk(
                     descend(shift(x, row * features), nodes, shift(roots, group), mine, count, nan, missing)
                 for t in range(count):
                     leaf = mine[t] - inner
-                    for k in range(starts[leaf], starts[leaf + 1]):
-                        i = row * outputs + targets[k]
-                        weight = weights[k]
-                        if aggregate == "sum":
-                            sums[i] = sums[i] + weight
-                        elif aggregate == "min":
-                            sums[i] = weight if seen[i] == 0 or weight < sums[i] else sums[i]
-                        else:
-                            sums[i] = weight if seen[i] == 0 or weight > sums[i] else sums[i]
-                        seen[i] = like(seen, 1)
+                    if single:
+                        i = row * outputs + (targets[leaf] if outputs > 1 else 0)
+                        gather_weight(sums, seen, i, leaves[mine[t] * 4 + 3], aggregate)
+                    else:
+                        for k in range(starts[leaf], starts[leaf + 1]):
+                            gather_weight(sums, seen, row * outputs + targets[k], weights[k], aggregate)
     return OK
 
 
 @native
 def finish(
-    sums: Ptr, base: Ptr, y: Ptr, rows: int, outputs: int, trees: float, kind: Static, part: int, parts: int
+    sums: Ptr, seen: Ptr, base: Ptr, y: Ptr, rows: int, outputs: int, trees: float, kind: Static, part: int, parts: int
 ) -> int:
-    """y (rows, outputs) = the transformed sums / trees + base (outputs,)."""
+    """y (rows, outputs) = the transformed sums / trees + base (outputs,). Of several outputs one without an addend stays 0."""
     for row in span(rows, part, parts):
-        scores = shift(sums, row * outputs)
+        scores, given = shift(sums, row * outputs), shift(seen, row * outputs)
         for k in range(outputs):
-            scores[k] = scores[k] / like(sums, trees) + base[k]
+            if outputs == 1 or given[k] != 0:
+                scores[k] = scores[k] / like(sums, trees) + base[k]
         transform(scores, outputs, kind)
         for k in range(outputs):
             y[row * outputs + k] = like(y, scores[k])
@@ -146,13 +161,11 @@ def decide(
         second = base[1] + first
         first = -second
         both = True
-    elif bases == 2:
-        second = second + base[1]
+    elif bases > 0:
         first = first + base[0]
-    elif bases == 1:
-        first = first + base[0]
-    if classes == 2 and bases < 2 and not both:
-        count = 1
+    if classes == 2:
+        first = first if given[0] != 0 else zero
+        count = 1 if bases < 2 and not both else 2
     chosen = second if both else first
     if single != 0 and positive != 0:
         label[0] = labels[1] if chosen > like(scores, 0.5) else labels[0]
@@ -168,10 +181,10 @@ def decide(
         first, second = scores[0], scores[1]
     elif kind == "PROBIT":
         first, second = like(first, probit(cast(first, "f32"))), zero
+    elif sign >= 0 and kind == "LOGISTIC":
+        first, second = like(first, logistic(cast(-first, "f32"))), like(first, logistic(cast(first, "f32")))
     elif sign == 0:
         first, second = one - first, first
-    elif sign > 0 and kind == "LOGISTIC":
-        first, second = like(first, logistic(cast(-first, "f32"))), like(first, logistic(cast(first, "f32")))
     elif sign > 0:
         first, second = -first, first
     else:
@@ -250,12 +263,14 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     keyed = op.temporary(integer, x.shape)
     infinity = int(np.array(np.inf, x.dtype).view(integer))
     op.emit(keys, [x, keyed], x.size, infinity, nan, types=[width, width], work=x.size // 2)
-    tables = [op.array(array) for array in (trees.nodes, trees.roots, trees.starts, trees.targets, trees.weights)]
+    nodes = op.array(trees.nodes)
+    tables = [op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights)]
     at = op.temporary("int64", (op.options.threads * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
     op.emit(
-        walk, [keyed, *tables, at, sums, seen], rows, features, len(trees.roots), trees.inner, outputs, nan,
-        statics={"missing": trees.missing, "aggregate": aggregate}, work=rows * (len(trees.roots) * (trees.levels + 2)),
+        walk, [keyed, nodes, nodes, *tables, at, sums, seen], rows, features, len(trees.roots), trees.inner, outputs, nan,
+        types=[width, width, x.native, "i64", "i64", "i64", x.native, "i64", x.native, "u8"],
+        statics={"missing": trees.missing, "single": trees.single, "aggregate": aggregate}, work=rows * (len(trees.roots) * (trees.levels + 2)),
     )  # fmt: skip
     return rows, sums, seen
 
@@ -266,9 +281,9 @@ def _regress(op: Op, x: Tensor, trees: Forest, targets: int, aggregate: str, kin
         raise op.reject(f"aggregate_function {aggregate!r}; it should be AVERAGE, SUM, MIN or MAX")
     if len(base) not in (0, targets):
         raise op.reject(f"there are {len(base)} base_values for {targets} targets")
-    rows, sums, _ = _walk(op, x, trees, targets, function)
+    rows, sums, seen = _walk(op, x, trees, targets, function)
     divisor = float(max(len(trees.roots), 1)) if aggregate == "AVERAGE" else 1.0
     y = op.output(0)
     constant = op.array(base if len(base) else np.zeros(targets, to_numpy(x.dtype)))
     applied = kind if targets > 1 or kind == "PROBIT" else "NONE"
-    op.emit(finish, [sums, constant, y], rows, targets, divisor, statics={"kind": applied}, work=rows * targets * 8)
+    op.emit(finish, [sums, seen, constant, y], rows, targets, divisor, statics={"kind": applied}, work=rows * targets * 8)

@@ -65,5 +65,5 @@ def test_to_its_own_type_copies(op: str) -> None:
 
 
 def test_types_that_no_kernel_knows_are_declined() -> None:
-    with pytest.raises(NotSupported, match=r"Cast 'node' .*: Cast to float8_e4m3fn"):
-        run_op("Cast", [ramp((2,))], {"to": to_onnx("float8_e4m3fn")})
+    with pytest.raises(NotSupported, match=r"Cast 'node' .*: Cast to complex64"):
+        run_op("Cast", [ramp((2,))], {"to": to_onnx("complex64")})

@@ -29,13 +29,14 @@ def convolved(
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
     x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
     extents = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-    windows = sliding_window_view(x, extents, tuple(range(2, rank + 2)))  # type: ignore[call-overload]
-    index = (..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))
+    windows = sliding_window_view(x, extents, tuple(range(2, rank + 2)))
+    index: Any = (..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))
     windows = windows[index].reshape(x.shape[0], group, -1, *windows[index].shape[2:])
     y = [np.tensordot(part, own, ([1, *range(-rank, 0)], range(1, rank + 2))) for part, own in zip(
         windows.swapaxes(0, 1), np.split(w.astype(np.float64), group), strict=True)]  # fmt: skip
     result = np.moveaxis(np.concatenate(y, -1), -1, 1) + (0 if b is None else b.reshape(-1, *[1] * rank))
-    return result.astype(w.dtype)
+    typed: Array = result.astype(w.dtype)
+    return typed
 
 
 def names(program: Program) -> set[str]:
@@ -44,7 +45,8 @@ def names(program: Program) -> set[str]:
 
 
 def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
-    return (ramp((o, c, *kernel), dtype) / np.sqrt(c * np.prod(kernel))).astype(dtype)
+    scaled: Array = (ramp((o, c, *kernel), dtype) / np.sqrt(c * np.prod(kernel))).astype(dtype)
+    return scaled
 
 
 # --- The general kernel
@@ -221,7 +223,7 @@ def test_fused_conv(kernel: str, residual: bool, name: str) -> None:
     given: list[Array | None] = [x, w, b, z] if residual else [x, w, b]
     want = oracle(plain + (0 if z is None else z))
     atol = 3e-5 * float(np.abs(want).max())
-    more = {"activation": name} | ({"activation_params": list(params)} if params else {})
+    more: dict[str, Any] = {"activation": name} | ({"activation_params": list(params)} if params else {})
     check_op("FusedConv", *given, expected=want, constants=(1, 2), rtol=0, atol=atol, **attributes, **more, **MICROSOFT)
 
 

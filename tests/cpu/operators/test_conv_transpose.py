@@ -23,14 +23,16 @@ def transposed(
     rank, outputs = x.ndim - 2, w.shape[1]
     s, d, p, more = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank, output_padding or [0] * rank
     size = [(n - 1) * s[i] + (w.shape[2 + i] - 1) * d[i] + 1 + more[i] for i, n in enumerate(x.shape[2:])]
-    y = np.zeros((x.shape[0], outputs * group, *size))
+    y: Any = np.zeros((x.shape[0], outputs * group, *size))
     for g, tap in product(range(group), product(*map(range, w.shape[2:]))):
         own = slice(g * x.shape[1] // group, (g + 1) * x.shape[1] // group)
         at = tuple(slice(t * d[i], t * d[i] + s[i] * n, s[i]) for i, (t, n) in enumerate(zip(tap, x.shape[2:], strict=True)))
-        part = np.einsum("nc...,co->no...", x[:, own].astype(np.float64), w[(own, slice(None), *tap)])
+        taken: Any = (own, slice(None), *tap)
+        part = np.einsum("nc...,co->no...", x[:, own].astype(np.float64), w[taken])
         y[(slice(None), slice(g * outputs, (g + 1) * outputs), *at)] += part
     kept = tuple(slice(p[i], n - p[i + rank]) for i, n in enumerate(size))
-    return (y[(..., *kept)] + (0 if b is None else b.reshape(-1, *[1] * rank))).astype(w.dtype)
+    result: Array = (y[(..., *kept)] + (0 if b is None else b.reshape(-1, *[1] * rank))).astype(w.dtype)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def cases(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any]]:
     number = st.integers(1, 3)
     kernel, strides, dilations = ([draw(number) for _ in range(2)] for _ in range(3))
     size, pads = [draw(st.integers(3, 7)) for _ in range(2)], [draw(st.integers(0, 1)) for _ in range(4)]
-    attributes = {"group": draw(number), "strides": strides, "dilations": dilations, "pads": pads}
+    attributes: dict[str, Any] = {"group": draw(number), "strides": strides, "dilations": dilations, "pads": pads}
     c = draw(number) * attributes["group"]
     return ramp((draw(number), c, *size)), ramp((c, draw(number), *kernel)), attributes
 

@@ -20,7 +20,8 @@ MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
 
 
 def product(a: Array, b: Array) -> Array:
-    return np.matmul(a, b)
+    result: Array = np.matmul(a, b)
+    return result
 
 
 # --- MatMul
@@ -147,7 +148,7 @@ def test_gemm_without_a_depth_is_its_bias() -> None:
         ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}, lambda x: np.clip(0.3 * x + 0.4, 0, 1)),
     ],
 )
-def test_fused_gemm(name: str, attributes: dict[str, float], oracle: Any) -> None:
+def test_fused_gemm(name: str, attributes: dict[str, Any], oracle: Any) -> None:
     a, b, c = ramp((5, 7)), ramp((7, 40)), ramp((40,))
     want = oracle(general(a, b, c)).astype(np.float32)
     check_op("FusedGemm", a, b, c, expected=want, constants=(1, 2), atol=1e-5, activation=name, **attributes, **MICROSOFT)

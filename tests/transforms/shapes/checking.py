@@ -17,9 +17,9 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import CONTENTS_LIMIT, Inference, Info, NumbersUnknown, ShapeRules
 from ort_lite.shapes import Dim, substitute, symbol
-from ort_lite_transforms.shapes import RULES
+from ort_lite_transforms.shapes import FAMILIES
 
-ALL = ShapeRules(RULES)
+ALL = ShapeRules(FAMILIES.values())
 NEWEST = {"": 25, "ai.onnx.ml": 5, "com.microsoft": 1, "ai.onnx.preview.training": 1, "ai.onnx.preview": 1}
 
 

@@ -1,13 +1,18 @@
 """Which operators have a rule, and what having them costs a process."""
 
+import pkgutil
 import subprocess
 import sys
+from importlib import import_module
 
 import onnx.defs
 import pytest
 
-from ort_lite_transforms.shapes import RULES
+from ort_lite_transforms import shapes
+from ort_lite_transforms.shapes import FAMILIES
 from tests.transforms.shapes.checking import ALL
+
+RULES = [rule for family in FAMILIES.values() for rule in family.load()]
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"])
@@ -24,6 +29,18 @@ def test_every_operator_has_a_rule_in_every_version(domain: str) -> None:
     assert not without
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_listed_with_the_operators_that_it_has(family: str) -> None:
+    keys, load = FAMILIES[family]
+    assert sorted(keys) == sorted({(rule.domain, rule.op_type) for rule in load()})
+
+
+def test_every_file_with_rules_is_a_family() -> None:
+    files = [found.name for found in pkgutil.iter_modules(shapes.__path__)]
+    with_rules = {name for name in files if hasattr(import_module(f"{shapes.__name__}.{name}"), "RULES")}
+    assert with_rules == set(FAMILIES)
+
+
 def test_no_operator_has_two_rules_for_one_version() -> None:
     keys = [(rule.domain, rule.op_type, rule.since) for rule in RULES]
     assert len(set(keys)) == len(keys)
@@ -37,7 +54,7 @@ def test_the_rules_name_operators_that_exist() -> None:
 
 def test_the_rules_load_nothing_heavy() -> None:
     code = (
-        "import sys, ort_lite_transforms.shapes;"
+        "import sys; from ort_lite_transforms.shapes import FAMILIES; [family.load() for family in FAMILIES.values()];"
         "print([name for name in ('numba', 'onnx', 'ml_dtypes', 'rich', 'google.protobuf') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment())

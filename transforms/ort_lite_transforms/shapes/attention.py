@@ -42,12 +42,17 @@ def flex_attention(op: Op) -> list[Info]:
 
 @shape_rule("LinearAttention", types=(0, 3))
 def linear_attention(op: Op) -> list[Info]:
-    """(B, T, heads * V's head size), the state (B, kv heads, d_k, d_v). Spec: ONNX LinearAttention-27."""
+    """(B, T, heads * V's head size), the state (B, kv heads, d_k, d_v). Spec: ONNX LinearAttention-27.
+
+    com.microsoft's has as many heads as queries or keys, whichever are more, and the states of the last `state_window` steps.
+    """
     batch, steps, _ = op.shape(0)
     heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
-    key, value = (floordiv(op.shape(index)[2], kv_heads) for index in (1, 2))
+    value = floordiv(op.shape(2)[2], kv_heads)
     state = op.dtype(3) if op.has(3) else op.dtype(0)
-    return [op.tensor(op.dtype(0), (batch, steps, value * heads)), op.tensor(state, (batch, kv_heads, key, value))]
+    window = (op.attr("state_window"),) if op.attr("state_window", 0) else ()
+    out = op.tensor(op.dtype(0), (batch, steps, value * max(heads, kv_heads)))
+    return [out, op.tensor(state, (*window, batch, kv_heads, floordiv(op.shape(1)[2], kv_heads), value))]
 
 
 @shape_rule("RotaryEmbedding")

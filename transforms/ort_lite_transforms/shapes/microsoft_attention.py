@@ -75,7 +75,7 @@ def group_query_attention(op: Op) -> list[Info]:
     return [
         op.tensor(op.dtype(0), (batch, steps, size * heads)),
         *(op.tensor(dtype, (batch, kv_heads, length, size)) for dtype in caches),
-        op.tensor(op.dtype(0), (batch, heads, steps, length)),
+        op.tensor(op.dtype(0), (batch, heads, steps, seen)),
     ]
 
 

@@ -1,0 +1,84 @@
+"""DeformConv: a convolution whose taps are moved by offsets, and weighted."""
+
+from typing import Any
+
+from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
+from ort_lite.shapes import product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import channels_last
+
+
+@native
+def gather_taps(
+    x: Ptr, offset: Ptr, mask: Ptr, y: Ptr, n: int, c: int, height: int, width: int, oh: int, ow: int, kh: int, kw: int,
+    sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, oh, ow, c, kh * kw): what each tap of each output position reads, between pixels, zero outside.
+
+    offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones.
+    """
+    taps, area = kh * kw, oh * ow
+    for row in span(n * area, part, parts):
+        batch, at = row // area, row % area
+        for channel in range(c):
+            base = (batch * c + channel) * height * width
+            for tap in range(taps):
+                moved = (batch * groups + channel // (c // groups)) * taps + tap
+                v = offset[2 * moved * area + at] + like(x, at // ow * sh - ph + tap // kw * dh)
+                u = offset[(2 * moved + 1) * area + at] + like(x, at % ow * sw - pw + tap % kw * dw)
+                value = between(x, base, height, width, v, u)
+                if not null(mask):
+                    value *= mask[moved * area + at]
+                y[(row * c + channel) * taps + tap] = value
+    return OK
+
+
+def between(x: Ptr, base: int, height: int, width: int, v: Any, u: Any) -> Any:
+    """The plane at `base`, read at row v and column u: linear between pixels, zero outside."""
+    if not (v > like(v, -1) and v < like(v, height) and u > like(v, -1) and u < like(v, width)):
+        return like(v, 0)
+    top, left = cast(floor(v), "i64"), cast(floor(u), "i64")
+    fv, fu = v - floor(v), u - floor(u)
+    total = like(v, 0)
+    for i in range(2):
+        for k in range(2):
+            r, c = top + i, left + k
+            if r >= 0 and r < height and c >= 0 and c < width:
+                total += x[base + r * width + c] * (fv if i == 1 else like(v, 1) - fv) * (fu if k == 1 else like(v, 1) - fu)
+    return total
+
+
+@native(fastmath=REDUCE)
+def weigh_taps(
+    x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, groups: int, part: int, parts: int
+) -> int:
+    """y (rows, m) = x (rows, groups, run) times w (m, run), by groups, plus bias (m)."""
+    for row in span(rows, part, parts):
+        for k in range(m):
+            base = (row * groups + k // (m // groups)) * run
+            total = like(x, 0)
+            for i in range(run):
+                total += x[base + i] * w[k * run + i]
+            y[row * m + k] = total if null(bias) else total + bias[k]
+    return OK
+
+
+@operator("DeformConv", since=19, types=REAL)
+def lower_deform_conv(op: Op) -> None:
+    """Two spatial axes, as in onnxruntime. Memory for all taps of all positions. Spec: ONNX DeformConv-22."""
+    if len(op.raw(0).shape) != 4:
+        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")
+    x, w, offset, bias, mask = op.input(0), op.input(1), op.input(2), op.optional(3), op.optional(4)
+    y = op.output(0, channels_last(4))
+    (n, c, height, width), (_, m, oh, ow) = x.shape, y.shape
+    kh, kw = w.shape[2:]
+    strides, dilations = op.attr("strides", [1, 1]), op.attr("dilations", [1, 1])
+    front = op.attr("pads", [0] * 4)[:2]
+    groups, moved = op.attr("group", 1), op.attr("offset_group", 1)
+    op.agree(offset.shape, (n, 2 * moved * kh * kw, oh, ow), "the shape of the offsets differs from what the output needs")
+    taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
+    numbers = (n, c, height, width, oh, ow, kh, kw, *strides, *front, *dilations, moved)
+    op.emit(gather_taps, [x, offset, mask, taps], *numbers, work=taps.size * 8)
+    run = product(w.shape[1:])
+    op.emit(weigh_taps, [taps, w, bias, y], n * oh * ow, m, run, groups, work=y.size * 16)

@@ -1,0 +1,135 @@
+"""NonMaxSuppression: a native kernel into as much memory as may be needed; the number of boxes is then read between segments."""
+
+from typing import Any
+
+from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, span
+from ort_lite.shapes import Dim, as_symbol, maximum, minimum
+from ort_lite_cpu import primitives
+from ort_lite_cpu.lowered import Source
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.selection import sift
+from ort_lite_cpu.registry import operator
+
+FLOAT = frozenset({"float32"})
+
+
+@native
+def suppress(
+    boxes: Ptr, scores: Ptr, overlap: Ptr, least: Ptr, heap: Ptr, picked: Ptr, counts: Ptr,
+    batches: int, classes: int, n: int, most: int, centred: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """picked (batches * classes, most): the boxes kept of each class, best first; counts: how many.
+
+    boxes (batches, n, 4), scores (batches, classes, n). A box is dropped that overlaps a kept one by more than overlap[0], or whose
+    score is not above least[0]; of equal scores the first box comes first. heap: (batches * classes, n) of scratch.
+    """
+    for job in span(batches * classes, part, parts):
+        base, first, kept = job * n, job * most, 0
+        left = 0
+        for i in range(n):
+            if null(least) or scores[base + i] > least[0]:
+                heap[base + left] = i
+                left += 1
+        for i in range(left // 2):
+            sift(scores, heap, left // 2 - 1 - i, left, base, base, 1, True)
+        while left > 0 and kept < most:
+            best = heap[base]
+            left -= 1
+            heap[base] = heap[base + left]
+            if left > 0:
+                sift(scores, heap, 0, left, base, base, 1, True)
+            mine = (job // classes * n + best) * 4
+            alone = True
+            for k in range(kept):
+                other = (job // classes * n + picked[first + k]) * 4
+                if overlaps(boxes, mine, other, overlap, centred):
+                    alone = False
+                    break
+            if alone:
+                picked[first + kept] = best
+                kept += 1
+        counts[job] = kept
+    return OK
+
+
+def overlaps(boxes: Ptr, a: int, b: int, overlap: Ptr, centred: Static) -> bool:
+    """Whether the intersection of two boxes is more than overlap[0] (0 if left out) of their union."""
+    limit = like(boxes, 0) if null(overlap) else overlap[0]
+    high = common(boxes, a, b, 0, centred)
+    wide = common(boxes, a, b, 1, centred)
+    if high <= like(boxes, 0) or wide <= like(boxes, 0):
+        return False
+    first = extent(boxes, a, 0, centred) * extent(boxes, a, 1, centred)
+    second = extent(boxes, b, 0, centred) * extent(boxes, b, 1, centred)
+    if first <= like(boxes, 0) or second <= like(boxes, 0):
+        return False
+    return high * wide / (first + second - high * wide) > limit
+
+
+def low(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
+    """The smaller coordinate of the box along an axis: corners come in any order, or as centre and size, which are x and y."""
+    if centred:
+        return boxes[at + 1 - axis] - boxes[at + 3 - axis] / like(boxes, 2)
+    return min(boxes[at + axis], boxes[at + axis + 2])
+
+
+def high(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
+    if centred:
+        return boxes[at + 1 - axis] + boxes[at + 3 - axis] / like(boxes, 2)
+    return max(boxes[at + axis], boxes[at + axis + 2])
+
+
+def extent(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
+    return high(boxes, at, axis, centred) - low(boxes, at, axis, centred)
+
+
+def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
+    """How long two boxes run together along an axis; negative if they do not meet."""
+    return min(high(boxes, a, axis, centred), high(boxes, b, axis, centred)) - max(
+        low(boxes, a, axis, centred), low(boxes, b, axis, centred)
+    )
+
+
+@native
+def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: int, most: int, part: int, parts: int) -> int:
+    """y (total[0], 3): batch, class and box of all that were picked."""
+    at = 0
+    for job in range(batches * classes):
+        for k in range(imin(counts[job], most)):
+            y[at * 3] = job // classes
+            y[at * 3 + 1] = job % classes
+            y[at * 3 + 2] = picked[job * most + k]
+            at += 1
+    total[0] = at
+    return OK
+
+
+@operator("NonMaxSuppression", since=10, types=FLOAT)
+def non_max_suppression(op: Op) -> None:
+    """At most max_output_boxes_per_class, 0 if left out, of each class. Spec: ONNX NonMaxSuppression-11."""
+    boxes, scores = op.input(0), op.input(1)
+    batches, classes, n = scores.shape
+    op.agree(boxes.shape[:2], (batches, n), "boxes and scores are of different shapes")
+    most: Dim = minimum(maximum(op.contents(2)[0], 0), n) if op.has(2) else 0
+    pairs = batches * classes
+    heap, picked = op.temporary("int64", (pairs, n)), op.temporary("int64", (pairs, most))
+    counts, found = op.temporary("int64", (pairs,)), op.temporary("int64", (pairs * most, 3))
+    total = op.temporary("int64", (1,))
+    statics = {"centred": bool(op.attr("center_point_box", 0))}
+    operands = [boxes, scores, op.optional(3), op.optional(4), heap, picked, counts]
+    types = ["f32", "f32", "f32", "f32", "i64", "i64", "i64"]
+    op.emit(suppress, operands, batches, classes, n, most, statics=statics, types=types, work=scores.size * 30)
+    op.emit(join, [picked, counts, found, total], batches, classes, most, work=0)
+    _read(op, total)
+    y = op.output(0)
+    op.emit(primitives.copy, [found, y], y.size, types=["u64", "u64"])
+
+
+def _read(op: Op, total: Any) -> None:
+    """The symbol that stands for the number of rows of the output is total[0], from the next segment on."""
+    shape = op.info().shape
+    assert shape is not None
+    rows = as_symbol(shape[0])
+    assert rows is not None
+    op.lowering.result.items.append(None)
+    op.lowering.result.sources[rows] = Source(total.buffer, 0, element=True)

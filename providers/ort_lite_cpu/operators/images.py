@@ -1,0 +1,36 @@
+"""ImageDecoder, as a Python step: Pillow decodes."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import RuntimeException
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import operator
+
+BYTES = frozenset({"uint8"})
+
+
+@operator("ImageDecoder", since=20, types=BYTES, python=True)
+def image_decoder(op: Op) -> None:
+    """The bytes of a file, (n,), -> (H, W, C). Needs the extra "image". Spec: ONNX ImageDecoder-20."""
+    pixels = op.attr("pixel_format", "RGB")
+    if pixels not in ("RGB", "BGR", "Grayscale"):
+        raise op.reject(f"pixel_format {pixels}; there are RGB, BGR and Grayscale")
+
+    def step(encoded: Array) -> Sequence[Array]:
+        try:
+            from PIL import Image
+        except ImportError:
+            raise RuntimeException(
+                f"{op.node} (CPUExecutionProvider): Pillow decodes images and is not installed; pip install ort-lite[image]"
+            ) from None
+        with Image.open(io.BytesIO(encoded.tobytes())) as image:
+            decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
+        if pixels == "Grayscale":
+            return [decoded[:, :, None]]
+        return [decoded[:, :, ::-1] if pixels == "BGR" else decoded]
+
+    op.python(step)

@@ -1,0 +1,87 @@
+"""NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: class scores (N, C, d...) against labels (N, d...)."""
+
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, exp, failed, fmax, like, log, native, null, span
+from ort_lite.shapes import product, same
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+
+INFINITY = float("inf")
+
+
+@native(fastmath=REDUCE)
+def losses(
+    x: Ptr, labels: Ptr, weight: Ptr, loss: Ptr, used: Ptr, logarithms: Ptr, n: int, classes: int, inner: int, ignored: int,
+    softmax: Static, ignores: Static, dense: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """loss (n, inner) = -x[i, label, j] * weight[label], its weight in used; both 0 where the label is the one that is ignored.
+
+    softmax: x (n, classes, inner) are scores, whose log-softmax over the classes counts, and goes to `logarithms` unless that
+    is null. weight and used may be null. dense: inner is 1. Spec: ONNX NegativeLogLikelihoodLoss-22, SoftmaxCrossEntropyLoss-13.
+    """
+    step = 1 if dense else inner
+    for job in span(n * inner, part, parts):
+        p = job * classes if dense else job // inner * classes * inner + job % inner
+        shift = like(x, 0)
+        if softmax:
+            top = like(x, -INFINITY)
+            for c in range(classes):
+                top = fmax(top, x[p + c * step])
+            total = like(x, 0)
+            for c in range(classes):
+                total += exp(x[p + c * step] - top)
+            shift = top + log(total)
+            if not null(logarithms):
+                for c in range(classes):
+                    logarithms[p + c * step] = x[p + c * step] - shift
+        label = int(labels[job])
+        factor = like(x, 1)
+        if ignores and label == ignored:
+            factor = like(x, 0)
+            loss[job] = factor
+        else:
+            if label < 0 or label >= classes:
+                return failed(INDEX_OUT_OF_RANGE, job)
+            if not null(weight):
+                factor = weight[label]
+            loss[job] = factor * (shift - x[p + label * step])
+        if not null(used):
+            used[job] = factor
+    return OK
+
+
+@native(fastmath=REDUCE)
+def total(loss: Ptr, used: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y = the sum of the losses, divided by that of their weights unless `used` is null; one part does all."""
+    for _ in span(1, part, parts):
+        above = like(y, 0)
+        for i in range(count):
+            above += loss[i]
+        if not null(used):
+            below = like(y, 0)
+            for i in range(count):
+                below += used[i]
+            above /= below
+        y[0] = above
+    return OK
+
+
+@operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", since=12, types=REAL)
+def lower_loss(op: Op) -> None:
+    """Reductions: none, sum, mean (by weight). Labels are checked where they are not ignored."""
+    x, labels = op.input(0), op.input(1)
+    n, classes, inner = x.shape[0], x.shape[1], product(x.shape[2:])
+    op.agree(labels.shape, (n, *x.shape[2:]), "the labels do not fit the scores")
+    softmax = op.node.op_type == "SoftmaxCrossEntropyLoss"
+    reduction, ignored = op.attr("reduction", "mean"), op.attr("ignore_index")
+    y = op.output(0)
+    loss = y if reduction == "none" else op.temporary(x.dtype, labels.shape)
+    used = op.temporary(x.dtype, labels.shape) if reduction == "mean" else None
+    logarithms = op.output(1) if softmax and op.wants(1) else None
+    op.emit(
+        losses, [x, labels, op.optional(2), loss, used, logarithms], n, classes, inner, ignored or 0,
+        types=[x.native, labels.native, *[x.native] * 4],
+        statics={"softmax": softmax, "ignores": ignored is not None, "dense": same(inner, 1)},
+        work=x.size * 2 if softmax else labels.size, message="the label at position {index} is none of the classes",
+    )  # fmt: skip
+    if reduction != "none":
+        op.emit(total, [loss, used, y], labels.size, types=[x.native] * 3)

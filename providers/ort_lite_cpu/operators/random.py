@@ -1,0 +1,150 @@
+"""Random numbers: each element is a hash of its index and of the number of the run, so that any share of threads gives the same.
+
+With `seed` every run gives the same numbers; without, no two do.
+"""
+
+import os
+import struct
+
+import numpy as np
+
+from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
+from ort_lite.shapes import equal
+from ort_lite_cpu.atomics import fetch_add
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.windows import finish
+from ort_lite_cpu.registry import FLOATS, NATIVE, REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+PI = 3.141592653589793
+GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15: 2**64 over the golden ratio
+
+
+def mixed(z: int) -> int:
+    """All bits of the result depend on all of z. The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
+    u = cast(z, "u64")
+    u = wmul(u ^ shr(u, cast(30, "u64")), cast(-4658895280553007687, "u64"))
+    u = wmul(u ^ shr(u, cast(27, "u64")), cast(-7723592293110705685, "u64"))
+    return cast(u ^ shr(u, cast(31, "u64")), "i64")
+
+
+def uniform(stream: int, counter: int) -> float:
+    """Number `counter` of the stream, in [0, 1), a multiple of 2**-53."""
+    bits = mixed(wadd(mixed(stream), wmul(counter + 1, GOLDEN)))
+    return cast(shr(cast(bits, "u64"), cast(11, "u64")), "f64") * 1.1102230246251565e-16
+
+
+@native
+def next_stream(state: Ptr, stream: Ptr, part: int, parts: int) -> int:
+    """stream[0]: a number that no other run gets. state: the program's own."""
+    stream[0] = fetch_add(address(state), 1)
+    return OK
+
+
+@native
+def random_uniform(stream: Ptr, y: Ptr, n: int, low: float, high: float, part: int, parts: int) -> int:
+    """y[i] in [low, high)."""
+    s = stream[0]
+    for i in span(n, part, parts):
+        y[i] = like(y, low + uniform(s, i) * (high - low))
+    return OK
+
+
+@native
+def random_normal(stream: Ptr, y: Ptr, n: int, mean: float, scale: float, part: int, parts: int) -> int:
+    """y[i] by Box and Muller from two numbers of the stream."""
+    s = stream[0]
+    for i in span(n, part, parts):
+        radius = sqrt(-2.0 * log(1.0 - uniform(s, 2 * i)))
+        y[i] = like(y, mean + scale * radius * cos(2.0 * PI * uniform(s, 2 * i + 1)))
+    return OK
+
+
+@native
+def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
+    """y[i] is 1 with probability x[i]."""
+    s = stream[0]
+    for i in span(n, part, parts):
+        y[i] = 1 if uniform(s, i) < cast(x[i], "f64") else 0
+    return OK
+
+
+@native
+def multinomial(
+    stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: int, samples: int, part: int, parts: int
+) -> int:
+    """y (rows, samples): classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes)."""
+    s = stream[0]
+    for row in span(rows, part, parts):
+        base = row * classes
+        largest = x[base]
+        for k in range(1, classes):
+            largest = max(largest, x[base + k])
+        total = 0.0
+        for k in range(classes):
+            total += exp(cast(x[base + k] - largest, "f64"))
+            totals[base + k] = total
+        for i in range(samples):
+            wanted = uniform(s, row * samples + i) * total
+            low, high = 0, classes - 1
+            while low < high:
+                middle = (low + high) // 2
+                if totals[base + middle] > wanted:
+                    high = middle
+                else:
+                    low = middle + 1
+            y[row * samples + i] = like(y, low)
+    return OK
+
+
+def stream(op: Op) -> Tensor:
+    """The number of the run, int64; with `seed` a constant."""
+    seed = op.attr("seed")
+    if seed is not None:
+        return op.array(np.frombuffer(struct.pack("<d", float(seed)), np.int64))
+    state = op.array(np.frombuffer(os.urandom(8), np.int64).copy())
+    made = op.temporary("int64", (1,))
+    op.emit(next_stream, [state, made], work=0)
+    return made
+
+
+def _made(op: Op) -> Tensor:
+    """Where the kernel writes, floats of 32 or 64 bits."""
+    info = op.info()
+    assert info.dtype is not None and info.shape is not None
+    if info.dtype not in FLOATS:
+        raise op.reject(f"numbers of type {info.dtype}")
+    return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)
+
+
+@operator("RandomUniform", "RandomUniformLike", types=NATIVE)
+def lower_uniform(op: Op) -> None:
+    y = _made(op)
+    limits = (float(op.attr("low", 0.0)), float(op.attr("high", 1.0)))
+    op.emit(random_uniform, [stream(op), y], y.size, *limits, work=y.size * 2)
+    finish(op, y)
+
+
+@operator("RandomNormal", "RandomNormalLike", types=NATIVE)
+def lower_normal(op: Op) -> None:
+    y = _made(op)
+    numbers = (float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0)))
+    op.emit(random_normal, [stream(op), y], y.size, *numbers, work=y.size * 30)
+    finish(op, y)
+
+
+@operator("Bernoulli", since=15, types=REAL)
+def lower_bernoulli(op: Op) -> None:
+    x = op.input(0)
+    y = op.output(0) if op.info().dtype == "bool" else op.temporary("bool", x.shape)
+    op.emit(bernoulli, [stream(op), x, y], x.size, work=x.size * 2)
+    finish(op, y)
+
+
+@operator("Multinomial", since=7, types=REAL)
+def lower_multinomial(op: Op) -> None:
+    x, y = op.input(0), op.output(0)
+    rows, classes = x.shape
+    op.require(1 - equal(classes, 0), "there are no classes to draw from")
+    totals = op.temporary("float64", x.shape)
+    op.emit(multinomial, [stream(op), x, totals, y], rows, classes, y.shape[1], work=x.size * 20 + y.size * 10)

@@ -1,0 +1,52 @@
+"""ReverseSequence and BitCast: bytes that move, or stay and are called something else."""
+
+from ort_lite.dtypes import itemsize
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
+from ort_lite.shapes import equal, product
+from ort_lite_cpu import primitives
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.tensor import BY_SIZE
+
+
+@native
+def reverse_sequence(
+    x: Ptr, lengths: Ptr, y: Ptr, rows: int, columns: int, inner: int, time: int, part: int, parts: int
+) -> int:
+    """y (rows, columns, inner) = x with the first lengths[b] entries along axis `time`, 0 or 1, reversed; b along the other."""
+    for row in span(rows * columns, part, parts):
+        i, j = row // columns, row % columns
+        length = lengths[j] if time == 0 else lengths[i]
+        steps = rows if time == 0 else columns
+        if length < 0 or length > steps:
+            return failed(INDEX_OUT_OF_RANGE, j if time == 0 else i)
+        step = i if time == 0 else j
+        if step < length:
+            step = length - 1 - step
+        source = (step * columns + j if time == 0 else i * columns + step) * inner
+        for k in range(inner):
+            y[row * inner + k] = x[source + k]
+    return OK
+
+
+@operator("ReverseSequence", since=10, types=MOVABLE)
+def lower_reverse_sequence(op: Op) -> None:
+    x, lengths, y = op.input(0), op.input(1), op.output(0)
+    time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
+    if {time, batch} != {0, 1}:
+        raise op.reject(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
+    op.require(equal(lengths.size, x.shape[batch]), "{0} lengths for a batch of {1}", lengths.size, x.shape[batch])
+    width = BY_SIZE[itemsize(x.dtype)]
+    op.emit(
+        reverse_sequence, [x, lengths, y], x.shape[0], x.shape[1], product(x.shape[2:]), time,
+        types=[width, "i64", width], work=y.size // 2, message="length {index} is negative or longer than the sequence",
+    )  # fmt: skip
+
+
+@operator("BitCast", since=26, types=MOVABLE)
+def bit_cast(op: Op) -> None:
+    """Bytes as elements of another type of the same size: a copy, in place where x is not needed any more."""
+    x, y = op.input(0), op.output(0)
+    if itemsize(x.dtype) != itemsize(y.dtype):
+        raise op.reject(f"{x.dtype} and {y.dtype} are not of one size")
+    op.emit(primitives.copy, [x, y], x.size, types=[BY_SIZE[itemsize(x.dtype)]] * 2, work=x.size // 4, inplace=(1, 0))

@@ -1,0 +1,148 @@
+"""RoiAlign and MaxRoiPool: rectangles of images, brought to one size. Activations are channels last."""
+
+from typing import Any
+
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    Ptr,
+    Static,
+    cast,
+    ceil,
+    failed,
+    floor,
+    fmax,
+    imax,
+    imin,
+    like,
+    native,
+    span,
+)
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import channels_last
+
+LAST = channels_last(4)
+RANGE = "the batch index of region {index} is out of range"
+
+
+@native
+def roi_align(
+    x: Ptr, rois: Ptr, index: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int,
+    samples: int, scale: float, offset: float, kind: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
+
+    rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels.
+    """
+    for job in span(count * rows * columns, part, parts):
+        roi = job // (rows * columns)
+        batch = index[roi]
+        if batch < 0 or batch >= n:
+            return failed(INDEX_OUT_OF_RANGE, roi)
+        s, o = like(x, scale), like(x, offset)
+        left, top = rois[roi * 4] * s - o, rois[roi * 4 + 1] * s - o
+        w, h = rois[roi * 4 + 2] * s - o - left, rois[roi * 4 + 3] * s - o - top
+        if offset == 0.0:  # before half_pixel came, rectangles were a pixel wide at least
+            w, h = fmax(w, like(x, 1)), fmax(h, like(x, 1))
+        w, h = w / like(x, columns), h / like(x, rows)
+        across = samples if samples > 0 else cast(ceil(w), "i64")
+        down = samples if samples > 0 else cast(ceil(h), "i64")
+        left += like(x, job % columns) * w
+        top += like(x, job // columns % rows) * h
+        out = job * c
+        for q in range(c):
+            y[out + q] = like(y, 0)
+        for i in range(down):
+            v = top + like(x, i + 0.5) * h / like(x, down)
+            for k in range(across):
+                u = left + like(x, k + 0.5) * w / like(x, across)
+                _sample(x, y, out, batch * height * width * c, c, height, width, v, u, i + k == 0, kind)
+        if kind == "avg":
+            for q in range(c):
+                y[out + q] = y[out + q] / like(y, imax(across * down, 1))
+    return OK
+
+
+def _sample(
+    x: Ptr, y: Ptr, out: int, base: int, c: int, height: int, width: int, v: Any, u: Any, first: bool, kind: Static
+) -> int:
+    """Joins the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
+    one, zero = like(v, 1), like(v, 0)
+    beyond = v < -one or v > like(v, height) or u < -one or u > like(v, width)
+    v, u = fmax(v, zero), fmax(u, zero)
+    t, l = imin(cast(v, "i64"), height - 1), imin(cast(u, "i64"), width - 1)
+    b, r = imin(t + 1, height - 1), imin(l + 1, width - 1)
+    fv = zero if t == b else v - like(v, t)
+    fu = zero if l == r else u - like(v, l)
+    w0, w1, w2, w3 = (one - fv) * (one - fu), (one - fv) * fu, fv * (one - fu), fv * fu
+    if beyond:
+        w0, w1, w2, w3 = zero, zero, zero, zero
+        t, l, b, r = 0, 0, 0, 0
+    p0, p1 = base + (t * width + l) * c, base + (t * width + r) * c
+    p2, p3 = base + (b * width + l) * c, base + (b * width + r) * c
+    for q in range(c):
+        if kind == "avg":
+            y[out + q] += x[p0 + q] * w0 + x[p1 + q] * w1 + x[p2 + q] * w2 + x[p3 + q] * w3
+        else:
+            best = fmax(fmax(x[p0 + q] * w0, x[p1 + q] * w1), fmax(x[p2 + q] * w2, x[p3 + q] * w3))
+            y[out + q] = best if first else fmax(y[out + q], best)
+    return 0
+
+
+@operator("RoiAlign", since=10, types=REAL)
+def lower_roi_align(op: Op) -> None:
+    """Mode "max" takes the largest weighted pixel, as onnxruntime does. Spec: ONNX RoiAlign-22."""
+    x, y = op.input(0, LAST), op.output(0, LAST)
+    half = op.attr("coordinate_transformation_mode", "half_pixel" if op.version >= 16 else "output_half_pixel") == "half_pixel"
+    samples = op.attr("sampling_ratio", 0)
+    n, c, height, width = x.shape
+    op.emit(
+        roi_align, [x, op.input(1), op.input(2), y], n, c, height, width, y.shape[0], y.shape[2], y.shape[3], samples,
+        float(op.attr("spatial_scale", 1.0)), 0.5 if half else 0.0,
+        statics={"kind": op.attr("mode", "avg")}, work=y.size * max(samples, 2) ** 2, message=RANGE,
+    )  # fmt: skip
+
+
+@native
+def max_roi_pool(
+    x: Ptr, rois: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int, scale: float,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
+    for job in span(count * rows * columns, part, parts):
+        roi = job // (rows * columns)
+        batch = cast(rois[roi * 5], "i64")
+        if batch < 0 or batch >= n:
+            return failed(INDEX_OUT_OF_RANGE, roi)
+        left, right = _edge(rois[roi * 5 + 1], scale), _edge(rois[roi * 5 + 3], scale)
+        top, bottom = _edge(rois[roi * 5 + 2], scale), _edge(rois[roi * 5 + 4], scale)
+        i, k = job // columns % rows, job % columns
+        h, w = imax(bottom - top + 1, 1), imax(right - left + 1, 1)
+        h0, h1 = imax(top + i * h // rows, 0), imin(top + ((i + 1) * h + rows - 1) // rows, height)
+        w0, w1 = imax(left + k * w // columns, 0), imin(left + ((k + 1) * w + columns - 1) // columns, width)
+        out = job * c
+        empty = h1 <= h0 or w1 <= w0
+        for q in range(c):
+            y[out + q] = like(y, 0) if empty else x[((batch * height + h0) * width + w0) * c + q]
+        for a in range(h0, h1):
+            for b in range(w0, w1):
+                p = ((batch * height + a) * width + b) * c
+                for q in range(c):
+                    y[out + q] = fmax(y[out + q], x[p + q])
+    return OK
+
+
+def _edge(v: Any, scale: float) -> int:
+    """Scaled and rounded, half away from zero, as C's round."""
+    scaled = v * like(v, scale)
+    half = like(v, 0.5)
+    return cast(floor(scaled + half) if scaled >= like(v, 0) else ceil(scaled - half), "i64")
+
+
+@operator("MaxRoiPool", types=REAL)
+def lower_max_roi_pool(op: Op) -> None:
+    x, y = op.input(0, LAST), op.output(0, LAST)
+    n, c, height, width = x.shape
+    numbers = (n, c, height, width, y.shape[0], y.shape[2], y.shape[3], float(op.attr("spatial_scale", 1.0)))
+    op.emit(max_roi_pool, [x, op.input(1), y], *numbers, work=y.size * 16, message=RANGE)

@@ -1,0 +1,168 @@
+"""GridSample and AffineGrid: images read at positions between their pixels.
+
+Space is padded to three axes, and activations are channels last: a position and its weights serve all channels.
+"""
+
+from typing import Any
+
+from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, rint, span
+from ort_lite.shapes import Dim, product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import channels_last
+
+CUBIC = -0.75
+"""The free parameter of cubic interpolation, as in PyTorch."""
+
+
+def position(v: Any, n: int, align: Static) -> Any:
+    """The pixel coordinate of v in [-1, 1] among n pixels; -1 and 1 are the outer pixels' centres (align) or edges."""
+    one = like(v, 1)
+    if align:
+        return (v + one) / like(v, 2) * like(v, n - 1)
+    return ((v + one) * like(v, n) - one) / like(v, 2)
+
+
+def reflected(v: Any, n: int, align: Static) -> Any:
+    """v mirrored at the edges until it lies among n pixels."""
+    low = like(v, 0 if align else -0.5)
+    length = like(v, n - 1 if align else n)
+    if length == like(v, 0):
+        return like(v, 0)
+    distance = low - v if v < low else v - low
+    times = floor(distance / length)
+    rest = distance - times * length
+    return low + rest if cast(times, "i64") % 2 == 0 else low + length - rest
+
+
+def inside(v: Any, n: int, padding: Static, align: Static) -> Any:
+    """The coordinate after padding: outside ones move to the edge, are mirrored, or stay where they are ("zeros")."""
+    low = like(v, 0 if align else -0.5)
+    high = like(v, n - 1) - low
+    if padding == "zeros" or (v >= low and v <= high):
+        return v
+    if padding == "border":
+        return min(max(v, like(v, 0)), like(v, n - 1))
+    return reflected(v, n, align)
+
+
+def pixel(i: int, n: int, padding: Static, align: Static) -> int:
+    """The index that tap i reads; -1 for none."""
+    if i >= 0 and i < n:
+        return i
+    if padding == "zeros":
+        return -1
+    if padding == "reflection":
+        i = cast(reflected(cast(i, "f64"), n, align), "i64")
+    return imin(imax(i, 0), n - 1)
+
+
+def weight(fraction: Any, tap: int, taps: Static) -> Any:
+    """Of tap 0, 1, ... for a position that lies `fraction` behind tap (taps - 1) // 2."""
+    one = like(fraction, 1)
+    if taps == 1:
+        return one
+    if taps == 2:
+        return fraction if tap == 1 else one - fraction
+    a = like(fraction, CUBIC)
+    d = fraction + one - like(fraction, tap)
+    d = -d if d < like(fraction, 0) else d
+    if d <= one:
+        return ((a + like(a, 2)) * d - (a + like(a, 3))) * d * d + one
+    return ((a * d - like(a, 5) * a) * d + like(a, 8) * a) * d - like(a, 4) * a
+
+
+@native
+def grid_sample(
+    x: Ptr, grid: Ptr, y: Ptr, n: int, c: int, depth: int, height: int, width: int, points: int,
+    axes: Static, taps: Static, padding: Static, align: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, points, c) from x (n, depth, height, width, c) at grid (n, points, axes), the innermost axis first.
+
+    taps: pixels that count along an axis, 1, 2 or 4.
+    """
+    for row in span(n * points, part, parts):
+        at = row * axes
+        u = inside(near(position(grid[at], width, align), taps), width, padding, align)
+        v = inside(near(position(grid[at + 1], height, align), taps), height, padding, align)
+        w = like(u, 0)
+        if axes == 3:
+            w = inside(near(position(grid[at + 2], depth, align), taps), depth, padding, align)
+        u0, v0, w0 = floor(u), floor(v), floor(w)
+        first = (taps - 1) // 2
+        left, top, front = cast(u0, "i64") - first, cast(v0, "i64") - first, cast(w0, "i64")
+        if axes == 3:
+            front -= first
+        out = row * c
+        for q in range(c):
+            y[out + q] = like(y, 0)
+        for i in range(taps if axes == 3 else 1):
+            d = pixel(front + i, depth, padding, align)
+            wd = weight(w - w0, i, taps if axes == 3 else 1)
+            for j in range(taps):
+                h = pixel(top + j, height, padding, align)
+                wh = wd * weight(v - v0, j, taps)
+                for k in range(taps):
+                    p = pixel(left + k, width, padding, align)
+                    if d >= 0 and h >= 0 and p >= 0:
+                        factor = like(y, wh * weight(u - u0, k, taps))
+                        source = (((row // points * depth + d) * height + h) * width + p) * c
+                        for q in range(c):
+                            y[out + q] += x[source + q] * factor
+    return OK
+
+
+def near(v: Any, taps: Static) -> Any:
+    return rint(v) if taps == 1 else v
+
+
+_TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
+
+
+@operator("GridSample", since=16, types=REAL)
+def lower_grid_sample(op: Op) -> None:
+    """One or two spatial axes more than onnxruntime has for cubic. Spec: ONNX GridSample-22."""
+    rank = len(op.raw(0).shape)
+    if rank not in (4, 5):
+        raise op.reject(f"an input of rank {rank}; there are 4 and 5")
+    x, y = op.input(0, channels_last(rank)), op.output(0, channels_last(rank))
+    grid = op.input(1)
+    space: list[Dim] = [*([1] * (5 - rank)), *x.shape[2:]]
+    taps = _TAPS[op.attr("mode", "linear")]
+    statics = {"axes": rank - 2, "taps": taps, "padding": op.attr("padding_mode", "zeros"), "align": bool(op.attr("align_corners", 0))}
+    points = product(y.shape[2:])
+    op.emit(grid_sample, [x, grid, y], x.shape[0], x.shape[1], *space, points, statics=statics, work=y.size * taps ** (rank - 2))
+
+
+@native
+def affine_grid(
+    theta: Ptr, y: Ptr, n: int, depth: int, height: int, width: int, axes: Static, align: Static, part: int, parts: int
+) -> int:
+    """y[b, d, h, w] = theta[b] (axes, axes + 1) times the position (x, y[, z], 1) in [-1, 1]. Sums in float64."""
+    for row in span(n * depth * height, part, parts):
+        h, d = row % height, row // height % depth
+        batch = row // (height * depth) * axes * (axes + 1)
+        for w in range(width):
+            for r in range(axes):
+                at = batch + r * (axes + 1)
+                total = cast(theta[at + axes], "f64") + theta[at] * normalised(w, width, align)
+                total += theta[at + 1] * normalised(h, height, align)
+                if axes == 3:
+                    total += theta[at + 2] * normalised(d, depth, align)
+                y[(row * width + w) * axes + r] = like(y, total)
+    return OK
+
+
+def normalised(i: int, n: int, align: Static) -> float:
+    if align:
+        return 2.0 * i / (n - 1) - 1.0 if n > 1 else 0.0
+    return (2.0 * i + 1.0) / n - 1.0
+
+
+@operator("AffineGrid", since=20, types=REAL)
+def lower_affine_grid(op: Op) -> None:
+    theta, y = op.input(0), op.output(0)
+    axes = len(y.shape) - 2
+    space: list[Dim] = [*([1] * (3 - axes)), *y.shape[1:-1]]
+    statics = {"axes": axes, "align": bool(op.attr("align_corners", 0))}
+    op.emit(affine_grid, [theta, y], y.shape[0], *space, statics=statics, work=y.size * 4)

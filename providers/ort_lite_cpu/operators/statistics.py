@@ -1,0 +1,60 @@
+"""Normalisation by statistics taken over axes: BatchNormalization in training, MeanVarianceNormalization."""
+
+from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span
+from ort_lite.shapes import product
+from ort_lite_cpu.elementwise.expression import define
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.normalization import normalise
+from ort_lite_cpu.registry import REAL, operator
+
+
+@native(fastmath=REDUCE)
+def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int, part: int, parts: int) -> int:
+    """mean and variance (c,) of x (n, c, area): two passes in the element type."""
+    for channel in span(c, part, parts):
+        count = like(x, n * area)
+        total = like(x, 0)
+        for batch in range(n):
+            base = (batch * c + channel) * area
+            for i in range(area):
+                total += x[base + i]
+        centre = total / count
+        squares = like(x, 0)
+        for batch in range(n):
+            base = (batch * c + channel) * area
+            for i in range(area):
+                d = x[base + i] - centre
+                squares += d * d
+        mean[channel] = centre
+        variance[channel] = squares / count
+    return OK
+
+
+def train_batch_normalization(op: Op) -> None:
+    """Normalised by the batch's own mean and variance, which move the running ones. Spec: ONNX BatchNormalization-15."""
+    if op.version < 14:
+        raise op.reject("training before opset 14")
+    x = op.input(0)
+    c, area = x.shape[1], product(x.shape[2:])
+    mean, variance = op.temporary(x.dtype, (c,)), op.temporary(x.dtype, (c,))
+    op.emit(channel_moments, [x, mean, variance], x.shape[0], c, area, work=x.size)
+    around = (c, *(1,) * (len(x.shape) - 2))
+    views = [op.view(tensor, around) for tensor in (op.input(1), op.input(2), mean, variance)]
+    define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
+    momentum = float(op.attr("momentum", 0.9))
+    for output, running, batch in ((1, op.raw(3), mean), (2, op.raw(4), variance)):
+        if op.wants(output):
+            define(op, "{0} * {s0} + like({0}, {1}) * {s1}", [running, batch], [momentum, 1.0 - momentum], output=output)
+
+
+@operator("MeanVarianceNormalization", since=9, types=REAL)
+def mean_variance_normalization(op: Op) -> None:
+    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
+    rank = len(op.raw(0).shape)
+    axes = sorted(axis % rank for axis in op.attr("axes", [0, 2, 3]))
+    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+    x, y = op.input(0, order), op.output(0, order)
+    n = product([x.shape[axis] for axis in axes])
+    rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
+    # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
+    op.emit(normalise, [x, None, None, y, None, None], rows, n, 1, n, 1e-18, statics={"centred": True}, work=x.size)

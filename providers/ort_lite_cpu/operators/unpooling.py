@@ -1,0 +1,105 @@
+"""MaxUnpool, Col2Im and CenterCropPad: images put together from pieces."""
+
+from collections.abc import Sequence
+
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
+from ort_lite.shapes import Dim, floordiv, maximum, minimum, product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.fill import emit_fill
+from ort_lite_cpu.registry import MOVABLE, REAL, operator
+from ort_lite_cpu.strided import contiguous, emit_strided
+
+
+def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
+    """Over three spatial axes; those in front that are not there have `fill`."""
+    return [*([fill] * (3 - len(values))), *values]
+
+
+@native
+def max_unpool(
+    x: Ptr, index: Ptr, y: Ptr, count: int, planes: int, d: int, h: int, w: int, yd: int, yh: int, yw: int, part: int, parts: int
+) -> int:
+    """y[index[i]] = x[i]; index counts in (planes, d, h, w), a part of y (planes, yd, yh, yw). Later ones win: one part."""
+    for i in span(count, part, parts):
+        at = index[i]
+        column, row, slab, plane = at % w, at // w % h, at // (w * h) % d, at // (w * h * d)
+        if at < 0 or plane >= planes or column >= yw or row >= yh or slab >= yd:
+            return failed(INDEX_OUT_OF_RANGE, i)
+        y[((plane * yd + slab) * yh + row) * yw + column] = x[i]
+    return OK
+
+
+@operator("MaxUnpool", since=9, types=REAL)
+def lower_max_unpool(op: Op) -> None:
+    """Indices count in the shape that the pooled tensor had by `kernel_shape`; a larger output_shape adds zeros behind."""
+    x, index, y = op.input(0), op.input(1), op.output(0)
+    window = op.attr("kernel_shape")
+    rank = len(window)
+    if rank > 3:
+        raise op.reject(f"{rank} spatial axes; there are 1 to 3")
+    strides, pads = op.attr("strides", [1] * rank), op.attr("pads", [0] * 2 * rank)
+    dims = [(x.shape[k + 2] - 1) * strides[k] + window[k] - pads[k] - pads[rank + k] for k in range(rank)]
+    emit_fill(op, y, 0)
+    numbers = (x.size, product(x.shape[:2]), *three(dims, 1), *three(y.shape[2:], 1))
+    op.emit(max_unpool, [x, index, y], *numbers, work=0, message="index {index} is out of range")
+
+
+@native
+def col2im(
+    x: Ptr, y: Ptr, planes: int, d: int, h: int, w: int, kd: int, kh: int, kw: int, nd: int, nh: int, nw: int,
+    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (planes, d, h, w): each pixel the sum of those of x (planes, kd, kh, kw, nd, nh, nw) that were taken from it.
+
+    k: block, n: how many blocks lie along an axis, s: stride, p: padding in front, d: dilation.
+    """
+    for row in span(planes * d * h, part, parts):
+        r, slab, plane = row % h, row // h % d, row // (h * d)
+        for column in range(w):
+            total = like(x, 0)
+            for a in range(kd):
+                u = slab + pd - a * dd
+                if u < 0 or u % sd != 0 or u // sd >= nd:
+                    continue
+                for b in range(kh):
+                    v = r + ph - b * dh
+                    if v < 0 or v % sh != 0 or v // sh >= nh:
+                        continue
+                    for e in range(kw):
+                        t = column + pw - e * dw
+                        if t >= 0 and t % sw == 0 and t // sw < nw:
+                            block = ((plane * kd + a) * kh + b) * kw + e
+                            total += x[((block * nd + u // sd) * nh + v // sh) * nw + t // sw]
+            y[row * w + column] = total
+    return OK
+
+
+@operator("Col2Im", since=18, types=REAL)
+def lower_col2im(op: Op) -> None:
+    image, block = op.contents(1), op.contents(2)
+    x, y = op.input(0), op.output(0)
+    rank = len(image)
+    if rank > 3:
+        raise op.reject(f"{rank} spatial axes; there are 1 to 3")
+    strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
+    pads = op.attr("pads", [0] * 2 * rank)
+    blocks = [
+        floordiv(image[k] + pads[k] + pads[rank + k] - dilations[k] * (block[k] - 1) - 1, strides[k]) + 1 for k in range(rank)
+    ]
+    op.agree([product(blocks)], [x.shape[2]], "the number of blocks that fit into the image differs from that of the columns")
+    columns = ((image, 1), (block, 1), (blocks, 1), (strides, 1), (pads[:rank], 0), (dilations, 1))
+    numbers = [number for values, fill in columns for number in three(values, fill)]
+    op.emit(col2im, [x, y], product(y.shape[:2]), *numbers, work=y.size * 8)
+
+
+@operator("CenterCropPad", since=18, types=MOVABLE)
+def center_crop_pad(op: Op) -> None:
+    """The middle of x in the middle of zeros; of an odd difference the larger half is behind. Spec: ONNX CenterCropPad-18."""
+    x, y = op.input(0), op.output(0)
+    emit_fill(op, y, 0)
+    own, out = contiguous(x.shape), contiguous(y.shape)
+    skipped = [floordiv(maximum(a - b, 0), 2) for a, b in zip(x.shape, y.shape, strict=True)]
+    padded = [floordiv(maximum(b - a, 0), 2) for a, b in zip(x.shape, y.shape, strict=True)]
+    dims = tuple(minimum(a, b) for a, b in zip(x.shape, y.shape, strict=True))
+    x_at, y_at = (sum((k * s for k, s in zip(at, steps, strict=True)), start=0) for at, steps in ((skipped, own), (padded, out)))
+    emit_strided(op.lowering, op.node, x, y, dims, own, out, x_at, y_at)

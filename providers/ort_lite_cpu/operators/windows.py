@@ -1,0 +1,94 @@
+"""HannWindow, HammingWindow, BlackmanWindow and MelWeightMatrix: weights for spectra."""
+
+from typing import Any
+
+from ort_lite.dtypes import FLOATS, INTEGERS
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, cast, cos, expm1, failed, floor, imax, like, log1p, native, span
+from ort_lite_cpu.elementwise.fuse import HALVES
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import Tensor
+
+PI = 3.141592653589793
+LOG10 = 2.302585092994046
+
+_TERMS = {
+    "HannWindow": (0.5, 0.5, 0.0),
+    "HammingWindow": (25.0 / 46.0, 21.0 / 46.0, 0.0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
+
+
+def written(op: Op) -> Tensor:
+    """What a kernel writes that becomes output 0: of 16-bit floats in float32 at first."""
+    info = op.info()
+    assert info.dtype is not None and info.shape is not None
+    return op.output(0) if info.dtype not in HALVES else op.temporary("float32", info.shape)
+
+
+def finish(op: Op, y: Tensor) -> None:
+    dtype = op.info().dtype
+    assert dtype is not None
+    if dtype != y.dtype:
+        op.set(0, op.cast(y, dtype))
+
+
+@native
+def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, part: int, parts: int) -> int:
+    """y[i] = a - b cos(2 pi i / period) + c cos(4 pi i / period)."""
+    for i in span(n, part, parts):
+        angle = 2.0 * PI * i / imax(period, 1)
+        y[i] = like(y, a - b * cos(angle) + c * cos(2.0 * angle))
+    return OK
+
+
+@operator(*_TERMS, since=17, types=INTEGERS)
+def window(op: Op) -> None:
+    """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
+    y = written(op)
+    period = y.shape[0] if op.attr("periodic", 1) else y.shape[0] - 1
+    op.emit(cosine_window, [y], y.shape[0], period, *_TERMS[op.node.op_type], work=y.size * 20)
+    finish(op, y)
+
+
+@native
+def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, length: int, part: int, parts: int) -> int:
+    """y (rows, bins): triangles that each rise from the edge before to their own and fall to the one behind."""
+    for i in span(bins, part, parts):
+        for row in range(rows):
+            y[row * bins + i] = like(y, 0)
+        first = edge(i, rate, low, high, bins, length)
+        centre = edge(i + 1, rate, low, high, bins, length)
+        last = edge(i + 2, rate, low, high, bins, length)
+        if first < 0 or last > rows:
+            return failed(INDEX_OUT_OF_RANGE, i)
+        if centre < rows:
+            y[centre * bins + i] = like(y, 1)
+        for row in range(first, centre):
+            y[row * bins + i] = like(y, (row - first) / (centre - first))
+        for row in range(centre, last):
+            y[row * bins + i] = like(y, (last - row) / (last - centre))
+    return OK
+
+
+def mel(hertz: float) -> float:
+    return 2595.0 * log1p(hertz / 700.0) / LOG10
+
+
+def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
+    """The row of edge k of bins + 2, which are evenly spaced in mel."""
+    bottom = mel(cast(low[0], "f64"))
+    step = (mel(cast(high[0], "f64")) - bottom) / (bins + 2)
+    hertz = 700.0 * expm1((k * step + bottom) / 2595.0 * LOG10)
+    return cast(floor((length + 1) * hertz / cast(rate[0], "f64")), "i64")
+
+
+@operator("MelWeightMatrix", since=17, types=INTEGERS | FLOATS)
+def mel_weight_matrix(op: Op) -> None:
+    """(length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
+    [length] = op.contents(1)
+    y = written(op)
+    operands = [op.input(2), op.input(3), op.input(4), y]
+    message = "triangle {index} reaches beyond the spectrum"
+    op.emit(mel_weights, operands, *y.shape, length, work=y.size * 4, message=message)
+    finish(op, y)

@@ -1,0 +1,194 @@
+"""If, Loop and Scan in whole models, against onnx.reference or values that can be read."""
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import ort_lite
+from ort_lite.dtypes import Array
+from ort_lite.errors import RuntimeException
+from tests.cpu.check import assert_close, ramp
+
+
+def model(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> main {text}')
+
+
+def run(text: str, **feeds: Array) -> list[Any]:
+    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    first, second = session.run(None, feeds), session.run(None, feeds)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return first
+
+
+def check(text: str, **feeds: Array) -> None:
+    for got, want in zip(run(text, **feeds), ReferenceEvaluator(model(text)).run(None, feeds), strict=True):
+        assert_close(got, np.asarray(want), 1e-5, 1e-6, text)
+
+
+# --- If
+
+IF = """(bool c, float[N] x) => (float[M] y) {
+    y = If (c) <then_branch = g () => (float[M] a) { a = Concat<axis=0>(x, x) },
+                else_branch = h () => (float[M] b) { two = Constant<value_float=2.0>() b = Mul(x, two) }>
+}"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_branch_sees_outer_values_and_has_its_own_shape(condition: bool) -> None:
+    check(IF, c=np.array(condition), x=ramp((5,)))
+
+
+def test_the_condition_may_be_computed_and_have_one_element() -> None:
+    text = """(float[N] x) => (float[M] z) {
+        limit = Constant<value_floats=[0.5]>()
+        top = ReduceMax<keepdims=1>(x)
+        c = Greater(top, limit)
+        y = If (c) <then_branch = g () => (float[M] a) { a = Neg(x) },
+                    else_branch = h () => (float[M] b) { b = Identity(x) }>
+        z = Add(y, x)
+    }"""
+    for x in (np.array([0.1, 0.9], np.float32), np.array([0.1, 0.2], np.float32)):
+        check(text, x=x)
+
+
+def test_branches_may_differ_in_rank() -> None:
+    text = """(bool c, float[N] x) => (float[] z) {
+        y = If (c) <then_branch = g () => (float[1,N] a) { zero = Constant<value_ints=[0]>() a = Unsqueeze(x, zero) },
+                    else_branch = h () => (float[N] b) { b = Neg(x) }>
+        s = Exp(y)
+        z = ReduceSum<keepdims=0>(s)
+    }"""
+    for condition in (True, False):
+        check(text, c=np.array(condition), x=ramp((4,)))
+
+
+# --- Loop
+
+SUMS = """(int64 n, float[K] x) => (float[K] last, float[T, K] all) {
+    yes = Constant<value = bool {1}>()
+    last, all = Loop (n, yes, x) <body = b (int64 i, bool go, float[K] s) => (bool more, float[K] t, float[K] row) {
+        more = Identity(go)
+        f = Cast<to=1>(i)
+        t = Add(s, f)
+        row = Mul(t, x)
+    }>
+}"""
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_carries_values_and_stacks_rows(trips: int) -> None:
+    last, rows = run(SUMS, n=np.array(trips), x=ramp((3,)))
+    x, steps = ramp((3,)), np.cumsum(range(trips))
+    np.testing.assert_allclose(last, x + (steps[-1] if trips else 0), rtol=1e-6)
+    assert rows.shape == (trips, 3) if trips else rows.shape[0] == 0
+    np.testing.assert_allclose(rows.reshape(-1), [value for step in steps for value in (x + step) * x], rtol=1e-5)
+
+
+def test_a_loop_ends_when_its_condition_says_so() -> None:
+    text = """(float[1] x) => (float[1] last, int64[T] trips) {
+        yes = Constant<value = bool {1}>()
+        last, trips = Loop ("", yes, x) <body = b (int64 i, bool go, float[1] s) => (bool more, float[1] t, int64 k) {
+            hundred = Constant<value_float=100.0>()
+            t = Add(s, s)
+            less = Less(t, hundred)
+            more = Squeeze(less)
+            k = Identity(i)
+        }>
+    }"""
+    last, trips = run(text, x=np.array([3], np.float32))
+    assert last.tolist() == [192]
+    assert trips.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_carried_value_may_grow() -> None:
+    text = """(int64 n, float[K] x) => (float[L] y) {
+        yes = Constant<value = bool {1}>()
+        y = Loop (n, yes, x) <body = b (int64 i, bool go, float[J] s) => (bool more, float[I] t) {
+            more = Identity(go)
+            t = Concat<axis=0>(s, x)
+        }>
+    }"""
+    [y] = run(text, n=np.array(3), x=ramp((2,)))
+    np.testing.assert_array_equal(y, np.tile(ramp((2,)), 4))
+
+
+def test_loops_nest() -> None:
+    text = """(int64 n, float[K] x) => (float[K] y) {
+        yes = Constant<value = bool {1}>()
+        y = Loop (n, yes, x) <body = outer (int64 i, bool go, float[K] s) => (bool more, float[K] t) {
+            more = Identity(go)
+            inner_yes = Constant<value = bool {1}>()
+            t = Loop (n, inner_yes, s) <body = inner (int64 j, bool on, float[K] u) => (bool again, float[K] v) {
+                again = Identity(on)
+                v = Add(u, x)
+            }>
+        }>
+    }"""
+    [y] = run(text, n=np.array(3), x=ramp((2,)))
+    np.testing.assert_allclose(y, 10 * ramp((2,)), rtol=1e-5)
+
+
+def test_an_error_inside_names_the_inner_node() -> None:
+    text = """(int64 n, float[K] x) => (float y) {
+        yes = Constant<value = bool {1}>()
+        zero = Constant<value_float=0.0>()
+        y = Loop (n, yes, zero) <body = b (int64 i, bool go, float s) => (bool more, float t) {
+            more = Identity(go)
+            [pick] e = Gather(x, i)
+            t = Add(s, e)
+        }>
+    }"""
+    assert run(text, n=np.array(2), x=ramp((2,)))[0].shape == ()
+    with pytest.raises(RuntimeException, match=r"Gather 'pick' .* out of range"):
+        run(text, n=np.array(3), x=ramp((2,)))
+
+
+# --- Scan
+
+SCAN = """(float[K] start, float[T,K] xs) => (float[K] last, float[T,K] ys) {{
+    last, ys = Scan (start, xs) <num_scan_inputs = 1 {attributes}, body = b (float[K] s, float[K] x) => (float[K] t, float[K] y) {{
+        t = Add(s, x)
+        y = Mul(t, x)
+    }}>
+}}"""
+
+
+def scanned(start: Array, xs: Array) -> tuple[Array, Array]:
+    sums = start + np.cumsum(xs, 0, dtype=np.float32)
+    return (sums[-1] if len(xs) else start), sums * xs
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_scan_carries_a_state_along_slices(steps: int) -> None:
+    start, xs = ramp((3,)), ramp((steps, 3))
+    last, ys = run(SCAN.format(attributes=""), start=start, xs=xs)
+    want_last, want = scanned(start, xs)
+    np.testing.assert_allclose(last, want_last, rtol=1e-5)
+    assert len(ys) == steps  # without steps nobody tells the other dimensions
+    np.testing.assert_allclose(ys.reshape(want.shape), want, rtol=1e-5)
+
+
+def test_scan_goes_backwards_and_along_other_axes() -> None:
+    start, xs = ramp((3,)), ramp((3, 4))
+    both = ", scan_input_directions = [1], scan_input_axes = [1], scan_output_directions = [1], scan_output_axes = [-1]"
+    last, ys = run(SCAN.format(attributes=both).replace("[T,K]", "[K,T]"), start=start, xs=xs)
+    want_last, want = scanned(start, xs.T[::-1])
+    np.testing.assert_allclose(last, want_last, rtol=1e-5)
+    np.testing.assert_allclose(ys, want[::-1].T, rtol=1e-5)
+
+
+def test_slices_of_a_vector_are_scalars() -> None:
+    text = """(float start, float[T] xs) => (float last, float[T] ys) {
+        last, ys = Scan (start, xs) <num_scan_inputs = 1, body = b (float s, float x) => (float t, float y) {
+            t = Add(s, x)
+            y = Identity(t)
+        }>
+    }"""
+    last, ys = run(text, start=np.array(1, np.float32), xs=np.array([1, 2, 3], np.float32))
+    assert last.shape == ()
+    assert ys.tolist() == [2, 4, 7]

@@ -1,0 +1,78 @@
+"""ConvInteger and QLinearConv."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.operators.test_integer_matmul import full
+from tests.cpu.ort import ort_op
+
+Shape = tuple[int, ...]
+CASES: list[tuple[Shape, Shape, dict[str, Any]]] = [
+    ((1, 3, 9, 9), (8, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    ((2, 16, 7, 7), (40, 16, 1, 1), {}),
+    ((2, 16, 7, 7), (40, 16, 1, 1), {"strides": [2, 2]}),
+    ((1, 8, 9, 19), (8, 1, 3, 3), {"group": 8, "pads": [1, 1, 1, 1]}),
+    ((1, 37, 9, 8), (37, 1, 5, 3), {"group": 37, "pads": [2, 1, 2, 1], "strides": [2, 1], "dilations": [1, 2]}),
+    ((1, 3, 4, 20), (3, 1, 3, 3), {"group": 3}),
+    ((1, 8, 9, 9), (12, 4, 3, 3), {"group": 2, "pads": [0, 1, 2, 1], "dilations": [2, 1]}),
+    ((2, 4, 11), (5, 4, 3), {"pads": [1, 1]}),
+    ((1, 3, 5, 6, 7), (6, 3, 2, 3, 2), {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]}),
+    ((1, 20, 20, 20), (70, 20, 5, 5), {}),
+    ((2, 3, 6, 6), (4, 3, 3, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+]
+
+
+def conv(x: Array, w: Array, x_zero: Array | None = None, w_zero: Array | None = None, **attributes: Any) -> list[Any]:
+    """By way of float32, with the weight in two halves, whose sums it holds exactly."""
+    x = x.astype(np.float32) - (0 if x_zero is None else x_zero.astype(np.float32))
+    w = w.astype(np.float32) - (0 if w_zero is None else w_zero.astype(np.float32).reshape(-1, *(1,) * (w.ndim - 1)))
+    high, low = (ort_op("Conv", [x, half], attributes, opset=11)[0].astype(np.int32) for half in np.divmod(w, np.float32(16)))
+    return [16 * high + low]
+
+
+@pytest.mark.parametrize(("x", "w", "attributes"), CASES, ids=str)
+def test_sums_are_exact(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+    a, b = full(x, "uint8"), full(w, "int8")
+    check_op("ConvInteger", a, b, expected=conv, constants=[1], **attributes)
+    for zero in (np.array(-7, np.int8), full((w[0],), "int8")):
+        check_op("ConvInteger", a, b, np.array(200, np.uint8), zero, expected=conv, constants=[1, 3], **attributes)
+
+
+def test_signed_inputs() -> None:
+    for x, w, attributes in CASES[:4]:
+        check_op("ConvInteger", full(x, "int8"), full(w, "uint8"), np.array(-100, np.int8), expected=conv, constants=[1], **attributes)
+
+
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6, 7, 8]], ids=["computed", "constant"])
+@pytest.mark.parametrize(("x", "w", "attributes"), [CASES[k] for k in (0, 1, 3, 6, 7)], ids=str)
+def test_qlinear_conv(x: Shape, w: Shape, attributes: dict[str, Any], constants: list[int]) -> None:
+    for dtype in ("uint8", "int8"):
+        scale, zero, bias = ramp((w[0],), low=0.01, high=0.1), np.zeros(w[0], np.int8), full((w[0],), "int32") >> 20
+        one, three = np.array(0.02, np.float32), np.array(3, dtype)
+        inputs = [full(x, dtype), one, three, full(w, "int8") // 2, scale, zero, one * 100, three, bias]
+        expected = ort_op("QLinearConv", inputs, attributes, opset=10, outputs=[dtype])
+        check_op("QLinearConv", *inputs, expected=expected, opset=10, constants=constants, **attributes)
+        check_op("QLinearConv", *inputs[:4], one, zero[0], *inputs[6:8], opset=10, constants=constants[:-1], **attributes)
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+def test_qlinear_conv_of_com_microsoft(channels_last: int) -> None:
+    shape = (2, 9, 8, 5) if channels_last else (2, 5, 9, 8)
+    one, three = np.array(0.02, np.float32), np.array(3, np.uint8)
+    inputs = [
+        full(shape, "uint8"), one, three, full((6, 5, 3, 3), "int8") // 2, ramp((6,), low=0.01, high=0.1), np.zeros(6, np.int8),
+        one * 100, three, full((6,), "int32") >> 20,
+    ]  # fmt: skip
+    attributes: dict[str, Any] = {"channels_last": channels_last, "pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
+    expected = ort_op("QLinearConv", inputs, attributes, domain="com.microsoft", opset=1, outputs=["uint8"])
+    check_op("QLinearConv", *inputs, expected=expected, domain="com.microsoft", opset=1, constants=[3, 4, 5], **attributes)
+
+
+def test_channels_must_agree() -> None:
+    with pytest.raises(InvalidArgument, match="5 channels, 4 in the weight"):
+        run_op("ConvInteger", [full((1, 5, 9, 9), "uint8"), full((6, 4, 3, 3), "int8")])

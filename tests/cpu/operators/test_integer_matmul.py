@@ -1,0 +1,128 @@
+"""MatMulInteger, QLinearMatMul, and onnxruntime's QGemm, MatMulIntegerToFloat and DynamicQuantizeMatMul."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.ort import ort_op
+
+Shape = tuple[int, ...]
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+SCALE = {"low": 0.01, "high": 0.1}
+
+
+def full(shape: Shape, dtype: str, seed: int = 0) -> Array:
+    """Of the type's whole range."""
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def narrow(shape: Shape, dtype: str) -> Array:
+    """So small that the 16-bit sums in which onnxruntime computes on some machines do not saturate."""
+    return (full(shape, dtype, 1) // 2).astype(dtype)
+
+
+def product(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
+    left = a.astype(np.int32) - (0 if a_zero is None else a_zero.astype(np.int32))
+    right = b.astype(np.int32) - (0 if b_zero is None else b_zero.astype(np.int32))
+    return np.asarray(left @ right)
+
+
+# --- MatMulInteger
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((3, 5), (5, 7)), ((1, 1), (1, 1)), ((40, 33), (33, 50)), ((7, 300), (300, 17)), ((2, 3, 4, 6), (6, 20)), ((5,), (5, 4)),
+        ((2, 3, 4, 6), (2, 3, 6, 5)), ((2, 1, 4, 6), (3, 6, 5)), ((4, 5), (5,)), ((2, 3, 4), (1, 4, 3)), ((1, 3, 4), (5, 4, 3)),
+        ((0, 3), (3, 4)), ((3, 0), (0, 4)), ((3, 4), (4, 0)), ((100, 3000), (3000, 5)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_products_are_exact(a: Shape, b: Shape) -> None:
+    left, right = full(a, "uint8"), full(b, "int8")
+    check_op("MatMulInteger", left, right, expected=product, constants=[1])
+    check_op("MatMulInteger", left, right, np.array(200, np.uint8), np.array(-100, np.int8), expected=product, constants=[1, 3])
+
+
+@pytest.mark.parametrize("b_type", ["uint8", "int8"])
+@pytest.mark.parametrize("a_type", ["uint8", "int8"])
+def test_zero_points_of_rows_and_columns(a_type: str, b_type: str) -> None:
+    for a, b in (((6, 9), (9, 20)), ((2, 4, 9), (9, 20)), ((2, 4, 9), (2, 9, 20))):
+        zeros = full((*a[:-1], 1), a_type, 2), full((*b[:-2], 1, b[-1]), b_type, 3)
+        for constants in ([], [1, 3]):
+            check_op("MatMulInteger", full(a, a_type), full(b, b_type), *zeros, expected=product, constants=constants)
+            check_op("MatMulInteger", full(a, a_type), full(b, b_type), zeros[0][:1, :1] if len(a) == 2 else None, zeros[1],
+                     expected=product, constants=constants)  # fmt: skip
+    check_op("MatMulInteger", full((6, 9), a_type), full((9, 20), b_type), None, full((20,), b_type), expected=product, constants=[1, 3])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 40))
+def test_any_product_is_exact(m: int, k: int, n: int) -> None:
+    check_op("MatMulInteger", full((m, k), "int8"), full((k, n), "uint8"), expected=product)
+
+
+def test_the_largest_products_do_not_overflow() -> None:
+    a, b = np.full((7, 64), 255, np.uint8), np.full((64, 18), -128, np.int8)
+    check_op("MatMulInteger", a, b, np.array(0, np.uint8), np.array(127, np.int8), expected=product, constants=[1, 3])
+
+
+def test_inner_dimensions_must_agree() -> None:
+    with pytest.raises(InvalidArgument, match=r"inner dimensions differ: 5 (and|against) 6"):
+        run_op("MatMulInteger", [full((4, 5), "uint8"), full((6, 7), "uint8")])
+
+
+# --- QLinearMatMul
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6, 7]], ids=["computed", "constant"])
+def test_qlinear_matmul(dtype: str, constants: list[int]) -> None:
+    zero = np.array(3, dtype)
+    scales = [np.array(value, np.float32) for value in (0.03, 0.02, 0.7)]
+    for a, b in (((5, 9), (9, 7)), ((2, 5, 9), (2, 9, 7))):
+        inputs = [full(a, dtype), scales[0], zero, full(b, dtype, 1), scales[1], zero, scales[2], zero]
+        check_op("QLinearMatMul", *inputs, constants=constants)
+    inputs = [full((5, 9), dtype), ramp((5, 1), **SCALE), full((5, 1), dtype), full((9, 7), dtype), ramp((7,), **SCALE),
+              full((7,), dtype), scales[2], zero]  # fmt: skip
+    check_op("QLinearMatMul", *inputs, constants=constants)
+
+
+# --- com.microsoft
+def number(value: float, dtype: str = "float32") -> Array:
+    return np.array(value, dtype)
+
+
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6, 7, 8]], ids=["computed", "constant"])
+@pytest.mark.parametrize("bias", [None, (7,), (5, 7)], ids=str)
+def test_q_gemm(bias: Shape | None, constants: list[int]) -> None:
+    c = None if bias is None else full(bias, "int32") >> 20
+    front = [number(0.03), number(10, "uint8")]
+    inputs: list[Array | None] = [
+        full((5, 9), "uint8"), *front, full((9, 7), "uint8"), number(0.02), number(1, "uint8"), c, number(0.5), number(3, "uint8"),
+    ]  # fmt: skip
+    expected = ort_op("QGemm", inputs, {"alpha": 1.5}, outputs=["uint8"], **MICROSOFT)
+    check_op("QGemm", *inputs, expected=expected, alpha=1.5, constants=constants, **MICROSOFT)
+    inputs = [full((9, 5), "uint8"), *front, full((7, 9), "uint8"), ramp((7,), **SCALE), np.zeros(7, np.uint8), c]
+    expected = ort_op("QGemm", inputs, {"transA": 1, "transB": 1}, **MICROSOFT)
+    check_op("QGemm", *inputs, expected=expected, transA=1, transB=1, constants=constants[:6], **MICROSOFT)
+
+
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6]], ids=["computed", "constant"])
+@pytest.mark.parametrize("columns", [False, True], ids=["one scale", "scales of columns"])
+def test_matmul_integer_to_float(columns: bool, constants: list[int]) -> None:
+    scale, zero = (ramp((7,), **SCALE), full((7,), "uint8", 2)) if columns else (number(0.02), number(4, "uint8"))
+    inputs = [full((3, 5, 9), "uint8"), narrow((9, 7), "uint8"), number(0.03), scale, number(10, "uint8"), zero, ramp((7,))]
+    expected = ort_op("MatMulIntegerToFloat", inputs, {}, **MICROSOFT)
+    check_op("MatMulIntegerToFloat", *inputs, expected=expected, constants=constants, **MICROSOFT)
+
+
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4]], ids=["computed", "constant"])
+def test_dynamic_quantize_matmul(constants: list[int]) -> None:
+    inputs = [ramp((3, 5, 9)), narrow((9, 7), "int8"), ramp((7,), **SCALE), np.zeros(7, np.int8), ramp((7,))]
+    expected = ort_op("DynamicQuantizeMatMul", inputs, {}, **MICROSOFT)
+    check_op("DynamicQuantizeMatMul", *inputs, expected=expected, constants=constants, rtol=1e-4, atol=1e-4, **MICROSOFT)

@@ -1,0 +1,70 @@
+"""com.microsoft's operators on quantised tensors, against onnxruntime: the same steps, but for one where rounding is a matter of luck."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from tests.cpu.check import run_op
+from tests.cpu.operators.test_integer_matmul import full
+from tests.cpu.ort import ort_op
+
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+
+
+def parameters(scale: float, zero: int, dtype: str) -> list[Array]:
+    return [np.array(scale, np.float32), np.array(zero, dtype)]
+
+
+def check(op_type: str, inputs: Sequence[Array | None], dtype: str, constants: Sequence[int], **attributes: Any) -> None:
+    """No step further than one away, and hardly any there; one thread and three give the same."""
+    [want] = ort_op(op_type, inputs, attributes, outputs=[dtype], **MICROSOFT)
+    variants: list[dict[str, Any]] = [{}, {"constants": constants}, {"constants": constants, "fixed": True}, {"threads": 3}]
+    for variant in variants:
+        [got] = run_op(op_type, inputs, attributes, **MICROSOFT, **variant)
+        assert (got.shape, got.dtype) == (want.shape, want.dtype), (op_type, variant)
+        away = np.abs(got.astype(int) - want.astype(int))
+        assert away.max(initial=0) <= 1 and away.mean() < 0.02, (op_type, dtype, attributes, variant)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 1, 1), (5,), ()], ids=str)
+def test_binary(op_type: str, shape: tuple[int, ...], dtype: str) -> None:
+    a = [full((2, 3, 4, 5), dtype), *parameters(0.03, 10, dtype)]
+    b = [full(shape, dtype, 1), *parameters(0.05, 7, dtype)]
+    check(op_type, [*a, *b, *parameters(0.07, 3, dtype)], dtype, [1, 2, 4, 5, 6, 7])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_unary(dtype: str) -> None:
+    x = [full((2, 3, 40), dtype), *parameters(0.03, 10, dtype)]
+    check("QLinearSigmoid", [*x, *parameters(1 / 256, 0, dtype)], dtype, [1, 2, 3, 4])
+    check("QLinearLeakyRelu", [*x, *parameters(0.02, 5, dtype)], dtype, [1, 2, 3, 4], alpha=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize(("axis", "opset"), [(-1, 13), (1, 13), (1, 12)])
+def test_softmax(axis: int, opset: int, dtype: str) -> None:
+    inputs = [full((2, 3, 14), dtype), *parameters(0.03, 10, dtype), *parameters(1 / 256, 0, dtype)]
+    [want] = ort_op("QLinearSoftmax", inputs, {"axis": axis, "opset": opset}, outputs=[dtype], **MICROSOFT)
+    [got] = run_op("QLinearSoftmax", inputs, {"axis": axis, "opset": opset}, **MICROSOFT)
+    assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("channels_last", [0, 1])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_pools(dtype: str, channels_last: int) -> None:
+    inputs = [full((2, 5, 6, 7), dtype), *parameters(0.03, 10, dtype), *parameters(0.01, 4, dtype)]
+    check("QLinearGlobalAveragePool", inputs, dtype, [1, 2, 3, 4], channels_last=channels_last)
+    window = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "channels_last": channels_last}
+    check("QLinearAveragePool", inputs, dtype, [1, 2, 3, 4], strides=[2, 1], **window)
+    check("QLinearAveragePool", inputs, dtype, [1, 2, 3, 4], count_include_pad=1, **window)
+
+
+def test_concat_takes_over_what_has_the_result_s_scale() -> None:
+    same, other = parameters(0.05, 3, "uint8"), parameters(0.03, 9, "uint8")
+    inputs = [*same, full((2, 3), "uint8"), *same, full((2, 4), "uint8", 1), *other]
+    check("QLinearConcat", inputs, "uint8", [0, 1, 3, 4, 6, 7], axis=1)

@@ -1,0 +1,45 @@
+"""DynamicQuantizeLSTM against onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import assert_close, ramp, run_op
+from tests.cpu.operators.test_integer_matmul import full
+from tests.cpu.ort import ort_op
+
+MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+WEIGHTS = [1, 2, 8, 9, 10, 11]
+I, H = 5, 7
+
+
+def inputs(directions: int, batch: int, columns: bool = False) -> list[Array | None]:
+    count = 4 * H if columns else 1
+    scale = ramp((directions, count), low=0.001, high=0.01)
+    zero = np.zeros((directions, count), np.int8)
+    scale, zero = (scale, zero) if columns else (scale[:, 0], zero[:, 0])
+    state = ramp((directions, batch, H))
+    return [
+        ramp((6, batch, I)), full((directions, I, 4 * H), "int8") // 2, full((directions, H, 4 * H), "int8", 1) // 2,
+        ramp((directions, 8 * H)), None, state, state, ramp((directions, 3 * H)), scale, zero, scale, zero,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("batch", "columns"), [(1, False), (3, False), (1, True)])
+def test_all_directions(direction: str, batch: int, columns: bool) -> None:
+    given = inputs(2 if direction == "bidirectional" else 1, batch, columns)
+    attributes = {"hidden_size": H, "direction": direction}
+    expected = ort_op("DynamicQuantizeLSTM", given, attributes, outputs=["float32"] * 3, **MICROSOFT)
+    for constants in (WEIGHTS, [*WEIGHTS, 3, 7]):
+        found = run_op("DynamicQuantizeLSTM", given, attributes, outputs=3, constants=constants, **MICROSOFT)
+        for got, want in zip(found, expected, strict=True):
+            assert_close(got, want, 1e-4, 1e-5, str(attributes))
+
+
+def test_weights_must_be_constant() -> None:
+    with pytest.raises(NotSupported, match="takes constant weights"):
+        run_op("DynamicQuantizeLSTM", inputs(1, 1), {"hidden_size": H}, **MICROSOFT)
