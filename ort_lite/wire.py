@@ -22,6 +22,7 @@ _NESTED: dict[int, dict[int, int]] = {
     _TENSOR: {},
 }
 _SEGMENT, _RAW_DATA = 3, 9  # fields of TensorProto
+_NAME, _LISTS = 1, (7, 8, 9)  # of AttributeProto: floats, ints, strings, element by element
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _DEPTH = 64  # messages within messages; models have about ten a level of nested graphs
 
@@ -53,12 +54,19 @@ def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span
             if stop - begin >= LARGE:
                 spans.add((begin, stop))
                 replaced = _field(_SEGMENT, _tagged_varint(1, begin) + _tagged_varint(2, stop))
-        elif number in nested and stop - begin >= LARGE:
+        elif number in nested and stop - begin >= LARGE and not (nested[number] == _ATTRIBUTE and _is_list(data, begin)):
             replaced = _field(number, _strip(data, begin, stop, nested[number], spans, depth - 1))
         if replaced:
             pieces += [data[kept:at], replaced]
             kept = stop
     return b"".join([*pieces, data[kept:end]])
+
+
+def _is_list(data: memoryview, begin: int) -> bool:
+    """Whether an attribute is a list of numbers or strings, millions perhaps: its second field says so, behind the name."""
+    tag, at = _varint(data, begin)
+    size, at = _varint(data, at)
+    return tag == _NAME << 3 | _BYTES and _varint(data, at + size)[0] >> 3 in _LISTS
 
 
 def _fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -14,7 +14,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.memory import packing
-from ort_lite.memory.pack import Blocks, compiled
+from ort_lite.memory.pack import Blocks, compiled, spec
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
@@ -44,9 +44,14 @@ class Bound(Record, frozen=False):
         return sum(array.nbytes for array in (self.table, self.descriptors, self.offsets, self.sizes))
 
 
+_EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
+SPECS = (_EVALUATE, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit))
+"""What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
+
+
 @cache
 def _evaluate() -> Any:
-    [address] = load([Spec.plain(evaluate, "void(i64,i64,i64)")])
+    [address] = load([_EVALUATE])
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
 
 

@@ -67,9 +67,12 @@ def _alone(row: int, memory: int, parts: int) -> int:
 
 
 # --- Python
+EXECUTE = Spec.plain(execute, "i64(i64)")
+
+
 @cache
 def _entry() -> Any:
-    [address] = load([Spec.plain(execute, "i64(i64)")])
+    [address] = load([EXECUTE])
     # c_void_p converts an int in a third of c_int64's time.
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
 

@@ -19,9 +19,11 @@ from ort_lite.inference import Info, ShapeRules
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite.provider import Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
+from ort_lite_cpu import bind
 from ort_lite_cpu.address import address_of
 from ort_lite_cpu.bind import Binder, Bound
 from ort_lite_cpu.lease import Lease, Leases
+from ort_lite_cpu.loop import EXECUTE
 from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
@@ -51,7 +53,7 @@ class Program:
         self._values = tuple(value for value, _ in inputs)
         lowering = Lowering(_renamed(inputs), rules, options, bodies)
         self.lowered = lowering.run(nodes, outputs)
-        assembled = assemble(self.lowered, options.threads)
+        assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS])
         self._places, self._output_places = assembled.places, assembled.output_places
         self.steps: list[_Run | HostStep] = [
             _Run(step, Binder(step)) if isinstance(step, Segment) else step for step in assembled.steps

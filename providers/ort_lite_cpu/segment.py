@@ -72,12 +72,12 @@ class Assembled(Record, frozen=False):
     output_places: list[int]
 
 
-def assemble(lowered: Lowered, threads: int) -> Assembled:
-    """Steps in order. O(instructions). Compiles or loads the kernels that the program needs."""
+def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = ()) -> Assembled:
+    """Steps in order. O(instructions). Compiles or loads the kernels that the program needs, and what runs it."""
     groups = _groups(lowered)
     _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
-    addresses = dict(zip(specs, load(specs), strict=True))
+    addresses = dict(zip(specs, load([*specs, *machinery]), strict=False))
     written: set[int] = {buffer.place for buffer in lowered.inputs}
     steps: list[Segment | HostStep] = []
     for group in groups:

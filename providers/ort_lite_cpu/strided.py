@@ -12,10 +12,10 @@ from ort_lite_cpu import primitives
 from ort_lite_cpu.tensor import BY_SIZE, Tensor
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lower import Lowering
+    from ort_lite_cpu.builder import Builder
 
 
-def emit_permute(lowering: Lowering, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+def emit_permute(lowering: Builder, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
     """y = x (of `shape`, contiguous) with its axes in `order`."""
     steps = contiguous(shape)
     dims = tuple(shape[axis] for axis in order)
@@ -33,7 +33,7 @@ def contiguous(shape: Shape) -> list[Dim]:
 
 
 def emit_strided(
-    lowering: Lowering, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
+    lowering: Builder, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
     x_at: Dim = 0, y_at: Dim = 0,
 ) -> None:  # fmt: skip
     """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.

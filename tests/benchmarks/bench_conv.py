@@ -1,6 +1,6 @@
 """Convolutions against onnxruntime's, one thread: three of a kind in a row, so that layout changes at the ends count less.
 
-    python tests/benchmarks/bench_conv.py
+    python -m tests.benchmarks.bench_conv
 
 Prediction: 1 for direct, pointwise and depthwise ones, where both are limited by multiplications or memory; 2 to 3 for 3x3 ones
 with many channels, where F(4x4, 3x3) multiplies a quarter as much and the transforms stay in the cache.
@@ -9,7 +9,8 @@ with many channels, where F(4x4, 3x3) multiplies a quarter as much and the trans
 from typing import Any
 
 import numpy as np
-from pairs import compare, model_of
+
+from tests.benchmarks.pairs import compare, model_of
 
 LAYERS = [
     ("3x3", 56, 64, 64, 3, 1, 1), ("3x3", 28, 128, 128, 3, 1, 1), ("3x3", 14, 256, 256, 3, 1, 1), ("3x3", 7, 512, 512, 3, 1, 1),

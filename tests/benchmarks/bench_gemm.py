@@ -1,13 +1,14 @@
 """MatMul by a constant against onnxruntime's, one thread, for ordinary, thin and odd sizes.
 
-    python tests/benchmarks/bench_gemm.py
+    python -m tests.benchmarks.bench_gemm
 
 Prediction: both read packed panels with a register tile of the same shape, so ratios lie around 1 wherever arithmetic or
 memory is the limit; tiny products gain from cheap calls.
 """
 
 import numpy as np
-from pairs import compare, model_of
+
+from tests.benchmarks.pairs import compare, model_of
 
 SIZES = [
     (512, 512, 512), (1024, 1024, 1024), (128, 768, 768), (128, 768, 3072), (128, 3072, 768), (1, 768, 3072), (1, 2048, 1000),

@@ -123,18 +123,19 @@ def reference(
 def check_op(
     op_type: str,
     *inputs: Array | None,
-    expected: Expected = None,
-    opset: int = 21,
-    domain: str = "",
-    outputs: int = 1,
-    constants: Sequence[int] = (),
-    rtol: float = 1e-5,
-    atol: float = 1e-6,
+    expected: Expected | Any = None,
+    opset: int | Any = 21,
+    domain: str | Any = "",
+    outputs: int | Any = 1,
+    constants: Sequence[int] | Any = (),
+    rtol: float | Any = 1e-5,
+    atol: float | Any = 1e-6,
     **attributes: Any,
 ) -> None:
     """Compares with `expected`: arrays, a function of the inputs and attributes, or None for onnx.reference.
 
-    Integers, bools and strings must be equal. `constants`: positions that are also tried as initialisers.
+    Integers, bools and strings must be equal. `constants`: positions that are also tried as initialisers. Options are typed
+    "or Any" because type checkers hold the values of a `**dict` of attributes against every keyword.
     """
     if expected is None:
         wanted = reference(op_type, inputs, attributes, opset, domain, outputs)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import onnx
+import numpy as np
 import onnxruntime
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from ort_lite.dtypes import Array, from_numpy, to_onnx
 
@@ -23,10 +23,12 @@ def ort_op(
     names = ["" if array is None else f"in{k}" for k, array in enumerate(inputs)]
     given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
     infos = [
-        helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), list(array.shape)) for name, array in given.items()
+        helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), list(array.shape))
+        for name, array in given.items()
     ]
     results = [helper.make_tensor_value_info(f"out{k}", to_onnx(dtype), None) for k, dtype in enumerate(outputs)]
-    node = helper.make_node(op_type, names, [result.name for result in results], domain=domain, **attributes)
+    plain = {key: numpy_helper.from_array(v) if isinstance(v, np.ndarray) else v for key, v in attributes.items()}
+    node = helper.make_node(op_type, names, [result.name for result in results], domain=domain, **plain)
     imports = [helper.make_opsetid(domain, opset), *([helper.make_opsetid("", 21)] if domain else [])]
     model = helper.make_model(helper.make_graph([node], "g", infos, results), opset_imports=imports, ir_version=10)
     options = onnxruntime.SessionOptions()
@@ -35,8 +37,3 @@ def ort_op(
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, given))
-
-
-def saved(array: Array, name: str = "") -> onnx.TensorProto:
-    """An array as an attribute."""
-    return onnx.numpy_helper.from_array(array, name)

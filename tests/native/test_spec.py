@@ -42,6 +42,7 @@ def inner(v):
     return v + 1
 
 def shifted(v):
+    '''What it does.'''
     return v - 1
 
 @emitted("i64(i64)")
@@ -99,8 +100,12 @@ def test_a_change_of_a_helper_in_another_module_changes_the_key(old: str, new: s
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("    return 1\n", "    return 2\n"), ("def scale", "# a comment\n\n\ndef scale")],
-    ids=["other function", "comment"],
+    [
+        ("    return 1\n", "    return 2\n"),
+        ("def scale", "# a comment\n\n\ndef scale"),
+        ("What it does.", "What it does, said better."),
+    ],
+    ids=["other function", "comment", "docstring"],
 )
 def test_an_unrelated_change_does_not_change_the_key(old: str, new: str) -> None:
     assert key(kernel=KERNEL.replace("return 1\n", "return 2\n")) == key()

@@ -20,7 +20,7 @@ from ort_lite_cpu.lowered import NOWHERE
 from ort_lite_cpu.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lower import Lowering
+    from ort_lite_cpu.builder import Builder
 
 HALVES = {"float16": ("f16_to_f32", "f32_to_f16"), "bfloat16": ("bf16_to_f32", "f32_to_bf16")}
 
@@ -43,7 +43,7 @@ class _Text(Record, frozen=False):
     cost: float = 0.2
 
 
-def materialise(lowering: Lowering, tensor: Tensor) -> None:
+def materialise(lowering: Builder, tensor: Tensor) -> None:
     """Emits the instruction that computes a pending tensor; it then has a buffer and a storage order."""
     assert tensor.pending is not None
     node = tensor.pending.node or NOWHERE
@@ -75,7 +75,7 @@ def _work(size: Dim, cost: float) -> Dim:
     return size * max(1, round(cost * 4)) // 4
 
 
-def _stored(lowering: Lowering, leaf: Tensor, out: Tensor, perm: tuple[int, ...] | None) -> Tensor:
+def _stored(lowering: Builder, leaf: Tensor, out: Tensor, perm: tuple[int, ...] | None) -> Tensor:
     """Leaves of the output's shape take its storage order; others are read in logical order through strides."""
     full = len(leaf.shape) == len(out.shape) and all(same(a, b) for a, b in zip(leaf.shape, out.shape, strict=True))
     return lowering.stored(leaf, perm if full else None)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from ort_lite.native.lang import Ptr, Static, fmax, fmin, like, native, select, sigmoid, tanh
+from ort_lite.native.lang import Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, sigmoid, tanh
 from ort_lite.record import Record
 
 
@@ -25,7 +25,9 @@ NONE = Activation()
 
 _LIMITS = {"": (-math.inf, math.inf), "Relu": (0.0, math.inf), "Clip": (-math.inf, math.inf)}
 _DEFAULTS = {
-    "LeakyRelu": (0.01, 0.0), "Sigmoid": (0.0, 0.0), "Tanh": (0.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5),
+    "Elu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5), "LeakyRelu": (0.01, 0.0),
+    "Selu": (1.6732632, 1.0507010), "Sigmoid": (0.0, 0.0), "Softplus": (0.0, 0.0), "Softsign": (0.0, 0.0), "Swish": (1.0, 0.0),
+    "Tanh": (0.0, 0.0), "ThresholdedRelu": (1.0, 0.0),
 }  # fmt: skip
 
 
@@ -47,11 +49,23 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
             x = c[j]
             if kind == "LeakyRelu":
                 c[j] = select(x < zero, x * a, x)
+            elif kind == "ThresholdedRelu":
+                c[j] = select(x > a, x, zero)
             elif kind == "Sigmoid":
                 c[j] = sigmoid(x)
+            elif kind == "Swish":
+                c[j] = x * sigmoid(x * a)
             elif kind == "Tanh":
                 c[j] = tanh(x)
             elif kind == "HardSigmoid":
                 c[j] = fmax(zero, fmin(one, x * a + b))
             elif kind == "HardSwish":
                 c[j] = x * fmax(zero, fmin(one, x * a + b))
+            elif kind == "Elu":
+                c[j] = select(x < zero, (exp(x) - one) * a, x)
+            elif kind == "Selu":
+                c[j] = select(x < zero, (exp(x) - one) * a, x) * b
+            elif kind == "Softplus":
+                c[j] = fmax(x, zero) + log(exp(-fabs(x)) + one)
+            elif kind == "Softsign":
+                c[j] = x / (fabs(x) + one)

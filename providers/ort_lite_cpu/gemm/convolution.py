@@ -220,67 +220,23 @@ def _gathered(
 
 @native(inline=False)
 def gather(x: Ptr, out: Ptr, g: Sizes, block: Block, piece: Piece, lanes: Static) -> None:
-    """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding. Row by row and line by line."""
-    size = piece.o1 - piece.o0
-    depth = (piece.r1 - piece.r0) * size
-    count = block.end - block.begin
+    """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding."""
+    at, first, last = 0, piece.o0 // g.channels, (piece.o1 - 1) // g.channels + 1
     for row in range(block.top, block.bottom):
         h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
-        start = block.begin * g.sw - g.pw
-        for line in range(piece.r0, piece.r1):
-            target = shift(out, (row - block.top) * count * depth + (line - piece.r0) * size)
-            di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
-            source = shift(x, ((batch * g.id_ + di) * g.ih + hi) * g.iw * g.c)
-            if di < 0 or di >= g.id_ or hi < 0 or hi >= g.ih:
-                for q in range(count):
-                    _zero(shift(target, q * depth), size)
-            elif _neighbours(g):
-                _gather_runs(source, target, depth, count, g.iw * g.c, start * g.c + piece.o0, g.sw * g.c, size, lanes)
-            else:
-                for q in range(count):
-                    _gather_taps(source, shift(target, q * depth), g, start + q * g.sw, piece, lanes)
-
-
-@native
-def _gather_runs(x: Ptr, out: Ptr, depth: int, count: int, end: int, begin: int, step: int, size: int, lanes: Static) -> None:
-    """out (count, depth)[q, :size] = x[begin + q * step:][:size], zeros before 0 and from `end` on."""
-    left = min((-begin + step - 1) // step, count) if begin < 0 else 0
-    right = (end - size - begin) // step + 1 if end >= size + begin else 0
-    right = min(max(right, left), count)
-    for q in range(left):
-        _clipped(x, shift(out, q * depth), end, begin + q * step, size, lanes)
-    for q in range(left, right):
-        copy_run(shift(out, q * depth), shift(x, begin + q * step), size, lanes)
-    for q in range(right, count):
-        _clipped(x, shift(out, q * depth), end, begin + q * step, size, lanes)
-
-
-@native(inline=False)
-def _clipped(x: Ptr, out: Ptr, end: int, begin: int, size: int, lanes: Static) -> None:
-    before = min(max(-begin, 0), size)
-    inside = min(max(end - begin, before), size)
-    _zero(out, before)
-    copy_run(shift(out, before), shift(x, begin + before), inside - before, lanes)
-    _zero(shift(out, inside), size - inside)
-
-
-@native
-def _gather_taps(x: Ptr, out: Ptr, g: Sizes, start: int, piece: Piece, lanes: Static) -> None:
-    """out = o0 to o1 of what one pixel sees of a line whose taps are apart, or hold other groups' channels too."""
-    for tap in range(piece.o0 // g.channels, (piece.o1 + g.channels - 1) // g.channels):
-        begin, end = max(piece.o0, tap * g.channels), min(piece.o1, (tap + 1) * g.channels)
-        w = start + tap * g.dw
-        target = shift(out, begin - piece.o0)
-        if w < 0 or w >= g.iw:
-            _zero(target, end - begin)
-        else:
-            copy_run(target, shift(x, w * g.c + begin - tap * g.channels), end - begin, lanes)
-
-
-@native
-def _zero(y: Ptr, count: int) -> None:
-    for i in range(count):
-        y[i] = like(y, 0)
+        for column in range(block.begin, block.end):
+            for line in range(piece.r0, piece.r1):
+                di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
+                source = ((batch * g.id_ + di) * g.ih + hi) * g.iw
+                for tap in range(first, last):
+                    begin, end = max(piece.o0 - tap * g.channels, 0), min(piece.o1 - tap * g.channels, g.channels)
+                    w = column * g.sw - g.pw + tap * g.dw
+                    if di >= 0 and di < g.id_ and hi >= 0 and hi < g.ih and w >= 0 and w < g.iw:
+                        copy_run(shift(out, at), shift(x, (source + w) * g.c + begin), end - begin, lanes)
+                    else:
+                        for i in range(at, at + end - begin):
+                            out[i] = like(out, 0)
+                    at += end - begin
 
 
 @native

@@ -3,7 +3,7 @@
 from ort_lite.native.lang import REDUCE, Ptr, Static, like, native, select
 from ort_lite_cpu.gemm.microkernel import BIAS, RESIDUAL
 
-FEW = 3
+FEW = 5
 """Up to this many rows packing the right operand costs more than it saves."""
 COLUMNS = 2048
 """Columns of a row of the result that are summed up together: they stay in the first cache level."""

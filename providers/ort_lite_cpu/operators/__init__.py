@@ -16,6 +16,7 @@ _ONNX = {
     "images": "ImageDecoder",
     "integer_conv": "ConvInteger QLinearConv",
     "integer_matmul": "MatMulInteger QLinearMatMul",
+    "linear_attention": "CausalConvWithState LinearAttention",
     "losses": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
     "matmul": "Gemm MatMul",
     "normalization": (
@@ -45,6 +46,7 @@ _ONNX = {
     "slices": "Concat Pad Slice Split",
     "softmax": "Hardmax LogSoftmax Softmax",
     "statistics": "MeanVarianceNormalization",
+    "tensor_scatter": "TensorScatter",
     "tf_idf": "TfIdfVectorizer",
     "unpooling": "CenterCropPad Col2Im MaxUnpool",
     "windows": "BlackmanWindow HammingWindow HannWindow MelWeightMatrix",
@@ -52,10 +54,11 @@ _ONNX = {
         "Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Cos Cosh Div "
         "Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean "
         "Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum "
-        "Swish Tan Tanh ThresholdedRelu Where Xor"
+        "SwiGLU Swish Tan Tanh ThresholdedRelu Where Xor"
     ),
 }
 _MICROSOFT: dict[str, str] = {
+    "linear_attention": "CausalConvWithState LinearAttention",
     "group_query_attention": "GroupQueryAttention",
     "microsoft_attention": "Attention MultiHeadAttention",
     "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
@@ -71,6 +74,7 @@ _MICROSOFT: dict[str, str] = {
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_lstm": "DynamicQuantizeLSTM",
 }
+_PREVIEW = {"flex_attention": "FlexAttention"}
 _TRAINING = {"training": "Adagrad Adam Momentum"}
 _ML: dict[str, str] = {
     "features": "ArrayFeatureExtractor FeatureVectorizer OneHotEncoder",
@@ -108,7 +112,13 @@ def _by_operator(*domains: tuple[str, dict[str, str]]) -> dict[tuple[str, str], 
     }
 
 
-FAMILIES = _by_operator(("", _ONNX), ("com.microsoft", _MICROSOFT), ("ai.onnx.ml", _ML), ("ai.onnx.preview.training", _TRAINING))
+FAMILIES = _by_operator(
+    ("", _ONNX),
+    ("com.microsoft", _MICROSOFT),
+    ("ai.onnx.ml", _ML),
+    ("ai.onnx.preview.training", _TRAINING),
+    ("ai.onnx.preview", _PREVIEW),
+)
 """(domain, op_type) -> the file here that lowers it."""
 STRING_FAMILIES = _by_operator(("", _ONNX_STRINGS), ("com.microsoft", _MICROSOFT_STRINGS), ("ai.onnx.ml", _ML_STRINGS))
 """As FAMILIES, for nodes that read or make strings; such a node of an operator not in here is no special case."""

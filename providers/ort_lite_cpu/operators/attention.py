@@ -75,7 +75,9 @@ class Rules(Record):
     stage: int = kernels.NOTHING
 
 
-def emit_attention(op: Op, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None) -> None:
+def emit_attention(
+    op: Op, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None
+) -> None:
     """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
     What reads keys and values in place serves few query rows, what packs them first serves many: where their number is open,
@@ -157,7 +159,9 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
         emit_strided(op.lowering, op.node, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
     steps = (heads * total * size, total * size, size, 1)
-    emit_strided(op.lowering, op.node, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
+    emit_strided(
+        op.lowering, op.node, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size
+    )
 
 
 @operator("Attention", since=23, types=REAL)
@@ -174,11 +178,11 @@ def attention(op: Op) -> None:
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), dtype), q.shape[:3]) if op.has(3) else Mask()
     lengths = op.optional(6)
-    right = op.attr("right_window_size", -1)
+    right = 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
+    stage = op.attr("qk_matmul_output_mode", 0) if op.wants(3) else kernels.NOTHING
     rules = Rules(
-        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1),
-        0 if op.attr("is_causal", 0) else right, past.shape[2] if past is not None else 0, lengths,
-        anchored=int(past is None and lengths is not None), stage=op.attr("qk_matmul_output_mode", 0) if op.wants(3) else kernels.NOTHING,
+        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1), right,
+        past.shape[2] if past is not None else 0, lengths, anchored=int(past is None and lengths is not None), stage=stage,
     )  # fmt: skip
     result = _target(op, 0, dtype)
     scores = _target(op, 3, dtype) if op.wants(3) else None

@@ -44,11 +44,14 @@ def cast_formula(source: str, target: str) -> str:
 
 def converted(x: Tensor, dtype: DType, saturate: bool = True, mode: str = "up") -> Tensor:
     """x as elements of another type, not computed yet. saturate, mode: of conversions to types narrower than 16 bits."""
-    between = middle(x.dtype) if x.dtype in NARROW else middle(dtype) if dtype in NARROW else dtype
-    if between not in (x.dtype, dtype):
-        x = converted(x, between)
-    if x.dtype in NARROW:
-        formula = _DECODERS.get(x.dtype, f'narrow_to_{NATIVE_TYPES[between]}({{0}}, "{x.dtype}")')
+    if x.dtype in NARROW and dtype != middle(x.dtype):
+        return converted(converted(x, middle(x.dtype)), dtype, saturate, mode)
+    if dtype in NARROW:
+        x = converted(x, middle(dtype)) if x.dtype != middle(dtype) else x
+    if x.dtype == POWERS:
+        formula = "power_to_f32({0})"
+    elif x.dtype in NARROW:
+        formula = f'narrow_to_{NATIVE_TYPES[dtype]}({{0}}, "{x.dtype}")'
     elif dtype == POWERS:
         formula = f'f32_to_power({{0}}, "{mode}", {saturate})'
     elif dtype in NARROW_FLOATS:
@@ -58,9 +61,6 @@ def converted(x: Tensor, dtype: DType, saturate: bool = True, mode: str = "up") 
     else:
         formula = cast_formula(x.dtype, dtype)
     return Tensor(dtype, x.shape, pending=Expression(formula, (x,)))
-
-
-_DECODERS = {POWERS: "power_to_f32({0})"}
 
 
 def middle(dtype: DType) -> DType:

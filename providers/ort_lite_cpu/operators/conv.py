@@ -25,8 +25,8 @@ TILES, COLUMNS = 24, 64
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
 """Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
-FEW_CHANNELS = 32
-FEW_TILES = 4
+FEW_CHANNELS = 8
+FEW_TILES = 8
 """Below either a Winograd transform costs more than it saves."""
 
 

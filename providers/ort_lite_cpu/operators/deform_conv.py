@@ -50,9 +50,7 @@ def between(x: Ptr, base: int, height: int, width: int, v: Any, u: Any) -> Any:
 
 
 @native(fastmath=REDUCE)
-def weigh_taps(
-    x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, groups: int, part: int, parts: int
-) -> int:
+def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, groups: int, part: int, parts: int) -> int:
     """y (rows, m) = x (rows, groups, run) times w (m, run), by groups, plus bias (m)."""
     for row in span(rows, part, parts):
         for k in range(m):

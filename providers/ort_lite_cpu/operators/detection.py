@@ -9,6 +9,7 @@ from ort_lite_cpu.lowered import Source
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.selection import sift
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import Tensor
 
 FLOAT = frozenset({"float32"})
 
@@ -55,15 +56,15 @@ def suppress(
 def overlaps(boxes: Ptr, a: int, b: int, overlap: Ptr, centred: Static) -> bool:
     """Whether the intersection of two boxes is more than overlap[0] (0 if left out) of their union."""
     limit = like(boxes, 0) if null(overlap) else overlap[0]
-    high = common(boxes, a, b, 0, centred)
+    tall = common(boxes, a, b, 0, centred)
     wide = common(boxes, a, b, 1, centred)
-    if high <= like(boxes, 0) or wide <= like(boxes, 0):
+    if tall <= like(boxes, 0) or wide <= like(boxes, 0):
         return False
     first = extent(boxes, a, 0, centred) * extent(boxes, a, 1, centred)
     second = extent(boxes, b, 0, centred) * extent(boxes, b, 1, centred)
     if first <= like(boxes, 0) or second <= like(boxes, 0):
         return False
-    return high * wide / (first + second - high * wide) > limit
+    return bool(tall * wide / (first + second - tall * wide) > limit)
 
 
 def low(boxes: Ptr, at: int, axis: int, centred: Static) -> Any:
@@ -125,11 +126,11 @@ def non_max_suppression(op: Op) -> None:
     op.emit(primitives.copy, [found, y], y.size, types=["u64", "u64"])
 
 
-def _read(op: Op, total: Any) -> None:
+def _read(op: Op, total: Tensor) -> None:
     """The symbol that stands for the number of rows of the output is total[0], from the next segment on."""
     shape = op.info().shape
     assert shape is not None
     rows = as_symbol(shape[0])
-    assert rows is not None
+    assert rows is not None and total.buffer is not None
     op.lowering.result.items.append(None)
     op.lowering.result.sources[rows] = Source(total.buffer, 0, element=True)

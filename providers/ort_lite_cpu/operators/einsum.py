@@ -75,9 +75,8 @@ def _term(op: Op, x: Tensor, labels: Sequence[str], sizes: dict[str, Dim]) -> Te
     strides: dict[str, Dim] = {}
     for label, dim, stride in zip(labels, x.shape, contiguous(x.shape), strict=True):
         if not same(dim, sizes[label]):
-            op.require(
-                select(equal(dim, 1), 1, equal(dim, sizes[label])), f"sizes of {label!r} differ: {dim} and {sizes[label]}"
-            )
+            fits = select(equal(dim, 1), 1, equal(dim, sizes[label]))
+            op.require(fits, f"sizes of {label!r} differ: {{0}} against {{1}}", dim, sizes[label])
             stride = select(equal(dim, 1), 0, stride)
         strides[label] = strides.get(label, 0) + stride
     return Term(x, strides)

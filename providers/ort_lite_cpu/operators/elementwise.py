@@ -73,6 +73,12 @@ def with_attributes(op: Op) -> None:
     define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
 
 
+@operator("SwiGLU", since=28, types=REAL)
+def swiglu(op: Op) -> None:
+    """Swish of the gate times the value. Spec: ONNX SwiGLU-28."""
+    define(op, "{0} * sigmoid({s0} * {0}) * {1}", operands(op), [float(op.attr("alpha", 1.0))], 1.2)
+
+
 @operator("QuickGelu", domain="com.microsoft", types=REAL)
 def quick_gelu(op: Op) -> None:
     """x * Sigmoid(alpha * x), alpha 1.702."""

@@ -39,7 +39,7 @@ def fft(work: Ptr, at: int, m: int, roots: int) -> int:
     half = 1
     while half < m:
         stride = m // (2 * half)
-        for block in range(0, m // (2 * half)):
+        for block in range(m // (2 * half)):
             first = at + 4 * half * block
             for k in range(half):
                 c, s = work[roots + 2 * k * stride], work[roots + 2 * k * stride + 1]

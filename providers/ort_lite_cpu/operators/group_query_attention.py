@@ -2,7 +2,7 @@
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
-from ort_lite.shapes import Dim, equal, floordiv, less, select
+from ort_lite.shapes import Dim, equal, floordiv, less, maximum, select
 from ort_lite_cpu.gemm import attention as kernels
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, emit_attention, heads_of, mask_of
@@ -81,9 +81,11 @@ def _rotated(op: Op, x: Heads, lengths: Tensor, later: Dim) -> Heads:
 
 def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
     """Output `index`: the past with the new rows behind what of it counts. Returns the first `total` rows."""
-    past, present = op.optional(index + 2), op.output(index)
-    width = BY_SIZE[itemsize(present.dtype)]
+    past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
+    shape = (*new.shape[:2], maximum(before, total), new.shape[3])
+    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
+    width = BY_SIZE[itemsize(present.dtype)]
     op.emit(
         append, [past, new.tensor, lengths, present], *new.shape, *new.numbers, before, present.shape[2], later,
         types=[width, width, lengths.native, width], work=present.size // 2,

@@ -6,7 +6,7 @@ The sums are exact, in int32; QLinearConv's result is an elementwise expression 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Shape, ceildiv, equal, product, same
+from ort_lite.shapes import Shape, ceildiv, product, same
 from ort_lite_cpu.gemm import integer, integer_convolution
 from ort_lite_cpu.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.op import Op
@@ -55,8 +55,7 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
     shape = op.raw(weight).shape
     sizes = geometry(op, x.shape, shape, y)
-    if not same(shape[1] * sizes.groups, sizes.channels):
-        op.require(equal(shape[1] * sizes.groups, sizes.channels), f"{sizes.channels} channels, {shape[1]} in the weight")
+    op.agree([sizes.channels], [shape[1] * sizes.groups], "channels of input and weight differ")
     source, centred = op.constant(weight), _constant(op, weight, weight_zero)
     total = op.lowering.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:

@@ -121,8 +121,7 @@ def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int,
     shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
     shape_b = op.raw(b).shape if len(op.raw(b).shape) > 1 else (*op.raw(b).shape, 1)
     k, n = shape_b[-2:][::-1] if transposed else shape_b[-2:]
-    if not same(shape_a[-1], k):
-        op.require(equal(shape_a[-1], k), f"the inner dimensions differ: {shape_a[-1]} and {k}")
+    op.agree([shape_a[-1]], [k], "the inner dimensions differ")
     m, batch = shape_a[-2], broadcast(shape_a[:-2], shape_b[:-2])
     count, a_step, b_step = product(batch), m * k, 1
     if all(same(dim, 1) for dim in shape_b[:-2]):

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
+from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_packed
-from ort_lite_cpu.operators.scores import Labels, float_rows, kind_of, post_transform, probit, scores_output
+from ort_lite_cpu.operators.scores import Labels, float_rows, kind_of, logistic, post_transform, scores_output
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import Tensor
 
@@ -15,12 +15,11 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
-def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, named: int, part: int, parts: int) -> int:
-    """label (rows,) of the largest of scores (rows, count); of one score, whether it is above zero (`named`: by label)."""
+def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part: int, parts: int) -> int:
+    """label (rows,) of the largest of scores (rows, count); of one score the second label where it is above zero."""
     for row in span(rows, part, parts):
         if count == 1:
-            above = 1 if scores[row] > like(scores, 0) else 0
-            label[row] = labels[above] if named != 0 else above
+            label[row] = labels[1 if scores[row] > like(scores, 0) else 0]
         else:
             best = 0
             for k in range(1, count):
@@ -32,13 +31,11 @@ def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, name
 
 @native
 def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: int) -> int:
-    """z (rows, 2) = (1 - s, s) for scores (rows,); transforms but PROBIT are not applied, as in onnxruntime."""
+    """z (rows, 2) = (1 - s, s) for scores (rows,), or their logistic; other transforms make no sense of one score."""
     for row in span(rows, part, parts):
         s = scores[row]
-        if kind == "PROBIT":
-            s = like(s, probit(cast(s, "f32")))
-        z[2 * row] = like(s, 1) - s
-        z[2 * row + 1] = s
+        z[2 * row] = logistic(-s) if kind == "LOGISTIC" else like(s, 1) - s
+        z[2 * row + 1] = logistic(s) if kind == "LOGISTIC" else s
     return OK
 
 
@@ -70,15 +67,15 @@ def linear_regressor(op: Op) -> None:
 def linear_classifier(op: Op) -> None:
     """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML LinearClassifier-1."""
     labels = Labels(op, "classlabels_strings", "classlabels_ints")
-    targets = len(op.attr("intercepts") or ()) or max(len(labels), 1)
+    targets = len(op.attr("intercepts") or ()) or len(labels)
     _, rows, _ = float_rows(op)
-    expands = targets == 1 and len(labels) == 2
-    if targets > 1 and len(labels) < targets:
-        raise op.reject(f"there are {len(labels)} labels for {targets} classes")
+    expands = targets == 1
+    if len(labels) < max(targets, 2):
+        raise op.reject(f"there are {len(labels)} labels for {max(targets, 2)} classes")
     z = scores_output(op, rows, 2 if expands else targets)
     scores = _product(op, None if expands else z, targets)
     label = labels.output(rows)
-    op.emit(label_rows, [scores, labels.table, label], rows, targets, int(len(labels) == 2), work=rows * targets)
+    op.emit(label_rows, [scores, labels.table, label], rows, targets, work=rows * targets)
     if expands:
         op.emit(both_scores, [scores, z], rows, statics={"kind": kind_of(op)}, work=rows * 4)
     else:

@@ -8,8 +8,9 @@ from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, product, same
 from ort_lite_cpu.elementwise.expression import Expression, define, storage_order
+from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.narrow_quantization import NARROW, dequantize_step, quantize_step
+from ort_lite_cpu.operators.cast import converted
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import BY_SIZE, NATIVE_TYPES, Tensor
 
@@ -18,6 +19,7 @@ Parameter = Tensor | float
 
 BYTES = frozenset({"int8", "uint8"})
 QUANTIZED = BYTES | {"int16", "uint16"}
+NARROW = frozenset({*NARROW_FLOATS, *NARROW_INTEGERS})
 HALVES_AND_FLOAT = frozenset({"float16", "bfloat16", "float32"})
 CHUNKS = 64
 """Pieces of which DynamicQuantizeLinear takes the extremes: their number does not depend on that of the threads."""
@@ -56,6 +58,8 @@ def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
 
 def as_float(x: Tensor) -> Tensor:
     """x in float32, not computed yet; 16-bit floats are widened where they are read."""
+    if x.dtype in NARROW:
+        return converted(x, "float32")
     return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
 
 
@@ -70,6 +74,14 @@ def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
 def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     """x / scale, rounded half to even, plus zero, saturated to `dtype`."""
     return _saturated("{x} / {scale}", as_float(x), scale, zero, dtype)
+
+
+def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
+    """As `quantized`, to a type narrower than a byte or an 8-bit float; those have no zero point. saturate: as Cast has it."""
+    if dtype in NARROW_FLOATS:
+        return formula(f'f32_to_narrow({{x}} / {{scale}}, "{dtype}", {saturate})', as_float(x), scale=scale)
+    away = as_float(zero) if isinstance(zero, Tensor) else zero or 0.0
+    return formula(f'quantized_narrow({{x}} / {{scale}}, {{zero}}, "{dtype}")', as_float(x), scale=scale, zero=away)
 
 
 def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
@@ -139,12 +151,12 @@ def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
 def quantize_linear(op: Op) -> None:
     """Division in float32 whatever `precision` says. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
     dtype = op.info().dtype
-    if dtype in NARROW:
-        op.python(quantize_step(op, dtype))
-        return
-    if dtype not in QUANTIZED:
+    if dtype not in QUANTIZED | NARROW:
         raise op.reject(f"to {dtype}; there are {', '.join(sorted(QUANTIZED | NARROW))}")
     scale, zero = _parameters(op)
+    if dtype in NARROW:
+        narrowed(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=1.0)
+        return
     quantized(op.raw(0), scale, zero, dtype).define(op, cost=0.6)
 
 
@@ -152,9 +164,6 @@ def quantize_linear(op: Op) -> None:
 @operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | NARROW | {"int32"})
 def dequantize_linear(op: Op) -> None:
     """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
-    if op.raw(0).dtype in NARROW:
-        op.python(dequantize_step(op))
-        return
     scale, zero = _parameters(op)
     dequantized(op.raw(0), scale, zero).define(op)
 

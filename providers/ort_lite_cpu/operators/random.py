@@ -5,6 +5,7 @@ With `seed` every run gives the same numbers; without, no two do.
 
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ PI = 3.141592653589793
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15: 2**64 over the golden ratio
 
 
-def mixed(z: int) -> int:
+def mixed(z: int) -> Any:
     """All bits of the result depend on all of z. The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     u = cast(z, "u64")
     u = wmul(u ^ shr(u, cast(30, "u64")), cast(-4658895280553007687, "u64"))
@@ -28,7 +29,7 @@ def mixed(z: int) -> int:
     return cast(u ^ shr(u, cast(31, "u64")), "i64")
 
 
-def uniform(stream: int, counter: int) -> float:
+def uniform(stream: int, counter: int) -> Any:
     """Number `counter` of the stream, in [0, 1), a multiple of 2**-53."""
     bits = mixed(wadd(mixed(stream), wmul(counter + 1, GOLDEN)))
     return cast(shr(cast(bits, "u64"), cast(11, "u64")), "f64") * 1.1102230246251565e-16
@@ -70,9 +71,7 @@ def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int
 
 
 @native
-def multinomial(
-    stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: int, samples: int, part: int, parts: int
-) -> int:
+def multinomial(stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: int, samples: int, part: int, parts: int) -> int:
     """y (rows, samples): classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes)."""
     s = stream[0]
     for row in span(rows, part, parts):

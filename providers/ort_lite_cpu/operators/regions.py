@@ -71,16 +71,16 @@ def _sample(
     one, zero = like(v, 1), like(v, 0)
     beyond = v < -one or v > like(v, height) or u < -one or u > like(v, width)
     v, u = fmax(v, zero), fmax(u, zero)
-    t, l = imin(cast(v, "i64"), height - 1), imin(cast(u, "i64"), width - 1)
-    b, r = imin(t + 1, height - 1), imin(l + 1, width - 1)
-    fv = zero if t == b else v - like(v, t)
-    fu = zero if l == r else u - like(v, l)
+    top, left = imin(cast(v, "i64"), height - 1), imin(cast(u, "i64"), width - 1)
+    bottom, right = imin(top + 1, height - 1), imin(left + 1, width - 1)
+    fv = zero if top == bottom else v - like(v, top)
+    fu = zero if left == right else u - like(v, left)
     w0, w1, w2, w3 = (one - fv) * (one - fu), (one - fv) * fu, fv * (one - fu), fv * fu
     if beyond:
         w0, w1, w2, w3 = zero, zero, zero, zero
-        t, l, b, r = 0, 0, 0, 0
-    p0, p1 = base + (t * width + l) * c, base + (t * width + r) * c
-    p2, p3 = base + (b * width + l) * c, base + (b * width + r) * c
+        top, left, bottom, right = 0, 0, 0, 0
+    p0, p1 = base + (top * width + left) * c, base + (top * width + right) * c
+    p2, p3 = base + (bottom * width + left) * c, base + (bottom * width + right) * c
     for q in range(c):
         if kind == "avg":
             y[out + q] += x[p0 + q] * w0 + x[p1 + q] * w1 + x[p2 + q] * w2 + x[p3 + q] * w3
@@ -137,7 +137,8 @@ def _edge(v: Any, scale: float) -> int:
     """Scaled and rounded, half away from zero, as C's round."""
     scaled = v * like(v, scale)
     half = like(v, 0.5)
-    return cast(floor(scaled + half) if scaled >= like(v, 0) else ceil(scaled - half), "i64")
+    edge: int = cast(floor(scaled + half) if scaled >= like(v, 0) else ceil(scaled - half), "i64")
+    return edge
 
 
 @operator("MaxRoiPool", types=REAL)

@@ -18,8 +18,9 @@ def rotate(
 ) -> int:  # fmt: skip
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
-    Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, a row of cosines and sines (positions, turned / 2).
-    interleaved: a and b are neighbours, else they come from two halves. Spec: ONNX RotaryEmbedding-23.
+    Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, which is a row of cosines and
+    sines (positions, turned / 2). interleaved: a and b are neighbours, else they come from two halves. Spec: ONNX
+    RotaryEmbedding-23.
     """
     half = turned // 2
     for job in span(batch * rows * heads, part, parts):

@@ -54,7 +54,8 @@ def pixel(i: int, n: int, padding: Static, align: Static) -> int:
         return -1
     if padding == "reflection":
         i = cast(reflected(cast(i, "f64"), n, align), "i64")
-    return imin(imax(i, 0), n - 1)
+    inside: int = imin(imax(i, 0), n - 1)
+    return inside
 
 
 def weight(fraction: Any, tap: int, taps: Static) -> Any:
@@ -129,9 +130,16 @@ def lower_grid_sample(op: Op) -> None:
     grid = op.input(1)
     space: list[Dim] = [*([1] * (5 - rank)), *x.shape[2:]]
     taps = _TAPS[op.attr("mode", "linear")]
-    statics = {"axes": rank - 2, "taps": taps, "padding": op.attr("padding_mode", "zeros"), "align": bool(op.attr("align_corners", 0))}
+    statics = {
+        "axes": rank - 2,
+        "taps": taps,
+        "padding": op.attr("padding_mode", "zeros"),
+        "align": bool(op.attr("align_corners", 0)),
+    }
     points = product(y.shape[2:])
-    op.emit(grid_sample, [x, grid, y], x.shape[0], x.shape[1], *space, points, statics=statics, work=y.size * taps ** (rank - 2))
+    op.emit(
+        grid_sample, [x, grid, y], x.shape[0], x.shape[1], *space, points, statics=statics, work=y.size * taps ** (rank - 2)
+    )
 
 
 @native

@@ -31,10 +31,10 @@ def logistic(v: float) -> float:
 def probit(p: float) -> float:
     """About the inverse of the normal distribution's integral at p, float32.
 
-    Around 1/2 few digits survive the difference of the root and v; strictly computed they are those of onnxruntime.
+    Around 1/2 few digits survive the difference of the root and v; rounded strictly they are those of onnxruntime.
     """
     x = like(p, 2) * p - like(p, 1)
-    logarithm = log((like(p, 1) - x) * (like(p, 1) + x))
+    logarithm = like(p, log(cast((like(p, 1) - x) * (like(p, 1) + x), "f64")))
     v = _CENTRE + like(p, 0.5) * logarithm
     root = sqrt(sqrt(v * v - _SLOPE * logarithm) - v)
     result: float = -_ROOT_TWO * root if x < like(p, 0) else _ROOT_TWO * root

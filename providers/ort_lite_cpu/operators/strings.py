@@ -1,6 +1,5 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
-
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy

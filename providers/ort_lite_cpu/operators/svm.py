@@ -9,7 +9,16 @@ from ort_lite.native.lang import OK, Ptr, Static, cast, exp, fabs, fmax, fmin, l
 from ort_lite.shapes import Dim, equal
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_packed
-from ort_lite_cpu.operators.scores import Labels, float_rows, kind_of, logistic, post_transform, probit, scores_output, transform
+from ort_lite_cpu.operators.scores import (
+    Labels,
+    float_rows,
+    kind_of,
+    logistic,
+    post_transform,
+    probit,
+    scores_output,
+    transform,
+)
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import Tensor
 
@@ -136,6 +145,8 @@ def vote(
             transform(out, width, kind)
         elif kind == "PROBIT":
             out[0], out[1] = probit(out[0]), like(z, 0)
+        elif kind == "LOGISTIC":
+            out[0], out[1] = logistic(-out[0]), logistic(out[0])
         else:
             score = out[0]
             out[0], out[1] = -score if kind == "NONE" else like(z, 1) - score, score

@@ -103,9 +103,9 @@ def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
     mode, weights = op.attr("mode"), op.attr("weights")
     scale = np.ones(width, np.float32)
     if weights and mode != "TF":
-        if len(weights) < width:
-            raise op.reject(f"there are {len(weights)} weights for {width} columns")
-        scale = np.array(weights[:width], np.float32)
+        if len(weights) != len(columns):
+            raise op.reject(f"there are {len(weights)} weights for {len(columns)} n-grams")
+        scale[columns] = weights
     table = _table(_ngrams(op, pool, shortest, longest))
     y = op.output(0)
     rows = product(x.shape[:-1])

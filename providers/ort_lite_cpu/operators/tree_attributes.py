@@ -54,7 +54,9 @@ def _weights(op: Op, prefix: str, dtype: Any, find: "_Finder", number: Array, le
     owners = number[find(ints(op, f"{prefix}_treeids"), ints(op, f"{prefix}_nodeids"))]
     targets, weights = ints(op, f"{prefix}_ids"), floats(op, f"{prefix}_weights", dtype)
     if not len(owners) == len(targets) == len(weights):
-        raise ValueError(f"{prefix}_nodeids, {prefix}_ids and {prefix}_weights have {len(owners)}, {len(targets)} and {len(weights)}")
+        raise ValueError(
+            f"{prefix}_nodeids, {prefix}_ids and {prefix}_weights have {len(owners)}, {len(targets)} and {len(weights)}"
+        )
     kept = np.flatnonzero(owners < 0)
     kept = kept[np.argsort(-owners[kept], kind="stable")]
     starts = np.searchsorted(-1 - owners[kept], np.arange(leaves + 1))

@@ -18,6 +18,7 @@ from ort_lite_cpu.tensor import Tensor
 GROUP = 16
 """Trees that a row goes down in step: so many loads that do not wait for each other."""
 STRIDE = 2
+"""Levels between two looks at whether all are there."""
 BLOCK = 64
 """Rows that stay in a cache while all trees pass."""
 ML = "ai.onnx.ml"
@@ -35,13 +36,12 @@ def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: 
 
 
 @native
-def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, nan: int, missing: Static) -> None:
+def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, inner: int, nan: int, missing: Static) -> None:
     """at[:count] = the leaves where the row x ends in the trees at `roots`. missing: NaN is low for features below zero."""
     for t in range(count):
         at[t] = roots[t]
-    moved = 1
-    while moved != 0:
-        moved = 0
+    waiting = count
+    while waiting > 0:
         for _ in range(STRIDE):
             for t in range(count):
                 node = shift(nodes, at[t] * 4)
@@ -52,8 +52,9 @@ def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, nan: int, missi
                 else:
                     high = x[feature] > node[1]
                 at[t] = node[3 if high else 2]
+        waiting = 0
         for t in range(count):
-            moved |= nodes[at[t] * 4 + 2] ^ at[t]
+            waiting += 1 if at[t] < inner else 0
 
 
 @native
@@ -89,9 +90,9 @@ def walk(
             count = min(GROUP, trees - group)
             for row in range(block, end):
                 if count == GROUP:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, nan, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, nan, missing)
                 else:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, nan, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, inner, nan, missing)
                 for t in range(count):
                     leaf = mine[t] - inner
                     if single:

@@ -17,7 +17,19 @@ def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
 
 @native
 def max_unpool(
-    x: Ptr, index: Ptr, y: Ptr, count: int, planes: int, d: int, h: int, w: int, yd: int, yh: int, yw: int, part: int, parts: int
+    x: Ptr,
+    index: Ptr,
+    y: Ptr,
+    count: int,
+    planes: int,
+    d: int,
+    h: int,
+    w: int,
+    yd: int,
+    yh: int,
+    yw: int,
+    part: int,
+    parts: int,
 ) -> int:
     """y[index[i]] = x[i]; index counts in (planes, d, h, w), a part of y (planes, yd, yh, yw). Later ones win: one part."""
     for i in span(count, part, parts):
@@ -101,5 +113,7 @@ def center_crop_pad(op: Op) -> None:
     skipped = [floordiv(maximum(a - b, 0), 2) for a, b in zip(x.shape, y.shape, strict=True)]
     padded = [floordiv(maximum(b - a, 0), 2) for a, b in zip(x.shape, y.shape, strict=True)]
     dims = tuple(minimum(a, b) for a, b in zip(x.shape, y.shape, strict=True))
-    x_at, y_at = (sum((k * s for k, s in zip(at, steps, strict=True)), start=0) for at, steps in ((skipped, own), (padded, out)))
+    x_at, y_at = (
+        sum((k * s for k, s in zip(at, steps, strict=True)), start=0) for at, steps in ((skipped, own), (padded, out))
+    )
     emit_strided(op.lowering, op.node, x, y, dims, own, out, x_at, y_at)

@@ -71,7 +71,7 @@ def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, le
     return OK
 
 
-def mel(hertz: float) -> float:
+def mel(hertz: Any) -> Any:
     return 2595.0 * log1p(hertz / 700.0) / LOG10
 
 

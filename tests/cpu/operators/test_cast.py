@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.dtypes import to_numpy, to_onnx
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.check import check_op, ramp, run_op, text_program
 
 VALUES = [0, 1, -1, 2.5, -2.5, 100.75, 127]
 
@@ -35,6 +35,16 @@ def test_sixteen_bits_round_to_nearest_even_and_overflow_to_infinity() -> None:
     with np.errstate(all="ignore"):
         check_op("Cast", x, to=to_onnx("float16"), expected=x.astype(np.float16))
         check_op("Cast", x, to=to_onnx("bfloat16"), expected=x.astype(ml_dtypes.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("source", ["float32", "float64", "int32"])
+def test_what_is_fused_with_a_cast_sees_it_rounded(source: str, dtype: str) -> None:
+    kind = {"float32": "float", "float64": "double", "int32": "int32"}[source]
+    narrow, wide = to_onnx(dtype), to_onnx("float32")
+    text = f"({kind}[N] x) => (float[N] y) {{ h = Cast<to={narrow}>(x) w = Cast<to={wide}>(h) y = Neg(w) }}"
+    x = (ramp((50,)) * 1000).astype(source)
+    assert np.array_equal(text_program(text)([x])[0], -x.astype(to_numpy(dtype)).astype(np.float32))
 
 
 def test_half_to_bfloat16_goes_by_float32() -> None:

@@ -192,3 +192,17 @@ def test_slices_of_a_vector_are_scalars() -> None:
     last, ys = run(text, start=np.array(1, np.float32), xs=np.array([1, 2, 3], np.float32))
     assert last.shape == ()
     assert ys.tolist() == [2, 4, 7]
+
+
+def test_a_state_that_was_folded_to_zeros_has_all_its_elements() -> None:
+    text = """(float[T,3] xs) => (float[3] last, float[T,3] ys) {
+        size = Constant<value_ints=[3]>()
+        zeros = ConstantOfShape(size)
+        last, ys = Scan (zeros, xs) <num_scan_inputs = 1, body = b (float[3] s, float[3] x) => (float[3] t, float[3] y) {
+            t = Add(s, x)
+            y = Identity(s)
+        }>
+    }"""
+    last, ys = run(text, xs=np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert last.tolist() == [3, 5, 7]
+    assert ys.tolist() == [[0, 0, 0], [0, 1, 2]]

@@ -166,8 +166,8 @@ def test_winograd_can_be_turned_off() -> None:
     assert_close(program([x])[0], convolved(x, w), 1e-5, 1e-5, "direct")
 
 
-@pytest.mark.parametrize(("channels", "outputs"), [(31, 64), (64, 31), (33, 33), (16, 64)])
-def test_winograd_is_for_whole_vectors_of_many_channels(channels: int, outputs: int) -> None:
+@pytest.mark.parametrize(("channels", "outputs"), [(31, 64), (64, 31), (33, 33), (4, 64)])
+def test_winograd_is_for_whole_vectors_of_channels(channels: int, outputs: int) -> None:
     program = op_program("Conv", [ramp((1, channels, 9, 9)), weights(outputs, channels, 3, 3)], constants=(1,))
     assert "winograd" not in names(program)
 

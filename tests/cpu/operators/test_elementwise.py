@@ -100,6 +100,12 @@ def test_gelu_is_exact_or_by_tanh(domain: str, attributes: dict[str, Any]) -> No
     check_op("Gelu", ramp((40,), low=-6, high=6), expected=wide(oracle), opset=1 if domain else 20, domain=domain, **attributes)
 
 
+def test_swiglu_is_a_swish_of_the_gate_times_the_value() -> None:
+    gate, value = ramp((2, 9), low=-6, high=6), ramp((2, 9))
+    check_op("SwiGLU", gate, value, opset=28, expected=wide(lambda a, b: a * sigmoid(a) * b))
+    check_op("SwiGLU", gate, value, opset=28, alpha=0.5, expected=wide(lambda a, b, alpha: a * sigmoid(alpha * a) * b))
+
+
 def test_quick_gelu() -> None:
     check_op("QuickGelu", ramp((9,)), expected=wide(lambda x: x * sigmoid(1.702 * x)), opset=1, domain="com.microsoft")
 
@@ -221,6 +227,20 @@ def test_where_chooses_elements_of_any_type(dtype: str) -> None:
 def test_any_number_of_operands(op: str, count: int) -> None:
     inputs = [ramp((3, 4)), ramp((4,)), ramp((3, 1))][:count]
     check_op(op, *inputs)
+
+
+def test_mod_of_floats_with_the_sign_of_the_divisor() -> None:
+    x = np.array([-4.3, 7.2, 5.0, 4.3, -7.2, 8.0, 0.0, -0.0, -3.0, 3.0, np.inf, 1.0, np.nan], np.float32)
+    y = np.array([2.1, -3.4, 8.0, -2.1, 3.4, 5.0, -2.0, 2.0, np.inf, -np.inf, 2.0, 0.0, 2.0], np.float32)
+    with np.errstate(invalid="ignore"):
+        wanted = np.mod(x, y)
+    [got] = run_op("Mod", [x, y])
+    assert np.array_equal(got, wanted, equal_nan=True) and np.array_equal(np.signbit(got)[:-3], np.signbit(wanted)[:-3])
+
+
+def test_prelu_of_old_models_has_a_vector_of_slopes_for_axis_1() -> None:
+    x, slope = ramp((2, 3, 4, 5)), ramp((3,))
+    check_op("PRelu", x, slope, opset=6, expected=np.where(x >= 0, x, x * slope[:, None, None]))
 
 
 def test_prelu_has_a_slope_a_channel() -> None:

@@ -14,7 +14,10 @@ from tests.cpu.ort import ort_op
 
 Shape = tuple[int, ...]
 MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
-SCALE = {"low": 0.01, "high": 0.1}
+
+
+def scales_of(*shape: int) -> Array:
+    return np.asarray(ramp(shape, low=0.01, high=0.1))
 
 
 def full(shape: Shape, dtype: str, seed: int = 0) -> Array:
@@ -25,7 +28,7 @@ def full(shape: Shape, dtype: str, seed: int = 0) -> Array:
 
 def narrow(shape: Shape, dtype: str) -> Array:
     """So small that the 16-bit sums in which onnxruntime computes on some machines do not saturate."""
-    return (full(shape, dtype, 1) // 2).astype(dtype)
+    return np.asarray(full(shape, dtype, 1) // 2, dtype)
 
 
 def product(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
@@ -59,7 +62,15 @@ def test_zero_points_of_rows_and_columns(a_type: str, b_type: str) -> None:
             check_op("MatMulInteger", full(a, a_type), full(b, b_type), *zeros, expected=product, constants=constants)
             check_op("MatMulInteger", full(a, a_type), full(b, b_type), zeros[0][:1, :1] if len(a) == 2 else None, zeros[1],
                      expected=product, constants=constants)  # fmt: skip
-    check_op("MatMulInteger", full((6, 9), a_type), full((9, 20), b_type), None, full((20,), b_type), expected=product, constants=[1, 3])
+    check_op(
+        "MatMulInteger",
+        full((6, 9), a_type),
+        full((9, 20), b_type),
+        None,
+        full((20,), b_type),
+        expected=product,
+        constants=[1, 3],
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -74,7 +85,7 @@ def test_the_largest_products_do_not_overflow() -> None:
 
 
 def test_inner_dimensions_must_agree() -> None:
-    with pytest.raises(InvalidArgument, match=r"inner dimensions differ: 5 (and|against) 6"):
+    with pytest.raises(InvalidArgument, match="inner dimensions differ: 5 against 6"):
         run_op("MatMulInteger", [full((4, 5), "uint8"), full((6, 7), "uint8")])
 
 
@@ -87,7 +98,7 @@ def test_qlinear_matmul(dtype: str, constants: list[int]) -> None:
     for a, b in (((5, 9), (9, 7)), ((2, 5, 9), (2, 9, 7))):
         inputs = [full(a, dtype), scales[0], zero, full(b, dtype, 1), scales[1], zero, scales[2], zero]
         check_op("QLinearMatMul", *inputs, constants=constants)
-    inputs = [full((5, 9), dtype), ramp((5, 1), **SCALE), full((5, 1), dtype), full((9, 7), dtype), ramp((7,), **SCALE),
+    inputs = [full((5, 9), dtype), scales_of(5, 1), full((5, 1), dtype), full((9, 7), dtype), scales_of(7),
               full((7,), dtype), scales[2], zero]  # fmt: skip
     check_op("QLinearMatMul", *inputs, constants=constants)
 
@@ -107,7 +118,7 @@ def test_q_gemm(bias: Shape | None, constants: list[int]) -> None:
     ]  # fmt: skip
     expected = ort_op("QGemm", inputs, {"alpha": 1.5}, outputs=["uint8"], **MICROSOFT)
     check_op("QGemm", *inputs, expected=expected, alpha=1.5, constants=constants, **MICROSOFT)
-    inputs = [full((9, 5), "uint8"), *front, full((7, 9), "uint8"), ramp((7,), **SCALE), np.zeros(7, np.uint8), c]
+    inputs = [full((9, 5), "uint8"), *front, full((7, 9), "uint8"), scales_of(7), np.zeros(7, np.uint8), c]
     expected = ort_op("QGemm", inputs, {"transA": 1, "transB": 1}, **MICROSOFT)
     check_op("QGemm", *inputs, expected=expected, transA=1, transB=1, constants=constants[:6], **MICROSOFT)
 
@@ -115,7 +126,7 @@ def test_q_gemm(bias: Shape | None, constants: list[int]) -> None:
 @pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5, 6]], ids=["computed", "constant"])
 @pytest.mark.parametrize("columns", [False, True], ids=["one scale", "scales of columns"])
 def test_matmul_integer_to_float(columns: bool, constants: list[int]) -> None:
-    scale, zero = (ramp((7,), **SCALE), full((7,), "uint8", 2)) if columns else (number(0.02), number(4, "uint8"))
+    scale, zero = (scales_of(7), full((7,), "uint8", 2)) if columns else (number(0.02), number(4, "uint8"))
     inputs = [full((3, 5, 9), "uint8"), narrow((9, 7), "uint8"), number(0.03), scale, number(10, "uint8"), zero, ramp((7,))]
     expected = ort_op("MatMulIntegerToFloat", inputs, {}, **MICROSOFT)
     check_op("MatMulIntegerToFloat", *inputs, expected=expected, constants=constants, **MICROSOFT)
@@ -123,6 +134,6 @@ def test_matmul_integer_to_float(columns: bool, constants: list[int]) -> None:
 
 @pytest.mark.parametrize("constants", [[], [1, 2, 3, 4]], ids=["computed", "constant"])
 def test_dynamic_quantize_matmul(constants: list[int]) -> None:
-    inputs = [ramp((3, 5, 9)), narrow((9, 7), "int8"), ramp((7,), **SCALE), np.zeros(7, np.int8), ramp((7,))]
+    inputs = [ramp((3, 5, 9)), narrow((9, 7), "int8"), scales_of(7), np.zeros(7, np.int8), ramp((7,))]
     expected = ort_op("DynamicQuantizeMatMul", inputs, {}, **MICROSOFT)
     check_op("DynamicQuantizeMatMul", *inputs, expected=expected, constants=constants, rtol=1e-4, atol=1e-4, **MICROSOFT)

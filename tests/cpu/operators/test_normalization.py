@@ -8,8 +8,7 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, op_program, ramp, run_op
+from tests.cpu.check import check_op, op_program, ramp
 
 Shape = tuple[int, ...]
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -33,12 +32,6 @@ def test_batch_normalization(shape: Shape) -> None:
 
     statistics = [ramp((3,), low=k, high=k + 2) for k in (-1, 0, -2, 1)]
     check_op("BatchNormalization", ramp(shape), *statistics, epsilon=0.01, constants=[1, 2, 3, 4], expected=oracle, **TOLERANCE)
-
-
-def test_batch_statistics_in_training_are_declined() -> None:
-    inputs = [ramp((2, 3)), *[ramp((3,))] * 4]
-    with pytest.raises(NotSupported, match=r"BatchNormalization 'node' .* training mode"):
-        run_op("BatchNormalization", inputs, {"training_mode": 1}, outputs=3, opset=15)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_padding_may_be_automatic(auto_pad: str, pads: list[int], out: int) -> N
     check_op("MaxPool", x, kernel_shape=[2], strides=[2], auto_pad=auto_pad, expected=want)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "float64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_largest_of_other_types(dtype: str) -> None:
     want = pooled(lambda taps: np.nanmax(taps, -1), (4,))
     check_op("MaxPool", ramp((2, 3, 5), dtype), kernel_shape=[2], expected=want)

@@ -1,4 +1,4 @@
-"""com.microsoft's operators on quantised tensors, against onnxruntime: the same steps, but for one where rounding is a matter of luck."""
+"""com.microsoft's operators on quantised tensors, against onnxruntime, which may round the other way where it is a matter of luck."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,9 +33,9 @@ def check(op_type: str, inputs: Sequence[Array | None], dtype: str, constants: S
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (3, 1, 1), (5,), ()], ids=str)
 def test_binary(op_type: str, shape: tuple[int, ...], dtype: str) -> None:
-    a = [full((2, 3, 4, 5), dtype), *parameters(0.03, 10, dtype)]
-    b = [full(shape, dtype, 1), *parameters(0.05, 7, dtype)]
-    check(op_type, [*a, *b, *parameters(0.07, 3, dtype)], dtype, [1, 2, 4, 5, 6, 7])
+    a = [full((2, 3, 4, 5), dtype), *parameters(0.031, 10, dtype)]
+    b = [full(shape, dtype, 1), *parameters(0.0537, 7, dtype)]
+    check(op_type, [*a, *b, *parameters(0.0717, 3, dtype)], dtype, [1, 2, 4, 5, 6, 7])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])

@@ -23,13 +23,13 @@ def quantize(x: Array, scale: Array, zero: Array, axis: int = 1) -> Array:
     around = [-1 if k == axis % x.ndim and scale.size > 1 else 1 for k in range(x.ndim)]
     limits = np.iinfo(zero.dtype)
     steps = np.rint(x / scale.reshape(around)) + zero.reshape(around).astype(np.float32)
-    return np.clip(steps, limits.min, limits.max).astype(zero.dtype)
+    return np.asarray(np.clip(steps, limits.min, limits.max).astype(zero.dtype))
 
 
 def dequantize(x: Array, scale: Array, zero: Array, axis: int = 1) -> Array:
     around = [-1 if k == axis % x.ndim and scale.size > 1 else 1 for k in range(x.ndim)]
     difference = x.astype(np.int64) - zero.reshape(around).astype(np.int64)
-    return difference.astype(np.float32) * scale.reshape(around).astype(np.float32)
+    return np.asarray(difference.astype(np.float32) * scale.reshape(around).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
@@ -40,7 +40,9 @@ def test_quantize_saturates(dtype: str) -> None:
 
 def test_ties_are_rounded_to_even() -> None:
     x = f32(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, np.nan, np.inf, -np.inf)
-    check_op("QuantizeLinear", x, f32(1), np.array([4], np.int8), expected=np.array([2, 2, 4, 4, 6, 6, -128, 127, -128], np.int8))
+    check_op(
+        "QuantizeLinear", x, f32(1), np.array([4], np.int8), expected=np.array([2, 2, 4, 4, 6, 6, -128, 127, -128], np.int8)
+    )
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4), 1), ((2, 3, 4), -1), ((3, 1), 0), ((5,), 0), ((2, 0, 3), 2)], ids=str)
@@ -56,7 +58,13 @@ def test_scales_of_an_axis(shape: tuple[int, ...], axis: int) -> None:
 def test_dequantize(dtype: str) -> None:
     zero = np.array(0 if dtype == "int32" else 3, dtype)
     check_op("DequantizeLinear", ramp((3, 5), dtype), f32(0.25)[0], zero, expected=dequantize, constants=[1, 2])
-    check_op("DequantizeLinear", ramp((3, 5), dtype), f32(0.25)[0], None, expected=dequantize(ramp((3, 5), dtype), f32(0.25), zero * 0))
+    check_op(
+        "DequantizeLinear",
+        ramp((3, 5), dtype),
+        f32(0.25)[0],
+        None,
+        expected=dequantize(ramp((3, 5), dtype), f32(0.25), zero * 0),
+    )
 
 
 def test_a_zero_point_may_be_left_out() -> None:
@@ -85,16 +93,19 @@ def test_narrow_types(dtype: str) -> None:
     kind = getattr(ml_dtypes, dtype)
     x, scale, zero = ramp((3, 4), low=-9, high=9), f32(0.5, 1, 2), np.zeros(3, kind)
     narrow = np.clip(x, -1, 1).astype(kind)
-    assert_close(run_op("QuantizeLinear", [x, scale, zero], {"axis": 0}, opset=25)[0], _narrowed(x, scale, zero, kind), 0, 0, dtype)
+    assert_close(
+        run_op("QuantizeLinear", [x, scale, zero], {"axis": 0}, opset=25)[0], _narrowed(x, scale, zero, kind), 0, 0, dtype
+    )
     got = run_op("DequantizeLinear", [narrow, scale, zero], {"axis": 0}, opset=25)[0]
     assert_close(got, narrow.astype(np.float32) * scale[:, None], 0, 0, dtype)
 
 
 def _narrowed(x: Array, scale: Array, zero: Array, kind: Any) -> Array:
     value = x / scale[:, None]
-    limits: Any = ml_dtypes.iinfo(kind) if "int" in kind.__name__ else ml_dtypes.finfo(kind)
-    value = np.rint(value) if "int" in kind.__name__ else value
-    return np.clip(value, np.float32(limits.min), np.float32(limits.max)).astype(kind)
+    whole = "int" in kind.__name__
+    limits: Any = getattr(ml_dtypes, "iinfo" if whole else "finfo")(kind)
+    value = np.clip(np.rint(value) if whole else value, np.float32(limits.min), np.float32(limits.max))
+    return np.asarray(value.astype(kind))
 
 
 def test_those_of_com_microsoft() -> None:

@@ -13,7 +13,7 @@ from tests.cpu.ort import ort_op
 
 MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
 WEIGHTS = [1, 2, 8, 9, 10, 11]
-I, H = 5, 7
+INPUT, H = 5, 7
 
 
 def inputs(directions: int, batch: int, columns: bool = False) -> list[Array | None]:
@@ -23,21 +23,34 @@ def inputs(directions: int, batch: int, columns: bool = False) -> list[Array | N
     scale, zero = (scale, zero) if columns else (scale[:, 0], zero[:, 0])
     state = ramp((directions, batch, H))
     return [
-        ramp((6, batch, I)), full((directions, I, 4 * H), "int8") // 2, full((directions, H, 4 * H), "int8", 1) // 2,
+        ramp((6, batch, INPUT)), full((directions, INPUT, 4 * H), "int8") // 2, full((directions, H, 4 * H), "int8", 1) // 2,
         ramp((directions, 8 * H)), None, state, state, ramp((directions, 3 * H)), scale, zero, scale, zero,
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize(("batch", "columns"), [(1, False), (3, False), (1, True)])
-def test_all_directions(direction: str, batch: int, columns: bool) -> None:
-    given = inputs(2 if direction == "bidirectional" else 1, batch, columns)
+@pytest.mark.parametrize("columns", [False, True], ids=["one scale", "scales of columns"])
+def test_all_directions(direction: str, columns: bool) -> None:
+    given = inputs(2 if direction == "bidirectional" else 1, 1, columns)
     attributes = {"hidden_size": H, "direction": direction}
     expected = ort_op("DynamicQuantizeLSTM", given, attributes, outputs=["float32"] * 3, **MICROSOFT)
     for constants in (WEIGHTS, [*WEIGHTS, 3, 7]):
         found = run_op("DynamicQuantizeLSTM", given, attributes, outputs=3, constants=constants, **MICROSOFT)
         for got, want in zip(found, expected, strict=True):
             assert_close(got, want, 1e-4, 1e-5, str(attributes))
+
+
+def test_rows_of_a_batch_are_quantised_apart() -> None:
+    """But for x, whose extremes all rows share here."""
+    given = inputs(1, 3)
+    x, state = given[0], given[5]
+    assert x is not None and state is not None
+    x[0, :, 0], x[0, :, 1] = 4, -4
+    whole = run_op("DynamicQuantizeLSTM", given, {"hidden_size": H}, constants=WEIGHTS, **MICROSOFT)[0]
+    for row in range(3):
+        own = [x[:, row : row + 1], *given[1:5], state[:, row : row + 1], state[:, row : row + 1], *given[7:]]
+        [got] = run_op("DynamicQuantizeLSTM", own, {"hidden_size": H}, constants=WEIGHTS, **MICROSOFT)
+        assert_close(got[:, :, 0], whole[:, :, row], 0, 0, f"row {row}")
 
 
 def test_weights_must_be_constant() -> None:

@@ -79,28 +79,29 @@ def test_the_reset_gate_before_or_after_the_product() -> None:
     check("GRU", [ramp((STEPS, BATCH, INPUT)), *weights("GRU")], WEIGHTS, linear_before_reset=1)
 
 
-ACTIVATIONS: list[tuple[str, list[float], list[float]]] = [
-    ("Relu", [], []), ("Affine", [0.5], [0.1]), ("LeakyRelu", [0.2], []), ("ThresholdedRelu", [0.1], []),
-    ("ScaledTanh", [0.5], [2.0]), ("HardSigmoid", [0.3], [0.4]), ("Elu", [0.5], []), ("Softsign", [], []), ("Softplus", [], []),
-]  # fmt: skip
+# Names, those that take alpha and beta in this order. Three to an LSTM: few kernels to compile.
+ACTIVATIONS: list[tuple[list[str], list[float], list[float]]] = [
+    (["HardSigmoid", "Affine", "LeakyRelu"], [0.3, 0.5, 0.2], [0.4, 0.1]),
+    (["ThresholdedRelu", "ScaledTanh", "Softsign"], [0.1, 0.5], [2.0]),
+    (["Elu", "Relu", "Softplus"], [0.5], []),
+]
 
 
-@pytest.mark.parametrize(("name", "alpha", "beta"), ACTIVATIONS, ids=[case[0] for case in ACTIVATIONS])
-def test_every_activation(name: str, alpha: list[float], beta: list[float]) -> None:
-    attributes: dict[str, Any] = {"activations": [name], "activation_alpha": alpha, "activation_beta": beta}
-    given = {key: value for key, value in attributes.items() if value}
-    check("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], **given)
+@pytest.mark.parametrize(("names", "alpha", "beta"), ACTIVATIONS, ids=[str(case[0]) for case in ACTIVATIONS])
+def test_every_activation(names: list[str], alpha: list[float], beta: list[float]) -> None:
+    attributes: dict[str, Any] = {"activations": names, "activation_alpha": alpha}
+    if beta:
+        attributes["activation_beta"] = beta
+    check("LSTM", [ramp((STEPS, BATCH, INPUT)), *weights("LSTM")], WEIGHTS, **attributes)
 
 
-def test_activations_of_each_gate_and_direction() -> None:
-    names = ["HardSigmoid", "Tanh", "Relu", "Sigmoid", "Softsign", "Tanh"]
+def test_activations_of_each_direction() -> None:
     attributes: dict[str, Any] = {
-        "activations": names,
+        "activations": ["Tanh", "HardSigmoid"],
         "activation_alpha": [0.3],
-        "activation_beta": [0.4],
         "direction": "bidirectional",
     }
-    check("LSTM", [ramp((STEPS, BATCH, INPUT)), *weights("LSTM", 2)], **attributes)
+    check("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN", 2)], WEIGHTS, **attributes)
 
 
 @pytest.mark.parametrize("op", GATES)
@@ -131,13 +132,6 @@ def test_the_size_is_that_of_the_weights_where_it_is_not_given() -> None:
     inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN")]
     want = theirs("RNN", inputs, {"hidden_size": SIZE}, 2)
     check_op("RNN", *inputs, outputs=2, constants=WEIGHTS, expected=want, **CLOSE)
-
-
-def test_doubles() -> None:
-    x, w, r = (array.astype(np.float64) for array in (ramp((2, 1, INPUT)), *weights("RNN", bias=False)) if array is not None)
-    first = np.tanh(x[0] @ w[0].T)
-    want = np.stack([first, np.tanh(x[1] @ w[0].T + first @ r[0].T)])[:, None]
-    check_op("RNN", x, w, r, hidden_size=SIZE, expected=want, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -67,17 +67,16 @@ def test_over_nothing_is_the_neutral_element(op: str) -> None:
     check_op(op, x, ints(0), constants=[1], keepdims=0, expected=np.zeros((0, 3), np.float32))
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "int8", "bool"])
+@pytest.mark.parametrize("dtype", ["int8", "uint64"])
 def test_the_largest_of_nothing_is_the_lowest_integer(dtype: str) -> None:
-    low, high = (False, True) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    for op, expected in (("ReduceMax", low), ("ReduceMin", high)):
+    for op, expected in (("ReduceMax", np.iinfo(dtype).min), ("ReduceMin", np.iinfo(dtype).max)):
         check_op(op, np.zeros((0, 2), dtype), ints(0), keepdims=0, expected=np.full(2, expected, dtype))
         check_op(op, np.zeros((2, 0), dtype), ints(1), keepdims=0, expected=np.full(2, expected, dtype))
 
 
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceSumSquare"])
 def test_of_integers(op: str) -> None:
-    x = (ramp((3, 4), "int32") % 11 - 5).astype(np.int32)
+    x = (ramp((3, 4), "int8") % 7 - 3).astype(np.int8)
     check(op, x, [0])
     check(op, x, [1])
 

@@ -100,6 +100,9 @@ def test_transposed_convolutions_by_size_and_by_name() -> None:
 def test_a_causal_convolution_keeps_a_state() -> None:
     found = infer("CausalConvWithState", tensor("float32", "B", 8, "L"), tensor("float32", 8, 1, 4), outputs=2, version=27)
     assert [text(y) for y in found] == ["float32[B, 8, L]", "float32[B, 8, 3]"]
+    x, w = tensor("float32", "B", 8, "L"), tensor("float32", 8, 1, 4)
+    found = infer("CausalConvWithState", x, w, outputs=2, domain="com.microsoft", dilation=2)
+    assert text(found[1]) == "float32[B, 8, 6]"
 
 
 def test_columns_become_an_image() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ort_lite.inference import ContentsUnknown
-from tests.transforms.shapes.checking import check, floats, infer, tensor, text
+from tests.transforms.shapes.checking import check, floats, infer, numbers, tensor, text
 
 MS = "com.microsoft"
 
@@ -26,6 +26,13 @@ def test_many_heads() -> None:
 def test_queries_packed_with_keys_and_values() -> None:
     found = infer("MultiHeadAttention", tensor("float32", "B", "S", 2, 3, 4), outputs=2, domain=MS, num_heads=2)
     assert [text(y) for y in found] == ["float32[B, S, 8]", "float32[B, 2, S, 4]"]
+
+
+def test_the_scores_of_grouped_queries_are_as_long_as_what_is_seen() -> None:
+    q, kv, cache = tensor("float32", 1, 3, 16), tensor("float32", 1, 3, 8), tensor("float32", 1, 1, 10, 8)
+    operands = [q, kv, kv, cache, cache, tensor("int32", 1), numbers(8)]
+    found = infer("GroupQueryAttention", *operands, outputs=4, domain=MS, num_heads=2, kv_num_heads=1)
+    assert [text(y) for y in found[2:]] == ["float32[1, 1, 10, 8]", "float32[1, 2, 3, 8]"]
 
 
 @pytest.mark.parametrize("room", [5, 10])

@@ -1,5 +1,6 @@
 """Attention and what belongs to it."""
 
+from ort_lite.dtypes import from_onnx
 from ort_lite.inference import Info, Op, shape_rule
 from ort_lite.shapes import Dim, floordiv
 from ort_lite_transforms.shapes.elementwise import like
@@ -36,7 +37,13 @@ def attention(op: Op) -> list[Info]:
 
 @shape_rule("FlexAttention", domain="ai.onnx.preview")
 def flex_attention(op: Op) -> list[Info]:
-    """(B, heads, S, V's head size). Spec: ONNX preview FlexAttention-1."""
+    """(B, heads, S, V's head size). Its graphs get the scores. Spec: ONNX preview FlexAttention-1."""
+    seen = op.dtype(0)
+    default = 11 if seen == "float64" else 1
+    scores = op.tensor(from_onnx(op.attr("softmax_precision", default)), [*op.shape(0)[:3], op.shape(1)[2]])
+    for name in ("score_mod", "prob_mod"):
+        if op.attr(name) is not None:
+            op.body(op.attr(name), [scores])
     return [op.tensor(op.dtype(0), [*op.shape(0)[:3], op.shape(2)[3]])]
 
 

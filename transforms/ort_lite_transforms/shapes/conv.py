@@ -112,9 +112,9 @@ def conv_transpose(op: Op) -> list[Info]:
 
 @shape_rule("CausalConvWithState")
 def causal_conv(op: Op) -> list[Info]:
-    """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1). Spec: ONNX CausalConvWithState-27."""
+    """(B, C, L), (C, 1, k) -> (B, C, L) and the state (B, C, k - 1), longer if dilated. Spec: ONNX CausalConvWithState-27."""
     x, w = op.shape(0), op.shape(1)
-    return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), [x[0], x[1], w[2] - 1])]
+    return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), [x[0], x[1], (w[2] - 1) * op.attr("dilation", 1)])]
 
 
 @shape_rule("Col2Im")

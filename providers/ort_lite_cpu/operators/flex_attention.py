@@ -1,0 +1,72 @@
+"""FlexAttention: attention with graphs of the model's own between the product, the softmax and the second product."""
+
+import math
+from typing import Any
+
+from ort_lite.dtypes import DType, from_onnx
+from ort_lite.graph import Graph, TensorType
+from ort_lite.inference import Info
+from ort_lite.shapes import Dim, floordiv, product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.attention import Mask, Rules, emit_attention, heads_of
+from ort_lite_cpu.operators.control_flow import Captured, captures_of
+from ort_lite_cpu.operators.matmul import Product, emit_computed
+from ort_lite_cpu.operators.softmax import softmax
+from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
+
+
+@operator("FlexAttention", domain="ai.onnx.preview", types=REAL)
+def flex_attention(op: Op) -> None:
+    """Q (B, Hq, S, D), K and V with a number of heads that divides Hq. The graphs run between two segments.
+
+    Spec: ONNX preview FlexAttention-1.
+    """
+    size = op.dim(0, 3)
+    scale = float(op.attr("scale", 1 / math.sqrt(max(size, 1))))
+    seen = op.raw(0).dtype
+    precision = from_onnx(op.attr("softmax_precision")) if op.attr("softmax_precision") else seen
+    dtype = "float64" if "float64" in (seen, precision) else "float32"
+    q, k, v = (op.cast(op.input(index), dtype) for index in range(3))
+    info = op.info()
+    assert info.shape is not None and info.dtype is not None
+    y = op.output(0) if info.dtype == dtype else op.temporary(dtype, info.shape)
+    score_mod, prob_mod = op.attr("score_mod"), op.attr("prob_mod")
+    if score_mod is None and prob_mod is None:
+        emit_attention(op, heads_of(q, 0), heads_of(k, 0), heads_of(v, 0), heads_of(y, 0), Mask(), Rules(scale))
+    else:
+        scores = op.temporary(dtype, (*q.shape[:3], k.shape[2]))
+        _batched(op, Product(q.shape[2], k.shape[2], size, scale, transposed=True), q, k, scores)
+        scores = _changed(op, score_mod, scores, precision)
+        probabilities = op.temporary(dtype, scores.shape)
+        rows, n = product(scores.shape[:3]), scores.shape[3]
+        op.emit(softmax, [scores, probabilities], rows, n, statics={"logarithm": False}, work=scores.size * 2, inplace=(1, 0))
+        probabilities = _changed(op, prob_mod, probabilities, precision)
+        _batched(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
+    op.set(0, op.cast(y, info.dtype))
+
+
+def _batched(op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
+    """y = a @ b for (B, heads, m, k) and a b with fewer heads."""
+    batch, heads, kv_heads = a.shape[0], a.shape[1], b.shape[1]
+    group = floordiv(heads, kv_heads)
+    one, other = spec.m * spec.k, spec.k * spec.n
+    loops: tuple[Dim, ...] = (batch, kv_heads, group, heads * one, group * one, one, kv_heads * other, other, 0)
+    emit_computed(op, spec, a, b, y, loops, batch * heads)
+
+
+def _changed(op: Op, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
+    """x after a graph that takes it, and gives as much, in elements of type `precision`."""
+    if graph is None:
+        return x
+    captures = captures_of(op, graph)
+    body = Captured(op, graph, captures)
+
+    def step(given: Any, *captured: Any) -> list[Any]:
+        return body([given], captured)
+
+    given = op.cast(x, precision)
+    inputs = [given, *(op.lowering.tensor(value) for value in captures)]
+    [made] = op.lowering.step(op.node, step, inputs, [Info(TensorType(precision, x.shape))], python=False, shared=(0,))
+    assert made is not None
+    return op.cast(made, x.dtype)

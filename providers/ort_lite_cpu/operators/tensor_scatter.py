@@ -1,0 +1,50 @@
+"""TensorScatter: rows of a cache are overwritten, from a position of its own in every sample on."""
+
+from ort_lite.dtypes import itemsize
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
+from ort_lite.shapes import floordiv, less, product
+from ort_lite_cpu import primitives
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import MOVABLE, operator
+from ort_lite_cpu.tensor import BY_SIZE
+
+
+@native
+def write_rows(
+    update: Ptr, starts: Ptr, y: Ptr, outer: int, each: int, rows: int, length: int, inner: int, circular: Static,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """y[o, starts[o // each] + r, :] = update[o, r, :] for update (outer, rows, inner), y (outer, length, inner).
+
+    starts: null is zeros. circular: positions wrap around, else what does not fit fails. Spec: ONNX TensorScatter-24.
+    """
+    for job in span(outer * rows, part, parts):
+        o = job // rows
+        position = job % rows
+        if not null(starts):
+            position += starts[o // each]
+        if circular:
+            position = position % length
+        if position < 0 or position >= length:
+            return failed(INDEX_OUT_OF_RANGE, o // each)
+        for i in range(inner):
+            y[(o * length + position) * inner + i] = update[job * inner + i]
+    return OK
+
+
+@operator("TensorScatter", since=24, types=MOVABLE)
+def tensor_scatter(op: Op) -> None:
+    """The cache is copied first, unless nobody else reads it."""
+    cache, update, y = op.input(0), op.input(1), op.output(0)
+    axis = op.attr("axis", -2) % len(cache.shape)
+    rows, length, outer = update.shape[axis], cache.shape[axis], product(cache.shape[:axis])
+    others = [k for k in range(len(cache.shape)) if k != axis]
+    op.agree([update.shape[k] for k in others], [cache.shape[k] for k in others], "the update does not fit the cache")
+    op.require(less(rows, length + 1), "an update of {0} rows for a cache of {1}", rows, length)
+    width = BY_SIZE[itemsize(cache.dtype)]
+    op.emit(primitives.copy, [cache, y], cache.size, types=[width] * 2, work=cache.size // 4, inplace=(1, 0))
+    op.emit(
+        write_rows, [update, op.optional(2), y], outer, floordiv(outer, cache.shape[0]), rows, length, product(cache.shape[axis + 1 :]),
+        types=[width, "i64", width], statics={"circular": op.attr("mode", "linear") == "circular"}, work=update.size,
+        message="the rows of sample {index} do not fit the cache",
+    )  # fmt: skip

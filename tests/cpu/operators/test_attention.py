@@ -1,0 +1,180 @@
+"""Attention: every form of heads, masks, causality, windows, past keys and values, and what becomes of the scores."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from tests.cpu.check import check_op, ints, ramp, run_op
+
+Shape = tuple[int, ...]
+TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 2e-5, "opset": 25}
+
+
+def qkv(
+    batch: int, heads: int, kv_heads: int, rows: int, length: int, size: int, values: int, dtype: str = "float32"
+) -> list[Array]:
+    """(batch, heads, rows, size) each."""
+    shapes = [(batch, heads, rows, size), (batch, kv_heads, length, size), (batch, kv_heads, length, values)]
+    return [ramp(shape, dtype) for shape in shapes]
+
+
+def flat(x: Array) -> Array:
+    """(B, H, S, D) -> (B, S, H * D)."""
+    return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape[0], x.shape[2], -1)
+
+
+@pytest.mark.parametrize("heads", [(2, 2), (6, 2), (5, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "length", "size", "values"),
+    [(1, 1, 4, 4), (1, 130, 8, 24), (3, 70, 5, 3), (4, 33, 8, 40), (70, 70, 16, 16), (65, 7, 3, 5), (0, 4, 4, 4), (2, 0, 4, 4)],
+    ids=str,
+)
+def test_any_number_of_rows_keys_and_heads(heads: tuple[int, int], rows: int, length: int, size: int, values: int) -> None:
+    if length == 0:
+        q, k, v = qkv(2, *heads, rows, length, size, values)
+        check_op("Attention", q, k, v, expected=np.zeros((2, heads[0], rows, values), "f"), **TOLERANCE)
+    else:
+        check_op("Attention", *qkv(2, *heads, rows, length, size, values), **TOLERANCE)
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_heads_beside_each_other_need_no_transposition(rows: int) -> None:
+    q, k, v = qkv(2, 6, 3, rows, 7, 4, 5)
+    check_op("Attention", flat(q), flat(k), flat(v), q_num_heads=6, kv_num_heads=3, outputs=4, scale=0.3, **TOLERANCE)
+
+
+def test_doubles() -> None:
+    check_op("Attention", *qkv(1, 2, 1, 5, 6, 4, 4, "float64"), opset=25, rtol=1e-12)
+
+
+def mask_like(shape: Shape, dtype: str) -> Array:
+    """Bools, a quarter of them False; floats with as many -inf."""
+    x = ramp(shape)
+    return x > -0.75 if dtype == "bool" else np.where(x > -0.75, x, -np.inf).astype(dtype)
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    "shape", [(9,), (1, 9), (-1, 9), (4, 1, 9), (2, 1, -1, 9), (2, 4, -1, 9), (2, 1, 1, 9), (4, -1, 6)], ids=str
+)
+def test_masks_are_broadcast_and_those_too_short_close(shape: Shape, dtype: str, rows: int) -> None:
+    shape = tuple(rows if dim == -1 else dim for dim in shape)
+    mask = ramp(shape, dtype) if dtype == "int32" else mask_like(shape, dtype)
+    q, k, v = qkv(2, 4, 2, rows, 9, 4, 3)
+    want = reference(q, k, v, mask) if dtype in ("float64", "int32") else None
+    check_op("Attention", q, k, v, mask, expected=want, **TOLERANCE)
+
+
+def reference(q: Array, k: Array, v: Array, mask: Array) -> Array:
+    """With a mask that is added; keys beyond it are closed."""
+    k, v = (np.repeat(x[:, :, : mask.shape[-1]], q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True) @ v, np.float32)
+
+
+@pytest.mark.parametrize("rows", [3, 6])
+@pytest.mark.parametrize("kind", ["bool", "float32", ""])
+def test_a_query_that_sees_nothing_gives_zeros(kind: str, rows: int) -> None:
+    q, k, v = qkv(2, 2, 2, rows, 6, 4, 4)
+    mask = mask_like((rows, 6), kind) if kind else None
+    if mask is not None:
+        mask[1] = False if kind == "bool" else -np.inf
+    lengths = None if kind else ints(0, 6)
+    check_op("Attention", q, k, v, mask, None, None, lengths, **TOLERANCE)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8, 67])
+@pytest.mark.parametrize("window", [(-1, -1), (0, -1), (2, 1), (-1, 2), (40, 0)], ids=str)
+@pytest.mark.parametrize("causal", [0, 1])
+def test_causality_and_windows(causal: int, window: tuple[int, int], rows: int) -> None:
+    attributes = {"is_causal": causal, "left_window_size": window[0], "right_window_size": window[1], **TOLERANCE}
+    q, k, v = qkv(2, 4, 2, rows, rows + 2, 4, 4)
+    check_op("Attention", q, k, v, **attributes)
+    check_op("Attention", q, k, v, None, None, None, ints(rows + 2, max(rows - 1, 1)), **attributes)
+    check_op("Attention", q, k, v, None, ramp((2, 2, 5, 4)), ramp((2, 2, 5, 4)), outputs=3, **attributes)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("three", [False, True])
+def test_the_past_comes_first(three: bool, rows: int) -> None:
+    q, k, v = qkv(2, 4, 2, rows, 3, 4, 6)
+    heads: dict[str, Any] = {"q_num_heads": 4, "kv_num_heads": 2} if three else {}
+    given = [flat(x) if three else x for x in (q, k, v)]
+    past = [ramp((2, 2, 7, 4)), ramp((2, 2, 7, 6))]
+    for outputs in (1, 3, 4):
+        check_op("Attention", *given, ramp((rows, 10)), *past, outputs=outputs, is_causal=1, **heads, **TOLERANCE)
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_scores_at_every_stage(mode: int, rows: int) -> None:
+    softcap = 1.5 if mode else 0.0  # the reference caps what the specification calls raw
+    attributes = {"qk_matmul_output_mode": mode, "softcap": softcap, "is_causal": 1, "outputs": 4, **TOLERANCE}
+    check_op("Attention", *qkv(2, 4, 2, rows, 7, 4, 3), mask_like((2, 1, rows, 7), "float32"), **attributes)
+
+
+def test_raw_scores_are_not_capped() -> None:
+    operands = qkv(2, 2, 2, 5, 7, 4, 3)
+    capped, plain = (run_op("Attention", operands, {"softcap": cap}, opset=25, outputs=4) for cap in (0.5, 0.0))
+    assert np.array_equal(capped[3], plain[3])
+    assert not np.allclose(capped[0], plain[0])
+
+
+def test_softcap_is_applied_before_the_mask() -> None:
+    check_op("Attention", *qkv(1, 2, 2, 5, 7, 4, 3), mask_like((5, 7), "bool"), softcap=0.7, scale=2.0, **TOLERANCE)
+
+
+def test_a_double_softmax_computes_in_doubles() -> None:
+    q, k, v = qkv(1, 2, 2, 4, 5, 4, 3)
+    [got] = run_op("Attention", [q, k, v], {"softmax_precision": TensorProto.DOUBLE}, opset=25)
+    [exact] = run_op("Attention", [x.astype(np.float64) for x in (q, k, v)], {}, opset=25)
+    assert np.array_equal(got, exact.astype(np.float32))
+
+
+def test_values_may_be_of_another_type() -> None:
+    q, k, v = qkv(1, 2, 2, 4, 5, 4, 3)
+    [got] = run_op("Attention", [q, k, v.astype(np.float64)], {}, opset=25)
+    [exact] = run_op("Attention", [x.astype(np.float64) for x in (q, k, v)], {}, opset=25)
+    assert np.array_equal(got, exact.astype(np.float32))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.tuples(*[st.integers(1, 3)] * 3, st.integers(1, 40), st.integers(1, 70), st.integers(1, 9), st.integers(1, 35)),
+    causal=st.booleans(),
+    lengths=st.booleans(),
+    three=st.booleans(),
+)
+def test_any_attention_matches_the_reference(sizes: Sequence[int], causal: bool, lengths: bool, three: bool) -> None:
+    batch, kv_heads, group, rows, length, size, values = sizes
+    operands = qkv(batch, kv_heads * group, kv_heads, rows, length, size, values)
+    counts = ints(*(1 + (7 * b + length) % length for b in range(batch))) if lengths else None
+    heads: dict[str, Any] = {"q_num_heads": kv_heads * group, "kv_num_heads": kv_heads} if three else {}
+    given_ = [flat(x) if three else x for x in operands]
+    check_op("Attention", *given_, None, None, None, counts, is_causal=int(causal), **heads, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2, 3, 4, 8), (2, 2, 6, 8), (2, 2, 6, 8)], "3 query heads cannot share 2"),
+        ([(2, 2, 4, 8), (2, 2, 6, 7), (2, 2, 6, 8)], "head sizes differ in number or size: 8 and 7"),
+        ([(2, 2, 4, 8), (2, 2, 6, 8), (2, 2, 5, 8)], "keys and values differ in number or size: 6 and 5"),
+        ([(2, 2, 4, 8), (3, 2, 6, 8), (3, 2, 6, 8)], "batches differ in number or size: 2 and 3"),
+        ([(2, 2, 4, 8), (2, 2, 6, 8), (2, 2, 6, 8), (3, 6)], "dimension 3 of the mask is neither 1 nor 4"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_does_not_fit_is_named(shapes: list[Shape], message: str, fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("Attention", [ramp(shape) for shape in shapes], {}, opset=25, fixed=fixed)

@@ -1,0 +1,34 @@
+"""DeformConv."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.errors import OrtLiteError
+from tests.cpu.check import check_op, ramp, run_op
+
+
+@pytest.mark.parametrize(("channels", "m", "group", "moved", "attributes"), [
+    (2, 3, 1, 1, {}), (4, 4, 2, 1, {"pads": [1, 0, 1, 0]}), (4, 2, 1, 2, {"strides": [2, 1]}), (2, 2, 2, 2, {"dilations": [1, 2]}),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("whole", [True, False])
+def test_matches_the_reference(channels: int, m: int, group: int, moved: int, attributes: dict[str, Any], whole: bool) -> None:
+    x, w = ramp((2, channels, 6, 7)), ramp((m, channels // group, 2, 3))
+    top, left, bottom, right = attributes.get("pads", [0] * 4)
+    (sh, sw), (dh, dw) = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    oh, ow = (6 + top + bottom - dh - 1) // sh + 1, (7 + left + right - 2 * dw - 1) // sw + 1
+    offset, mask = ramp((2, moved * 12, oh, ow), low=-1.4, high=1.4), ramp((2, moved * 6, oh, ow), low=0, high=1)
+    more = [ramp((m,)), mask] if whole else []
+    check_op("DeformConv", x, w, offset, *more, opset=22, atol=1e-4, group=group, offset_group=moved, **attributes)
+
+
+def test_offsets_of_zero_leave_an_ordinary_convolution() -> None:
+    x, w, offset = ramp((1, 2, 5, 5)), ramp((3, 2, 3, 3)), np.zeros((1, 18, 3, 3), np.float32)
+    [wanted] = run_op("Conv", [x, w], opset=22)
+    check_op("DeformConv", x, w, offset, opset=22, atol=1e-5, expected=wanted)
+
+
+def test_offsets_of_another_shape_are_refused() -> None:
+    with pytest.raises(OrtLiteError, match=r"DeformConv 'node' .*shape of the offsets"):
+        run_op("DeformConv", [ramp((1, 1, 5, 5)), ramp((1, 1, 3, 3)), ramp((1, 18, 2, 3))], opset=22, fixed=True)

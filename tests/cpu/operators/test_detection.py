@@ -1,0 +1,89 @@
+"""NonMaxSuppression."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from tests.cpu.check import check_op, ints, run_op
+
+
+def boxes_of(count: int, batches: int = 1, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    corners = random.uniform(0, 4, (batches, count, 2))
+    return np.concatenate([corners, corners + random.uniform(0.5, 3, (batches, count, 2))], -1).astype(np.float32)
+
+
+def scores_of(count: int, batches: int = 1, classes: int = 1, seed: int = 0) -> Array:
+    return (
+        np.random.default_rng(seed).permutation(batches * classes * count).reshape(batches, classes, count).astype(np.float32)
+    )
+
+
+def number(value: Any) -> Array:
+    return np.array([value], np.float32)
+
+
+@pytest.mark.parametrize("most", [0, 3, 100])
+@pytest.mark.parametrize(("batches", "classes"), [(1, 1), (2, 3)])
+def test_matches_the_reference(batches: int, classes: int, most: int) -> None:
+    boxes, scores = boxes_of(12, batches), scores_of(12, batches, classes)
+    check_op("NonMaxSuppression", boxes, scores, ints(most), number(0.3), number(2.0), constants=[2])
+
+
+def test_corners_come_in_any_order() -> None:
+    boxes, scores = boxes_of(20), scores_of(20)
+    flipped = boxes[..., [2, 1, 0, 3]]
+    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
+    check_op("NonMaxSuppression", flipped, scores, ints(20), number(0.4), expected=wanted)
+
+
+def test_boxes_may_be_centres_and_sizes_with_x_first() -> None:
+    boxes, scores = boxes_of(20), scores_of(20)
+    top, left, bottom, right = np.moveaxis(boxes, -1, 0)
+    centred = np.stack([(left + right) / 2, (top + bottom) / 2, right - left, bottom - top], -1)
+    [wanted] = run_op("NonMaxSuppression", [boxes, scores, ints(20), number(0.4)])
+    check_op("NonMaxSuppression", centred, scores, ints(20), number(0.4), center_point_box=1, expected=wanted)
+
+
+def test_an_overlap_of_just_the_threshold_is_kept() -> None:
+    boxes = np.array([[[0, 0, 1, 1], [0, 0.5, 1, 1.5]]], np.float32)
+    third = number(np.float32(0.5) / np.float32(1.5))
+    wanted = np.array([[0, 0, i] for i in scores_of(2)[0, 0].argsort()[::-1]])
+    check_op("NonMaxSuppression", boxes, scores_of(2), ints(9), third, expected=wanted)
+
+
+def test_nothing_is_picked_where_no_number_is_given() -> None:
+    check_op("NonMaxSuppression", boxes_of(5), scores_of(5), expected=np.zeros((0, 3), np.int64))
+
+
+def test_of_equal_scores_the_first_box_wins() -> None:
+    boxes, scores = np.repeat(boxes_of(1), 4, 1), np.ones((1, 1, 4), np.float32)
+    check_op("NonMaxSuppression", boxes, scores, ints(4), number(0.5), expected=np.array([[0, 0, 0]]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 40), st.floats(0, 1, width=32), st.integers(0, 1000))
+def test_kept_boxes_do_not_overlap_and_dropped_ones_do(count: int, limit: float, seed: int) -> None:
+    boxes, scores = boxes_of(count, seed=seed), scores_of(count, seed=seed)
+    [got] = run_op("NonMaxSuppression", [boxes, scores, ints(count), number(limit)])
+    kept = got[:, 2].tolist()
+    assert kept == sorted(kept, key=lambda i: -scores[0, 0, i])
+    for i in range(count):
+        better = [j for j in kept if scores[0, 0, j] > scores[0, 0, i]]
+        assert (i not in kept) == any(overlap(boxes[0, i], boxes[0, j]) > np.float32(limit) for j in better)
+
+
+def overlap(a: Array, b: Array) -> np.float32:
+    top, left, bottom, right = max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+    both = max(bottom - top, np.float32(0)) * max(right - left, np.float32(0))
+    return np.float32(both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both))
+
+
+def test_boxes_and_scores_of_different_shapes_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"NonMaxSuppression 'node' .*different shapes: 5 against 4"):
+        run_op("NonMaxSuppression", [boxes_of(5), scores_of(4), ints(1)], fixed=True)

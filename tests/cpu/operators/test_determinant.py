@@ -1,0 +1,22 @@
+"""Det."""
+
+import numpy as np
+import pytest
+
+from ort_lite.errors import OrtLiteError
+from tests.cpu.check import check_op, ramp, run_op
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 4, 4), (2, 3, 7, 7), (2, 0, 0)], ids=str)
+def test_matches_numpy(shape: tuple[int, ...]) -> None:
+    check_op("Det", ramp(shape), expected=np.linalg.det, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_exchanged_and_singular_matrices_give_zero() -> None:
+    x = np.array([[[0, 1], [1, 0]], [[1, 2], [2, 4]]], np.float64)
+    check_op("Det", x, expected=np.array([-1.0, 0.0]))
+
+
+def test_matrices_that_are_not_square_are_refused() -> None:
+    with pytest.raises(OrtLiteError, match=r"Det 'node'.*(square|2.*3)"):
+        run_op("Det", [ramp((2, 3))], fixed=True)

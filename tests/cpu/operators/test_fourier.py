@@ -1,0 +1,84 @@
+"""DFT and STFT."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from tests.cpu.check import check_op, ints, ramp
+
+
+def parts(z: Array, dtype: str) -> Array:
+    return np.stack([z.real, z.imag], -1).astype(dtype)
+
+
+def signal(x: Array) -> Array:
+    return x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1].astype(np.float64)
+
+
+def transformed(x: Array, length: Array | None, axis: Array, inverse: int = 0, onesided: int = 0) -> Array:
+    n = None if length is None else int(length)
+    along = int(axis) % x.ndim
+    if inverse and onesided:
+        return np.fft.irfft(signal(x), n, along)[..., None].astype(x.dtype)
+    z = (np.fft.ifft if inverse else np.fft.fft)(signal(x).astype(np.complex128), n, along)
+    return parts(z.take(range(z.shape[along] // 2 + 1), along) if onesided else z, x.dtype.name)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 10, 17])
+@pytest.mark.parametrize("complex_", [1, 2])
+def test_any_length_matches_numpy(n: int, complex_: int) -> None:
+    check_op("DFT", ramp((2, n, 3, complex_)), None, np.array(1), opset=20, atol=1e-5, constants=[2], expected=transformed)
+
+
+@pytest.mark.parametrize("length", [None, 5, 8, 12])
+@pytest.mark.parametrize(("inverse", "onesided"), [(0, 1), (1, 0), (1, 1)])
+def test_lengths_cut_and_fill(length: int | None, inverse: int, onesided: int) -> None:
+    x = ramp((2, 7, 1 if onesided and not inverse else 2), "float64")
+    wanted = None if length is None else np.array(length)
+    attributes: dict[str, Any] = {"inverse": inverse, "onesided": onesided}
+    check_op(
+        "DFT", x, wanted, np.array(-2), opset=20, rtol=1e-9, atol=1e-12, constants=[1, 2], expected=transformed, **attributes
+    )
+
+
+def test_before_opset_20_the_axis_is_an_attribute() -> None:
+    x = ramp((2, 5, 3, 2))
+    check_op("DFT", x, opset=17, axis=2, atol=1e-5, expected=lambda x, axis: transformed(x, None, np.array(axis)))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 200))
+def test_the_inverse_undoes(n: int) -> None:
+    x = ramp((n, 2), "float64")
+    z = parts(np.fft.fft(signal(x)), "float64")
+    check_op(
+        "DFT", z, None, np.array(0), opset=20, rtol=1e-9, atol=1e-11, inverse=1, constants=[2], expected=lambda *_, **__: x
+    )
+
+
+def framed(x: Array, step: int, window: Array, onesided: int) -> Array:
+    starts = range(0, x.shape[1] - len(window) + 1, step)
+    frames = np.stack([signal(x)[:, s : s + len(window)] * window for s in starts], 1)
+    return parts(np.fft.rfft(frames) if onesided else np.fft.fft(frames), x.dtype.name)
+
+
+@pytest.mark.parametrize(("complex_", "onesided"), [(1, 1), (1, 0), (2, 0)])
+def test_stft_of_windowed_frames(complex_: int, onesided: int) -> None:
+    x, window = ramp((2, 50, complex_)), ramp((12,), low=0.1, high=1)
+    wanted = framed(x, 5, window, onesided)
+    check_op("STFT", x, np.array(5), window, onesided=onesided, atol=1e-5, constants=[1], expected=wanted)
+
+
+def test_stft_without_a_window() -> None:
+    x = ramp((1, 40, 1))
+    wanted = framed(x, 8, np.ones(16), 1)
+    check_op("STFT", x, np.array(8), None, np.array(16), atol=1e-5, constants=[1, 3], expected=wanted)
+
+
+def test_the_frame_step_may_be_known_at_run_time_only() -> None:
+    x = ramp((1, 20, 1))
+    check_op("STFT", x, ints(4).reshape(()), ramp((8,)), atol=1e-5, expected=framed(x, 4, ramp((8,)), 1))

@@ -1,0 +1,99 @@
+"""GroupQueryAttention against onnxruntime: prompts, single steps, and several rows behind a past."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.ort import ort_op
+
+HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+HEADS, KV_HEADS, SIZE = 4, 2, 16
+CACHES = [ramp((40, SIZE // 2)), ramp((40, SIZE // 2), low=0)]
+
+
+def operands(batch: int, rows: int, past: int, lengths: Sequence[int], total: int, packed: bool = False) -> list[Array | None]:
+    """Queries, keys, values, their past, one less than the lengths, the longest."""
+    widths = [HEADS * SIZE, KV_HEADS * SIZE, KV_HEADS * SIZE]
+    own: list[Array | None] = [ramp((batch, rows, width)) for width in widths]
+    if packed:
+        own = [ramp((batch, rows, sum(widths))), None, None]
+    cache = [ramp((batch, KV_HEADS, past, SIZE)), ramp((batch, KV_HEADS, past, SIZE), low=0)] if past else [None, None]
+    return [*own, *cache, np.array(lengths, np.int32) - 1, np.array(total, np.int32)]
+
+
+def check(*inputs: Array | None, outputs: int = 3, **attributes: Any) -> None:
+    attributes = {"num_heads": HEADS, "kv_num_heads": KV_HEADS, **attributes}
+    want = ort_op("GroupQueryAttention", inputs, attributes, outputs=["float32"] * outputs, **HOW)
+    tolerance = {"rtol": 1e-4, "atol": 2e-5}
+    check_op("GroupQueryAttention", *inputs, expected=want, outputs=outputs, **tolerance, **attributes, **HOW)
+
+
+PROMPT, STEP, LATER = (2, 5, 0, [5, 3], 5), (2, 1, 9, [10, 7], 10), (1, 5, 9, [14], 14)
+
+
+@pytest.mark.parametrize("case", [PROMPT, STEP, LATER, (2, 5, 12, [5, 5], 5), (2, 1, 16, [10, 7], 10)], ids=str)
+@pytest.mark.parametrize("attributes", [{}, {"local_window_size": 3}, {"causal": 0}, {"softcap": 1.5, "scale": 0.3}], ids=str)
+def test_prompts_and_steps(case: Any, attributes: dict[str, Any]) -> None:
+    check(*operands(*case), **attributes)
+
+
+@pytest.mark.parametrize("case", [PROMPT, STEP, LATER], ids=str)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotation_by_position(case: Any, packed: bool, interleaved: int) -> None:
+    check(*operands(*case, packed), *CACHES, do_rotary=1, rotary_interleaved=interleaved)
+
+
+def test_positions_may_be_given() -> None:
+    inputs = [*operands(*STEP), *CACHES]
+    follow = run_op("GroupQueryAttention", inputs, attributes(do_rotary=1), outputs=2, **HOW)
+    ids = np.array([[9], [6]])
+    check_op("GroupQueryAttention", *inputs, ids, outputs=2, expected=follow, **attributes(do_rotary=1), **HOW)
+
+
+def attributes(**more: Any) -> dict[str, Any]:
+    return {"num_heads": HEADS, "kv_num_heads": KV_HEADS, **more}
+
+
+@pytest.mark.parametrize("case", [PROMPT, STEP], ids=str)
+def test_biases_and_sinks(case: Any) -> None:
+    rows, total = case[1], case[4]
+    nothing = [None] * 3
+    check(*operands(*case), *nothing, ramp((1, 1, rows, total)))
+    check(*operands(*case), *nothing, ramp((2, HEADS, rows, total)))
+    check(*operands(*case), *nothing, None, ramp((HEADS,)))
+    check(*operands(*case), smooth_softmax=1)
+
+
+@pytest.mark.parametrize("case", [PROMPT, (2, 1, 9, [10, 10], 10), (2, 1, 16, [10, 10], 10)], ids=str)
+@pytest.mark.parametrize("stage", [1, 2])
+def test_scores_before_and_after_the_softmax(case: Any, stage: int) -> None:
+    batch, rows, past, _, total = case
+    check(*operands(batch, rows, past, [total] * batch, total), outputs=4, qk_output=stage)
+
+
+def test_lengths_that_do_not_fit_are_named() -> None:
+    with pytest.raises(RuntimeException, match="seqlens_k does not fit the cache at position 1"):
+        run_op("GroupQueryAttention", operands(2, 1, 9, [10, 11], 10), attributes(), outputs=3, **HOW)
+    with pytest.raises(InvalidArgument, match="seqlens_k has 3 elements, expected 2"):
+        run_op("GroupQueryAttention", operands(2, 5, 0, [5, 5, 5], 5), attributes(), outputs=3, **HOW)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"), [("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantised cache")]
+)
+def test_other_caches_are_refused(attribute: str, message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op("GroupQueryAttention", operands(*PROMPT), attributes(**{attribute: 8}), outputs=3, **HOW)
+
+
+def test_normalised_queries_are_refused() -> None:
+    more = [None] * 7 + [ramp((SIZE,))] * 2
+    with pytest.raises(NotSupported, match="normalisation of queries and keys"):
+        run_op("GroupQueryAttention", [*operands(*PROMPT), *more], attributes(), outputs=3, **HOW)

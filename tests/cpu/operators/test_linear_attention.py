@@ -1,0 +1,100 @@
+"""LinearAttention and CausalConvWithState, of both domains."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.ort import ort_op
+
+MICROSOFT = "com.microsoft"
+TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+SIZE, WIDTH = 3, 70
+
+
+def operands(heads: int, kv_heads: int, steps: int = 4) -> list[Array]:
+    widths = heads * SIZE, kv_heads * SIZE, kv_heads * WIDTH
+    return [ramp((2, steps, width), low=-0.5, high=0.5) for width in widths]
+
+
+def gates(rule: str, kv_heads: int, each: bool, steps: int = 4) -> list[Array | None]:
+    decay = ramp((2, steps, kv_heads * (SIZE if each else 1)), low=-1, high=0) if "gated" in rule else None
+    beta = ramp((2, steps, kv_heads if each else 1), low=0, high=1) if "delta" in rule else None
+    return [decay, beta]
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+@pytest.mark.parametrize("heads", [(2, 2), (4, 2), (3, 1)], ids=str)
+@pytest.mark.parametrize("each", [False, True])
+def test_every_rule_matches_the_reference(rule: str, heads: tuple[int, int], each: bool) -> None:
+    past = ramp((2, heads[1], SIZE, WIDTH)) if each else None
+    attributes: dict[str, Any] = {"update_rule": rule, "q_num_heads": heads[0], "kv_num_heads": heads[1], "outputs": 2}
+    inputs = [*operands(*heads), past, *gates(rule, heads[1], each)]
+    check_op("LinearAttention", *inputs, opset=27, **attributes, **TOLERANCE)
+
+
+def test_a_scale_and_a_single_step() -> None:
+    inputs = [*operands(2, 2, steps=1), None, *gates("gated_delta", 2, True, steps=1)]
+    check_op("LinearAttention", *inputs, opset=27, scale=0.7, q_num_heads=2, kv_num_heads=2, **TOLERANCE)
+
+
+def test_microsofts_may_have_fewer_queries_than_keys() -> None:
+    inputs = [*operands(2, 4), None, *gates("gated_delta", 4, True)]
+    attributes: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 4}
+    want = ort_op("LinearAttention", inputs, attributes, opset=1, domain=MICROSOFT, outputs=["float32"] * 2)
+    check_op("LinearAttention", *inputs, domain=MICROSOFT, opset=1, outputs=2, expected=want, **attributes, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"update_rule": "other"}, "update_rule 'other'"),
+        ({"update_rule": "gated"}, "decay is missing"),
+        ({"update_rule": "delta"}, "beta is missing"),
+        ({"update_rule": "linear", "kv_num_heads": 3}, "2 heads of queries for 3 of keys"),
+    ],
+    ids=str,
+)
+def test_what_no_rule_says_is_refused(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op("LinearAttention", operands(2, 2), {"q_num_heads": 2, "kv_num_heads": 2, **attributes}, opset=27)
+
+
+@pytest.mark.parametrize("length", [1, 3, 20])
+@pytest.mark.parametrize("taps", [1, 4])
+@pytest.mark.parametrize("past", [False, True])
+def test_convolutions_go_on_from_their_state(length: int, taps: int, past: bool) -> None:
+    inputs = [ramp((2, 3, length)), ramp((3, 1, taps)), ramp((3,)) if past else None, ramp((2, 3, taps - 1)) if past else None]
+    check_op("CausalConvWithState", *inputs, opset=27, outputs=2, **TOLERANCE)
+    check_op("CausalConvWithState", *inputs, opset=27, activation="silu", **TOLERANCE)
+
+
+@pytest.mark.parametrize("length", [1, 9])
+def test_microsofts_convolutions_may_be_dilated(length: int) -> None:
+    inputs, attributes = (
+        [ramp((2, 3, length)), ramp((3, 1, 4)), ramp((3,)), ramp((2, 3, 6))],
+        {"dilation": 2, "activation": "swish"},
+    )
+    want = ort_op("CausalConvWithState", inputs, attributes, opset=1, domain=MICROSOFT, outputs=["float32"] * 2)
+    how: dict[str, Any] = {"domain": MICROSOFT, "opset": 1, "outputs": 2, **TOLERANCE}
+    check_op("CausalConvWithState", *inputs, expected=want, **attributes, **how)
+
+
+def test_convolutions_that_are_refused() -> None:
+    inputs = [ramp((2, 3, 9)), ramp((3, 1, 4))]
+    with pytest.raises(NotSupported, match="activation 'relu'"):
+        run_op("CausalConvWithState", inputs, {"activation": "relu"}, opset=27)
+    with pytest.raises(NotSupported, match="channels_last 1"):
+        run_op("CausalConvWithState", inputs, {"channels_last": 1}, domain=MICROSOFT, opset=1)
+    with pytest.raises(InvalidArgument, match="the kernels do not fit the channels: 2 against 3"):
+        run_op("CausalConvWithState", [inputs[0], ramp((2, 1, 4))], {}, opset=27)
+
+
+def test_a_state_of_no_rows_is_there() -> None:
+    [_, state] = run_op("CausalConvWithState", [ramp((2, 3, 9)), ramp((3, 1, 1))], {}, opset=27, outputs=2)
+    assert state.shape == (2, 3, 0)
+    assert state.dtype == np.float32

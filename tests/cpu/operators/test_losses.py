@@ -1,0 +1,65 @@
+"""NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from tests.cpu.check import check_op, ramp, run_op
+
+Shape = tuple[int, ...]
+LOSSES = ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"]
+TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5, "opset": 13}
+
+
+def labels_for(shape: Shape, dtype: str = "int64") -> Array:
+    """One of the classes, 1 of them first."""
+    count = shape[0] * int(np.prod(shape[2:]))
+    return (np.arange(1, count + 1) * 7 % shape[1]).astype(dtype).reshape(shape[0], *shape[2:])
+
+
+@pytest.mark.parametrize("op", LOSSES)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", [(3, 5), (1, 2), (3, 5, 2), (2, 40, 3, 2), (2, 3, 1, 2, 2, 1)], ids=str)
+def test_any_shape_matches_the_reference(op: str, reduction: str, weighted: bool, shape: Shape) -> None:
+    weights = [ramp((shape[1],), low=0.5)] if weighted else []
+    labels = labels_for(shape)
+    for ignored in (None, int(labels.reshape(-1)[0]), -5):
+        attributes: dict[str, Any] = {"reduction": reduction} | ({} if ignored is None else {"ignore_index": ignored})
+        if ignored == -5:
+            labels.reshape(-1)[-1] = -5
+        if ignored is None or not (shape == (1, 2) and reduction == "mean"):  # there nothing is left: 0 / 0
+            check_op(op, ramp(shape), labels, *weights, **attributes, **TOLERANCE)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 4, 3)], ids=str)
+def test_the_logarithms_of_the_probabilities_are_told(shape: Shape) -> None:
+    check_op("SoftmaxCrossEntropyLoss", ramp(shape), labels_for(shape, "int32"), outputs=2, **TOLERANCE)
+    x = ramp(shape, "float64") * 300
+    check_op("SoftmaxCrossEntropyLoss", x, labels_for(shape), outputs=2, opset=13, expected=softmax_loss, rtol=1e-12)
+
+
+def softmax_loss(x: Array, labels: Array) -> list[Any]:
+    shifted = x - x.max(1, keepdims=True)
+    logarithms = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return [-np.take_along_axis(logarithms, labels[:, None], 1).mean(), logarithms]
+
+
+@pytest.mark.parametrize("op", LOSSES)
+def test_where_all_is_ignored_the_mean_is_no_number(op: str) -> None:
+    check_op(op, ramp((2, 3)), np.array([1, 1]), ignore_index=1, opset=13, expected=np.array(np.nan, np.float32))
+
+
+@pytest.mark.parametrize("op", LOSSES)
+@pytest.mark.parametrize("label", [-1, 5])
+def test_a_label_that_is_no_class_is_named(op: str, label: int) -> None:
+    with pytest.raises(RuntimeException, match="the label at position 2 is none of the classes"):
+        run_op(op, [ramp((3, 5)), np.array([0, 4, label])], {"ignore_index": 9}, opset=13)
+
+
+def test_labels_of_another_shape_are_named() -> None:
+    with pytest.raises(InvalidArgument, match="the labels do not fit the scores: 2 against 3"):
+        run_op("SoftmaxCrossEntropyLoss", [ramp((3, 5, 2)), np.zeros((2, 2), np.int64)], {}, opset=13)

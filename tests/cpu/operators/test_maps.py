@@ -1,0 +1,90 @@
+"""ZipMap, DictVectorizer, CastMap, through models: maps are fed and returned as dicts."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import ort_lite
+from ort_lite.errors import RuntimeException
+from tests.cpu.check import run_op
+
+ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 1}
+
+
+def map_type(key: int, value: int) -> onnx.TypeProto:
+    type_ = onnx.TypeProto()
+    type_.map_type.key_type = key
+    type_.map_type.value_type.tensor_type.elem_type = value
+    return type_
+
+
+def run(op_type: str, key: int, value: int, result: int, fed: dict[Any, Any], **attributes: Any) -> Any:
+    node = helper.make_node(op_type, ["x"], ["y"], domain="ai.onnx.ml", **attributes)
+    x = helper.make_value_info("x", map_type(key, value))
+    graph = helper.make_graph([node], "g", [x], [helper.make_tensor_value_info("y", result, None)])
+    imports = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    return ort_lite.InferenceSession(model.SerializeToString()).run(None, {"x": fed})[0]
+
+
+@pytest.mark.parametrize("labels", [{"classlabels_int64s": [7, 3]}, {"classlabels_strings": ["b", "a"]}], ids=str)
+def test_rows_become_dicts_with_labels_in_order(labels: dict[str, Any]) -> None:
+    [first, second] = next(iter(labels.values()))
+    x = np.array([[0.25, 0.5], [1, 2]], np.float32)
+    [got] = run_op("ZipMap", [x], labels, **ML)
+    assert got == [{second: 0.5, first: 0.25}, {second: 2.0, first: 1.0}]
+    assert list(got[0]) == sorted([first, second])
+    assert run_op("ZipMap", [x[0]], labels, **ML)[0] == got[:1]
+
+
+def test_rows_should_be_as_long_as_the_labels() -> None:
+    with pytest.raises(RuntimeException, match=r"ZipMap 'node'.*the shape \(1, 2\) are not of 3 labels"):
+        run_op("ZipMap", [np.zeros((1, 2), np.float32)], {"classlabels_int64s": [1, 2, 3]}, **ML)
+
+
+def test_a_dict_becomes_a_row_in_the_order_of_the_vocabulary() -> None:
+    got = run(
+        "DictVectorizer",
+        TensorProto.STRING,
+        TensorProto.FLOAT,
+        TensorProto.FLOAT,
+        {"c": 2.5, "a": 1},
+        string_vocabulary=["a", "b", "c"],
+    )
+    assert got.dtype == np.float32
+    assert got.tolist() == [[1, 0, 2.5]]
+    texts = run("DictVectorizer", TensorProto.INT64, TensorProto.STRING, TensorProto.STRING, {5: "x"}, int64_vocabulary=[4, 5])
+    assert texts.tolist() == [["", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "cast_to", "wanted"),
+    [
+        (TensorProto.FLOAT, "TO_INT64", np.array([[1, -2]])),
+        (TensorProto.FLOAT, "TO_STRING", np.array([["1.500000", "-2.000000"]], object)),
+        (TensorProto.STRING, "TO_FLOAT", np.array([[1.5, -2]], np.float32)),
+    ],
+)
+def test_the_values_of_a_dict_by_rising_keys(value: int, cast_to: str, wanted: Any) -> None:
+    fed: dict[int, Any] = {3: -2.0, 1: 1.5} if value == TensorProto.FLOAT else {3: "-2", 1: "1.5"}
+    got = run("CastMap", TensorProto.INT64, value, helper.np_dtype_to_tensor_dtype(wanted.dtype), fed, cast_to=cast_to)
+    assert got.dtype == wanted.dtype
+    assert got.tolist() == wanted.tolist()
+
+
+def test_the_keys_of_a_sparse_map_are_places() -> None:
+    got = run(
+        "CastMap",
+        TensorProto.INT64,
+        TensorProto.FLOAT,
+        TensorProto.FLOAT,
+        {2: 5.0, 0: 1.0, 9: 4.0},
+        map_form="SPARSE",
+        max_map=4,
+    )
+    assert got.tolist() == [[1, 0, 5, 0]]
+    with pytest.raises(RuntimeException, match="the key -1 is below zero"):
+        run("CastMap", TensorProto.INT64, TensorProto.FLOAT, TensorProto.FLOAT, {-1: 5.0}, map_form="SPARSE", max_map=4)

@@ -1,0 +1,117 @@
+"""com.microsoft's Attention and MultiHeadAttention, against onnxruntime; packed operands against those that are not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.ort import ort_op
+
+HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+BATCH, HEADS, SIZE, LENGTH, PAST = 2, 3, 4, 7, 5
+WIDTH = HEADS * SIZE
+
+
+def check(op: str, *inputs: Array | None, outputs: int = 1, constants: tuple[int, ...] = (), **attributes: Any) -> None:
+    attributes = {"num_heads": HEADS, **attributes}
+    want = ort_op(op, inputs, attributes, outputs=["float32"] * outputs, **HOW)
+    check_op(op, *inputs, expected=want, outputs=outputs, constants=constants, rtol=1e-4, atol=2e-5, **attributes, **HOW)
+
+
+def qkv(rows: int, length: int = LENGTH, values: int = WIDTH) -> list[Array]:
+    return [ramp((BATCH, rows, WIDTH)), ramp((BATCH, length, WIDTH)), ramp((BATCH, length, values))]
+
+
+def padding(*shape: int) -> Array:
+    return np.asarray(ramp(shape) > -0.5, np.int32)
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_queries_keys_and_values(rows: int) -> None:
+    check("MultiHeadAttention", *qkv(rows, values=HEADS * 6))
+    check("MultiHeadAttention", *qkv(rows), ramp((3 * WIDTH,)), scale=0.3, constants=(3,))
+    check("MultiHeadAttention", *qkv(rows, rows), unidirectional=1)
+    heads = (BATCH, HEADS, LENGTH, SIZE)
+    check("MultiHeadAttention", ramp((BATCH, rows, WIDTH)), ramp(heads), ramp(heads), ramp((3 * WIDTH,)))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_masks_and_biases_of_many_heads(rows: int) -> None:
+    masks = [
+        padding(BATCH, LENGTH),
+        padding(BATCH, rows, LENGTH),
+        np.array([3, 7], np.int32),
+        np.zeros((BATCH, LENGTH), np.int32),
+    ]
+    for mask in masks:
+        check("MultiHeadAttention", *qkv(rows), None, mask)
+        check("MultiHeadAttention", *qkv(rows), None, mask, ramp((1, HEADS, rows, LENGTH)), mask_filter_value=-3.0)
+    for shape in [(1, 1), (BATCH, 1), (1, HEADS), (BATCH, HEADS)]:
+        check("MultiHeadAttention", *qkv(rows), None, None, ramp((*shape, rows, LENGTH)))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_many_heads_with_a_past(rows: int) -> None:
+    past = [ramp((BATCH, HEADS, PAST, SIZE)), ramp((BATCH, HEADS, PAST, SIZE), low=0)]
+    check("MultiHeadAttention", *qkv(rows, rows), None, None, None, *past, outputs=3, unidirectional=1)
+    mask = padding(BATCH, PAST + rows)
+    check("MultiHeadAttention", *qkv(rows, rows), ramp((3 * WIDTH,)), mask, None, *past, outputs=3)
+
+
+def test_many_heads_tell_their_scores() -> None:
+    check("MultiHeadAttention", *qkv(5), None, None, ramp((1, 1, 5, LENGTH)), outputs=4)
+
+
+def test_packed_operands_are_the_same_operands() -> None:
+    q, k, v = qkv(LENGTH)
+    q4, k4, v4 = (x.reshape(BATCH, LENGTH, HEADS, SIZE) for x in (q, k, v))
+    [want] = run_op("MultiHeadAttention", [q, k, v, ramp((3 * WIDTH,))], {"num_heads": HEADS}, **HOW)
+    for packed in ([np.stack([q4, k4, v4], axis=3), None, None], [q, np.stack([k4, v4], axis=3), None]):
+        check_op("MultiHeadAttention", *packed, ramp((3 * WIDTH,)), num_heads=HEADS, expected=want, **HOW)
+
+
+def projection(rows: int, columns: int = 3 * WIDTH) -> list[Array]:
+    return [ramp((BATCH, rows, 10)), ramp((10, columns), low=-0.5, high=0.5), ramp((columns,))]
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("causal", [0, 1])
+def test_attention_with_its_projection(causal: int, rows: int) -> None:
+    check("Attention", *projection(rows), constants=(1, 2), unidirectional=causal)
+    check("Attention", *projection(rows, 2 * WIDTH + 6), qkv_hidden_sizes=[WIDTH, WIDTH, 6], unidirectional=causal)
+    check("Attention", *projection(rows), outputs=2, scale=0.2, unidirectional=causal)
+    past = ramp((2, BATCH, HEADS, PAST, SIZE))
+    check("Attention", *projection(rows), None, past, outputs=2, unidirectional=causal)
+
+
+def test_masks_and_biases_of_attention() -> None:
+    lengths = np.array([3, 5], np.int32)
+    starts = np.array([1, 0], np.int32)
+    for mask in [padding(BATCH, 5), padding(BATCH, 5, 5), lengths, np.concatenate([lengths, starts])]:
+        check("Attention", *projection(5), mask)
+    check("Attention", *projection(5), padding(BATCH, PAST + 5), ramp((2, BATCH, HEADS, PAST, SIZE)), outputs=2)
+    check("Attention", *projection(5), padding(BATCH, 5), None, ramp((BATCH, HEADS, 5, 5)))
+
+
+def test_the_projections_bias_is_optional() -> None:
+    x, w, bias = projection(5)
+    [want] = run_op("Attention", [x, w, bias * 0], {"num_heads": HEADS}, **HOW)
+    check_op("Attention", x, w, num_heads=HEADS, expected=want, **HOW)
+
+
+def test_what_is_refused_is_named() -> None:
+    for attribute in ("do_rotary", "past_present_share_buffer"):
+        with pytest.raises(NotSupported, match=attribute):
+            run_op("Attention", projection(5), {"num_heads": HEADS, attribute: 1}, **HOW)
+    mask = np.ones((BATCH, 1, 5, 5), np.int32)
+    with pytest.raises(NotSupported, match="a mask of rank 4"):
+        run_op("Attention", [*projection(5), mask], {"num_heads": HEADS}, **HOW)
+    with pytest.raises(InvalidArgument, match="a mask of 3 lengths for a batch of 2"):
+        run_op("Attention", [*projection(5), np.ones(3, np.int32)], {"num_heads": HEADS}, **HOW)
+    shared = [*qkv(1, 1), None, None, None, *[ramp((BATCH, HEADS, PAST, SIZE))] * 2, np.array([2], np.int32)]
+    with pytest.raises(NotSupported, match="shared buffer"):
+        run_op("MultiHeadAttention", shared, {"num_heads": HEADS}, **HOW)

@@ -1,0 +1,105 @@
+"""SkipLayerNormalization, EmbedLayerNormalization, BiasGelu and their like, against onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.ort import ort_op
+
+Shape = tuple[int, ...]
+HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+SKIP, SIMPLE = "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"
+
+
+def check(op: str, *inputs: Array | None, outputs: tuple[str, ...] = ("float32",), **attributes: Any) -> None:
+    want = ort_op(op, inputs, attributes, outputs=outputs, **HOW)
+    check_op(op, *inputs, expected=want, outputs=len(outputs), **attributes, **HOW, **TOLERANCE)
+
+
+def vector(low: float) -> Array:
+    return np.asarray(ramp((12,), low=low))
+
+
+@pytest.mark.parametrize("skip", [(2, 5, 12), (1, 5, 12), (5, 12)], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+def test_what_is_skipped_is_added_first(skip: Shape, bias: bool) -> None:
+    x, extra = ramp((2, 5, 12)), vector(-1) if bias else None
+    check(SKIP, x, ramp(skip), vector(0), vector(1), extra)
+    check(SKIP, x, ramp(skip), vector(0), None, extra, epsilon=0.1)
+    check(SIMPLE, x, ramp(skip), vector(0), extra)
+
+
+def test_two_dimensions_and_small_deviations() -> None:
+    x = ramp((7, 12), low=-1e-6, high=1e-6)
+    check(SIMPLE, x, x, vector(0))
+    check(SKIP, x[None], x[None], vector(0))
+
+
+@pytest.mark.parametrize("op", [SKIP, SIMPLE])
+def test_statistics_and_the_sum_are_told(op: str) -> None:
+    x, skip, gamma = ramp((2, 3, 12)), ramp((2, 3, 12), low=0), vector(0.5)
+    check_op(op, x, skip, gamma, expected=lambda *_, **__: statistics(op, x + skip, gamma), outputs=4, **HOW, **TOLERANCE)
+
+
+def statistics(op: str, total: Array, gamma: Array) -> list[Array]:
+    mean = total.mean(-1, keepdims=True) if op == SKIP else np.zeros((2, 3, 1), np.float32)
+    inverse = 1 / np.sqrt(((total - mean) ** 2).mean(-1, keepdims=True) + np.float32(1e-12))
+    return [(total - mean) * inverse * gamma, mean, inverse, total]
+
+
+def test_doubles_have_statistics_of_single_precision() -> None:
+    x = ramp((2, 3, 12), "float64")
+    got = run_op(SKIP, [x, x, np.ones(12)], {}, outputs=4, **HOW)
+    assert [array.dtype.name for array in got] == ["float64", "float32", "float32", "float64"]
+    np.testing.assert_allclose(got[0], statistics(SKIP, 2 * x, np.ones(12))[0], rtol=1e-12)
+
+
+def test_a_skip_that_does_not_repeat_is_named() -> None:
+    with pytest.raises(InvalidArgument, match="2 rows of skip do not repeat to 15"):
+        run_op(SKIP, [ramp((3, 5, 12)), ramp((2, 12)), vector(0)], {}, **HOW)
+    with pytest.raises(InvalidArgument, match="x, skip and gamma differ in size: 12 against 11"):
+        run_op(SKIP, [ramp((3, 5, 12)), ramp((3, 5, 12)), ramp((11,))], {}, **HOW)
+
+
+IDS = np.array([[0, 3, 8, 1, 1], [7, 6, 2, 0, 8]], np.int32)
+SEGMENTS = IDS % 2
+TABLES = [ramp((9, 12)), ramp((6, 12), low=0), ramp((2, 12), low=1)]
+EMBED = "EmbedLayerNormalization"
+
+
+@pytest.mark.parametrize("segments", [True, False])
+@pytest.mark.parametrize("places", [None, (2, 5), (1, 5)], ids=str)
+def test_embeddings_are_added_and_normalised(segments: bool, places: Shape | None) -> None:
+    words, positions, kinds = TABLES
+    tables = [words, positions, kinds if segments else None]
+    ids = None if places is None else (np.arange(places[0] * 5) % 6).astype(np.int32).reshape(places)
+    mask = None if places is None else (IDS > 1).astype(np.int32)
+    inputs = [IDS, SEGMENTS if segments else None, *tables, vector(0.5), vector(0), mask, ids]
+    check(EMBED, *inputs, outputs=("float32", "int32", "float32"), epsilon=0.01)
+
+
+def test_an_id_out_of_range_is_named() -> None:
+    with pytest.raises(RuntimeException, match="an id at position 2 is out of range"):
+        run_op(EMBED, [IDS, None, ramp((8, 12)), TABLES[1], None, vector(0), vector(1)], {}, **HOW)
+    with pytest.raises(NotSupported, match="embeddings of type float16"):
+        run_op(EMBED, [IDS, None, ramp((9, 12), "float16"), TABLES[1], None, vector(0), vector(1)], {}, **HOW)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 12), (12,)], ids=str)
+def test_gelu_of_a_sum(shape: Shape) -> None:
+    check("BiasGelu", ramp(shape), vector(-1))
+    check("FastGelu", ramp(shape), vector(-1))
+    check("FastGelu", ramp(shape))
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_simplified_layer_normalization(axis: int) -> None:
+    inputs, attributes = [ramp((2, 5, 12)), ramp((2, 5, 12)[axis:], low=0)], {"axis": axis, "epsilon": 0.01}
+    want = ort_op("SimplifiedLayerNormalization", inputs, attributes, opset=17, outputs=("float32", "float32"))
+    check_op("SimplifiedLayerNormalization", *inputs, opset=17, outputs=2, expected=want, **attributes, **TOLERANCE)

@@ -1,0 +1,86 @@
+"""RandomNormal, RandomUniform, those Like another tensor, Bernoulli and Multinomial."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array, to_numpy, to_onnx
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import op_program, run_op
+
+MANY = 40_000
+
+
+def drawn(op: str, inputs: list[Array], seed: float | None = 1.0, **attributes: Any) -> Array:
+    """With a seed: after checks that a second run and three threads give the same."""
+    if seed is None:
+        [once] = op_program(op, inputs, attributes)(inputs)
+        return np.asarray(once)
+    attributes["seed"] = seed
+    [got] = run_op(op, inputs, attributes)
+    [shared] = run_op(op, inputs, attributes, threads=3)
+    assert np.array_equal(got, shared)
+    return np.asarray(got)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_uniform_numbers_fill_the_interval_evenly(dtype: str) -> None:
+    x = drawn("RandomUniform", [], shape=[4, MANY // 4], dtype=to_onnx(dtype), low=-2.0, high=6.0)
+    assert x.shape == (4, MANY // 4) and x.dtype == dtype and x.min() >= -2 and x.max() <= 6
+    counts, _ = np.histogram(x, bins=16, range=(-2, 6))
+    expected = MANY / 16
+    assert ((counts - expected) ** 2 / expected).sum() < 45  # chi-squared of 15 degrees of freedom: 1 in 10,000 is larger
+
+
+def test_normal_numbers_have_the_moments_of_the_distribution() -> None:
+    z = (drawn("RandomNormal", [], shape=[MANY], mean=3.0, scale=2.0).astype(np.float64) - 3) / 2
+    assert abs(z.mean()) < 4 / MANY**0.5 and abs(z.var() - 1) < 4 * (2 / MANY) ** 0.5
+    assert abs((z**3).mean()) < 4 * (15 / MANY) ** 0.5 and abs((z**4).mean() - 3) < 4 * (96 / MANY) ** 0.5
+
+
+@pytest.mark.parametrize("op", ["RandomNormalLike", "RandomUniformLike"])
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_like_another_tensor(op: str, dtype: str | None) -> None:
+    attributes = {} if dtype is None else {"dtype": to_onnx(dtype)}
+    y = drawn(op, [np.zeros((3, 5), np.float32)], **attributes)
+    assert y.shape == (3, 5) and y.dtype == to_numpy(dtype or "float32") and len(np.unique(y)) > 10
+
+
+def test_neighbours_are_independent() -> None:
+    x = drawn("RandomUniform", [], shape=[MANY]).astype(np.float64) - 0.5
+    assert abs((x[1:] * x[:-1]).mean() * 12) < 4 / MANY**0.5
+    assert abs((x[2:] * x[:-2]).mean() * 12) < 4 / MANY**0.5
+
+
+def test_bernoulli_is_one_as_often_as_asked_for() -> None:
+    p = np.repeat(np.array([0.0, 0.2, 0.9, 1.0], np.float32), MANY // 4)
+    rates = drawn("Bernoulli", [p], dtype=to_onnx("int32")).reshape(4, -1).mean(1)
+    assert rates[0] == 0 and rates[3] == 1
+    assert np.abs(rates - [0, 0.2, 0.9, 1]).max() < 4 * (0.25 * 4 / MANY) ** 0.5
+
+
+def test_multinomial_draws_classes_by_their_weights() -> None:
+    weights = np.array([[0.1, 0.2, 0.7, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    with np.errstate(divide="ignore"):
+        x = np.log(weights * 3).astype(np.float32)
+    y = drawn("Multinomial", [x], sample_size=MANY, dtype=to_onnx("int64"))
+    rates = np.stack([np.bincount(row, minlength=4) for row in y]) / MANY
+    assert y.dtype == np.int64 and np.abs(rates - weights).max() < 4 * (0.25 / MANY) ** 0.5 and rates[0, 3] == 0
+
+
+def test_another_seed_gives_other_numbers() -> None:
+    one, two = (drawn("RandomUniform", [], seed=seed, shape=[100]) for seed in (1.0, 2.0))
+    assert not np.intersect1d(one, two).size
+
+
+@pytest.mark.parametrize("op", ["RandomUniform", "RandomNormal"])
+def test_without_a_seed_no_two_runs_are_alike(op: str) -> None:
+    program = op_program(op, [], {"shape": [100]})
+    runs = [program([])[0] for _ in range(3)] + [drawn(op, [], seed=None, shape=[100])]
+    assert len(np.unique(np.concatenate(runs))) == 400
+
+
+def test_random_integers_are_declined() -> None:
+    with pytest.raises(NotSupported, match=r"RandomUniform 'node' .*numbers of type int32"):
+        run_op("RandomUniform", [], {"shape": [2], "dtype": to_onnx("int32")})

@@ -1,0 +1,62 @@
+"""RotaryEmbedding of both domains."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ints, ramp, run_op
+from tests.cpu.ort import ort_op
+
+MICROSOFT = "com.microsoft"
+IDS = np.array([[0, 3, 9, 1, 1], [7, 6, 2, 0, 8]])
+
+
+def caches(rows: int, columns: int) -> list[Array]:
+    return [ramp((rows, columns)), ramp((rows, columns), low=0)]
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("turned", [0, 4])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_positions_are_looked_up(rank: int, turned: int, interleaved: int) -> None:
+    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
+    attributes: dict[str, Any] = {"num_heads": 3, "rotary_embedding_dim": turned, "interleaved": interleaved}
+    check_op("RotaryEmbedding", x, *caches(10, (turned or 8) // 2), IDS, opset=23, **attributes)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_without_positions_every_row_has_angles_of_its_own(rank: int) -> None:
+    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
+    check_op("RotaryEmbedding", x, ramp((2, 5, 4)), ramp((2, 5, 4), low=0), opset=23, num_heads=3)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"interleaved": 1}, {"num_heads": 3, "rotary_embedding_dim": 4}], ids=str)
+@pytest.mark.parametrize("ids", [IDS, ints(3)], ids=["each", "first"])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_microsofts_matches_onnxruntime(rank: int, ids: Array, attributes: dict[str, Any]) -> None:
+    x = ramp((2, 5, 24) if rank == 3 else (2, 3, 5, 8))
+    inputs = [x, ids, *caches(10, attributes.get("rotary_embedding_dim", 8) // 2)]
+    want = ort_op("RotaryEmbedding", inputs, attributes, opset=1, domain=MICROSOFT)
+    check_op("RotaryEmbedding", *inputs, domain=MICROSOFT, opset=1, expected=want, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("ids", "row"), [(np.where(IDS == 9, 10, IDS), 2), (np.where(IDS == 8, -1, IDS), 9)], ids=["high", "low"]
+)
+def test_a_position_beyond_the_caches_is_named(ids: Array, row: int) -> None:
+    with pytest.raises(RuntimeException, match=f"position of row {row} is beyond the caches"):
+        run_op("RotaryEmbedding", [ramp((2, 3, 5, 8)), *caches(10, 4), ids], {}, opset=23)
+
+
+def test_what_does_not_fit_is_named() -> None:
+    x = ramp((2, 3, 5, 8))
+    with pytest.raises(InvalidArgument, match="a cache has rows of 3, expected 8 / 2"):
+        run_op("RotaryEmbedding", [x, *caches(10, 3), IDS], {}, opset=23)
+    with pytest.raises(InvalidArgument, match="position_ids do not fit: 4 against 5"):
+        run_op("RotaryEmbedding", [x, *caches(10, 4), IDS[:, :4]], {}, opset=23)
+    with pytest.raises(NotSupported, match="is_packed_batching"):
+        run_op("RotaryEmbedding", [x, IDS, *caches(10, 4)], {"is_packed_batching": 1}, opset=1, domain=MICROSOFT)

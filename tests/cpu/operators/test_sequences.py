@@ -1,0 +1,230 @@
+"""Sequences and optionals, through models written in ONNX's text syntax."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import ort_lite
+from ort_lite.dtypes import Array
+from ort_lite.errors import RuntimeException, ShapeInferenceError
+from ort_lite.graph import TensorType
+from tests.cpu.check import ints, ramp, run_op
+
+
+def session(text: str, opset: int = 18) -> ort_lite.InferenceSession:
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> agraph {text}')
+    return ort_lite.InferenceSession(model.SerializeToString())
+
+
+def run(text: str, *fed: Any, opset: int = 18) -> list[Any]:
+    made = session(text, opset)
+    feeds = {value.name: value_fed for value, value_fed in zip(made.get_inputs(), fed, strict=True)}
+    return made.run(None, feeds)
+
+
+def same(got: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return isinstance(got, list) and len(got) == len(wanted) and all(map(same, got, wanted))
+    return (
+        isinstance(got, np.ndarray) and got.dtype == wanted.dtype and got.shape == wanted.shape and np.array_equal(got, wanted)
+    )
+
+
+A, B, C = ramp((2, 3)), ramp((1, 3)) + 1, ramp((4, 3)) + 2
+
+
+def test_elements_are_put_in_taken_out_and_counted() -> None:
+    text = """(float[M,3] a, float[N,3] b, int64 at) => (seq(float[?,3]) more, seq(float[?,3]) less, int64 n, float[?,3] one) {
+        s = SequenceConstruct(a, b)
+        more = SequenceInsert(s, b, at)
+        less = SequenceErase(more, at)
+        n = SequenceLength(more)
+        one = SequenceAt(more, at)
+    }"""
+    made = session(text)
+    for at, more in ((0, [B, A, B]), (1, [A, B, B]), (-1, [A, B, B])):
+        got = made.run(None, {"a": A, "b": B, "at": np.array(at)})
+        where = at % 2 if at < 0 else at
+        assert same(got[0], more)
+        assert same(got[2], np.array(3))
+        assert same(got[3], more[at])
+        assert same(got[1], [element for k, element in enumerate(more) if k != (at + 3 if at < 0 else where)])
+
+
+def test_positions_have_defaults() -> None:
+    text = """(seq(float[?,3]) s, float[N,3] x) => (seq(float[?,3]) more, seq(float[?,3]) less) {
+        more = SequenceInsert(s, x)
+        less = SequenceErase(s)
+    }"""
+    assert same(run(text, [A, B], C), [[A, B, C], [A]])
+
+
+@pytest.mark.parametrize(("op", "at"), [("SequenceAt", 2), ("SequenceErase", -3), ("SequenceAt", -3)])
+def test_a_position_out_of_range_is_named(op: str, at: int) -> None:
+    result = "float[?,3] y" if op == "SequenceAt" else "seq(float[?,3]) y"
+    with pytest.raises(RuntimeException, match=rf"{op} .*position {at} is out of range \[-2, 1\] of a sequence of 2"):
+        run(f"(seq(float[?,3]) s, int64 at) => ({result}) {{ y = {op}(s, at) }}", [A, B], np.array(at))
+
+
+def test_what_leaves_is_the_callers_own() -> None:
+    text = """(float[2,3] a, seq(float[2,3]) s) => (seq(float[2,3]) t, float[2,3] one, seq(float[2,3]) same) {
+        t = SequenceInsert(s, a)
+        zero = Constant<value_int: int = 0>()
+        one = SequenceAt(s, zero)
+        same = Identity(s)
+    }"""
+    made = session(text)
+    fed = {"a": A.copy(), "s": [A + 1]}
+    for array in (lambda got: got[0][0], lambda got: got[0][1], lambda got: got[1], lambda got: got[2][0]):
+        array(made.run(None, fed))[:] = 0
+    assert same(made.run(None, fed), [[A + 1, A], A + 1, [A + 1]])
+
+
+def test_a_constant_in_a_sequence_stays_as_it_is() -> None:
+    text = """() => (seq(float[2]) s, float[2] x) <float[2] c = {1, 2}> { s = SequenceConstruct(c) i = Constant<value_int: int = 0>()
+        x = SequenceAt(s, i) }"""
+    made = session(text)
+    first = made.run(None, {})
+    first[0][0][:] = 9
+    first[1][:] = 9
+    assert made.run(None, {})[0][0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("new", "axis"), [(0, 0), (0, -2), (1, 0), (1, -1)])
+def test_elements_are_joined(new: int, axis: int) -> None:
+    text = f"(seq(float[?,3]) s) => (float[...] y) {{ y = ConcatFromSequence<axis: int = {axis}, new_axis: int = {new}>(s) }}"
+    given = [A, A + 1] if new else [A, B, C]
+    wanted = np.stack(given, axis) if new else np.concatenate(given, axis)
+    assert same(run(text.replace("float[...]", f"float[{', '.join('?' * wanted.ndim)}]"), given), [wanted])
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_without_lengths_pieces_are_single(keepdims: int) -> None:
+    text = f"(float[N,3] x) => (seq(float[...]) s) {{ s = SplitToSequence<axis: int = 0, keepdims: int = {keepdims}>(x) }}"
+    wanted = [row[None] if keepdims else row for row in C]
+    assert same(run(text.replace("[...]", "[?,?]" if keepdims else "[?]"), C), [wanted])
+
+
+@pytest.mark.parametrize(("split", "ends"), [(np.array(2), [2]), (np.array(3), [3]), (ints(1, 0, 3), [1, 1])])
+def test_lengths_cut_pieces(split: Array, ends: list[int]) -> None:
+    shape = "" if split.ndim == 0 else "[3]"
+    text = f"(float[N,3] x, int64{shape} split) => (seq(float[?,?]) s) {{ s = SplitToSequence<axis: int = 0>(x, split) }}"
+    assert same(run(text, C, split), [np.split(C, ends)])
+
+
+def test_lengths_should_add_up() -> None:
+    with pytest.raises(RuntimeException, match=r"SplitToSequence .*the lengths \[1, 2\] do not add up to the 4 of axis 0"):
+        run("(float[N,3] x, int64[2] split) => (seq(float[?,?]) s) { s = SplitToSequence(x, split) }", C, ints(1, 2))
+
+
+def test_sequences_of_strings() -> None:
+    text = """(string[N] x) => (seq(string[?]) s, string[M] y) { s = SplitToSequence<axis: int = 0>(x)
+        y = ConcatFromSequence<axis: int = 0>(s) }"""
+    x = np.array(["é", "b"], object)
+    s, y = run(text, x)
+    assert [element.tolist() for element in s] == [["é"], ["b"]]
+    assert y.tolist() == x.tolist()
+
+
+def test_an_empty_sequence_grows_in_a_loop() -> None:
+    text = """(int64 n, float[2] x) => (seq(float[2]) s) {
+        empty = SequenceEmpty<dtype: int = 1>()
+        go = Constant<value: tensor = bool {1}>()
+        s = Loop(n, go, empty) <body: graph = body(int64 i, bool c, seq(float[2]) t) => (bool c2, seq(float[2]) u) {
+            c2 = Identity(c)
+            f = Cast<to: int = 1>(i)
+            y = Add(x, f)
+            u = SequenceInsert(t, y)
+        }>
+    }"""
+    x = np.array([1, 2], np.float32)
+    assert same(run(text, np.array(3), x), [[x, x + 1, x + 2]])
+    assert same(run(text, np.array(0), x), [[]])
+
+
+def test_branches_may_return_sequences() -> None:
+    text = """(bool c, seq(float[?,3]) s, float[N,3] x) => (seq(float[?,3]) t) {
+        t = If(c) <
+            then_branch: graph = a() => (seq(float[?,3]) u) { u = SequenceInsert(s, x) },
+            else_branch: graph = b() => (seq(float[?,3]) v) { v = Identity(s) }
+        >
+    }"""
+    made = session(text)
+    assert same(made.run(None, {"c": np.array(True), "s": [A], "x": B}), [[A, B]])
+    assert same(made.run(None, {"c": np.array(False), "s": [A], "x": B}), [[A]])
+
+
+def test_a_body_is_mapped_over_sequences() -> None:
+    text = """(seq(float[?,3]) s, float[3] x, float[3] outer) => (seq(float[?,3]) t, seq(int64[2]) shapes) {
+        t, shapes = SequenceMap(s, x) <body: graph = body(float[?,3] e, float[3] y) => (float[?,3] z, int64[2] n) {
+            p = Add(e, y)
+            z = Mul(p, outer)
+            n = Shape(e)
+        }>
+    }"""
+    x, outer = np.array([1, 2, 3], np.float32), np.array([2, 2, 2], np.float32)
+    wanted = [[(element + x) * outer for element in (A, B)], [ints(2, 3), ints(1, 3)]]
+    assert same(run(text, [A, B], x, outer), wanted)
+
+
+@pytest.mark.parametrize("held", [A, None, [A, B]], ids=["a tensor", "nothing", "a sequence"])
+def test_an_optional_is_asked_before_it_is_opened(held: Any) -> None:
+    inner = "seq(float[?,3])" if isinstance(held, list) else "float[?,3]"
+    text = f"(optional({inner}) o) => (bool has) {{ has = OptionalHasElement(o) }}"
+    assert same(run(text, held), [np.array(held is not None)])
+    opened = session(f"(optional({inner}) o) => ({inner} x) {{ x = OptionalGetElement(o) }}")
+    if held is None:
+        with pytest.raises(RuntimeException, match="OptionalGetElement .*the optional is empty"):
+            opened.run(None, {"o": None})
+    else:
+        assert same(opened.run(None, {"o": held}), [held])
+
+
+def test_what_an_optional_held_is_the_callers_own() -> None:
+    opened = session("(optional(float[2,3]) o) => (float[2,3] x) { x = OptionalGetElement(o) }")
+    fed = A.copy()
+    opened.run(None, {"o": fed})[0][:] = 0
+    assert same(fed, A)
+
+
+def test_a_tensor_is_wrapped() -> None:
+    assert same(run("(float[N,3] x) => (optional(float[N,3]) o) { o = Optional(x) }", A), [A])
+
+
+def test_numbers_flow_from_a_sequence_into_kernels() -> None:
+    text = """(seq(float[?,3]) s, int64 i) => (float[?,3] y) { x = SequenceAt(s, i) z = Relu(x) y = Add(z, x) }"""
+    made = session(text)
+    for at, element in enumerate((A, B, C)):
+        assert same(made.run(None, {"s": [A, B, C], "i": np.array(at)}), [np.maximum(element, 0) + element])
+
+
+def test_elements_of_different_types_are_refused() -> None:
+    with pytest.raises(ShapeInferenceError, match="one element type"):
+        run_op("SequenceConstruct", [A, ints(1)])
+
+
+def test_an_optional_of_a_type_alone_is_empty() -> None:
+    assert run_op("Optional", [], {"type": TensorType("float32", (2,))}) == [None]
+    assert run_op("OptionalHasElement", [])[0].tolist() is False
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_value_that_a_branch_hands_on_is_the_callers_own(taken: bool) -> None:
+    text = """(bool c, float[2] x) => (float[2] y) <float[2] k = {1, 2}> { y = If(c) <
+        then_branch: graph = a() => (float[2] u) { u = Identity(x) }, else_branch: graph = b() => (float[2] v) { v = Identity(k) }
+    > }"""
+    made = session(text)
+    fed = {"c": np.array(taken), "x": np.array([5, 6], np.float32)}
+    made.run(None, fed)[0][:] = 0
+    assert made.run(None, fed)[0].tolist() == ([5, 6] if taken else [1, 2])
+
+
+def test_a_loop_without_trips_hands_its_state_on() -> None:
+    text = """(int64 n, float[2] x) => (float[2] y) { go = Constant<value: tensor = bool {1}>()
+        y = Loop(n, go, x) <body: graph = body(int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) t = Relu(s) }> }"""
+    made = session(text)
+    fed = {"n": np.array(0), "x": np.array([5, 6], np.float32)}
+    made.run(None, fed)[0][:] = 0
+    assert fed["x"].tolist() == [5, 6]

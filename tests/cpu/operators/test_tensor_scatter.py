@@ -1,0 +1,48 @@
+"""TensorScatter."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
+from tests.cpu.check import check_op, ints, ramp, run_op
+
+Shape = tuple[int, ...]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64", "float16", "bool"])
+def test_rows_go_to_each_samples_own_place(dtype: str) -> None:
+    check_op("TensorScatter", ramp((2, 3, 6, 4), dtype), ramp((2, 3, 2, 4), dtype), ints(1, 4), opset=24)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5), 1), ((2, 5, 3), -2), ((2, 2, 5), -1), ((2, 5, 2, 3), 1)], ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_any_axis_but_the_first(shape: Shape, axis: int, rows: int) -> None:
+    update = list(shape)
+    update[axis] = rows
+    check_op("TensorScatter", ramp(shape), ramp(update), opset=24, axis=axis)
+    starts = np.arange(shape[0]) * 4
+    check_op("TensorScatter", ramp(shape), ramp(update), starts, opset=24, axis=axis, mode="circular")
+
+
+def test_sixteen_bits_are_moved_as_they_are() -> None:
+    cache, update = (ramp((1, 3, 2)).astype(ml_dtypes.bfloat16), np.ones((1, 1, 2), ml_dtypes.bfloat16))
+    check_op("TensorScatter", cache, update, ints(2), opset=24, expected=with_last_row)
+
+
+def with_last_row(cache: Array, update: Array, starts: Array) -> Array:
+    return np.concatenate([cache[:, :2], update], axis=1)
+
+
+@pytest.mark.parametrize("starts", [(0, 5), (0, -1)], ids=str)
+def test_rows_that_do_not_fit_fail(starts: tuple[int, int]) -> None:
+    with pytest.raises(RuntimeException, match="the rows of sample 1 do not fit the cache"):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(*starts)], {}, opset=24)
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    with pytest.raises(InvalidArgument, match="an update of 7 rows for a cache of 6"):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 7, 4))], {}, opset=24)
+    with pytest.raises(InvalidArgument, match="the update does not fit the cache: 3 against 4"):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 3))], {}, opset=24)

@@ -1,0 +1,92 @@
+"""Operators on text."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.errors import RuntimeException
+from tests.cpu.check import check_op, run_op
+
+
+def words(*texts: Any) -> Array:
+    return np.array(texts, object)
+
+
+DAYS = words("Monday", "tuesday", "MONDAY", "Ωmega", "straße", "İstanbul")
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0, 2), (2,))], ids=str)
+def test_texts_are_joined_by_broadcasting(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = (
+        np.array([f"{name}é{k}" for k in range(np.prod(s, dtype=int))], object).reshape(s)
+        for name, s in zip("ab", shapes, strict=True)
+    )
+    check_op("StringConcat", a, b, expected=lambda a, b: np.add(a, b, dtype=object))
+
+
+def test_a_pattern_matches_the_whole_text() -> None:
+    x = words(["www.google.com", "www.facebook.com"], ["www.bbc.co.uk", ""])
+    wanted = np.array([[True, True], [False, False]])
+    check_op("RegexFullMatch", x, expected=wanted, pattern=r"www\.[\w.-]+\.\bcom\b")
+    check_op("RegexFullMatch", words("é", "a", "1"), expected=np.array([False, True, True]), pattern=r"\w\z")
+
+
+def test_a_pattern_should_be_one() -> None:
+    with pytest.raises(NotSupported, match="RegexFullMatch 'node'.*the pattern '\\('"):
+        run_op("RegexFullMatch", [words("a")], {"pattern": "("})
+
+
+@pytest.mark.parametrize("attributes", [{}, {"delimiter": ","}, {"delimiter": ",", "maxsplit": 1}, {"delimiter": ""}], ids=str)
+def test_texts_are_split_and_filled_up(attributes: dict[str, Any]) -> None:
+    x = words(["a, b,c", " one  two "], [",,", "é"])
+    rows = [text.split(attributes.get("delimiter") or None, attributes.get("maxsplit", -1)) for text in x.reshape(-1)]
+    most = max(map(len, rows))
+    filled = np.array([row + [""] * (most - len(row)) for row in rows], object).reshape(2, 2, most)
+    counts = np.array([len(row) for row in rows]).reshape(2, 2)
+    check_op("StringSplit", x, expected=[filled, counts], outputs=2, **attributes)
+
+
+def test_no_texts_have_no_parts() -> None:
+    expected = [np.empty((0, 0), object), np.empty(0, np.int64)]
+    check_op("StringSplit", np.empty(0, object), expected=expected, outputs=2)
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"),
+    [
+        ("LOWER", ["monday", "tuesday", "monday", "ωmega", "straße", "istanbul"]),
+        ("UPPER", ["MONDAY", "TUESDAY", "MONDAY", "ΩMEGA", "STRAßE", "İSTANBUL"]),
+        ("NONE", DAYS.tolist()),
+    ],
+)
+def test_letters_change_one_by_one(action: str, wanted: list[str]) -> None:
+    check_op("StringNormalizer", DAYS, expected=words(*wanted), case_change_action=action)
+
+
+def test_the_plain_locale_knows_ascii_alone() -> None:
+    check_op("StringNormalizer", words("Ärger"), expected=words("Ärger"), case_change_action="LOWER", locale="C")
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3)], ids=str)
+@pytest.mark.parametrize(("sensitive", "left"), [(1, ["tuesday", "monday"]), (0, ["tuesday"])])
+def test_stop_words_go(sensitive: int, left: list[str], shape: tuple[int, ...]) -> None:
+    attributes = {"case_change_action": "LOWER", "is_case_sensitive": sensitive, "stopwords": ["Monday"]}
+    wanted = words(*left).reshape(*shape[:-1], -1)
+    check_op("StringNormalizer", DAYS[:3].reshape(shape), expected=wanted, **attributes)
+
+
+def test_where_nothing_is_left_there_is_one_empty_text() -> None:
+    check_op("StringNormalizer", words(["a", "a"]), expected=words([""]), stopwords=["a"], is_case_sensitive=1)
+
+
+def test_a_table_of_several_rows_is_refused() -> None:
+    with pytest.raises(RuntimeException, match=r"StringNormalizer 'node'.*the shape \(2, 1\); \(C\) or \(1, C\) is expected"):
+        run_op("StringNormalizer", [words(["a"], ["b"])], {})
+
+
+def test_an_unknown_case_is_declined() -> None:
+    with pytest.raises(NotSupported, match="case_change_action 'TITLE'"):
+        run_op("StringNormalizer", [words("a")], {"case_change_action": "TITLE"})

@@ -1,0 +1,44 @@
+"""HannWindow, HammingWindow, BlackmanWindow and MelWeightMatrix."""
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import to_onnx
+from ort_lite.errors import RuntimeException
+from tests.cpu.check import check_op, run_op
+
+FORMULAS = {
+    "HannWindow": lambda a: 0.5 - 0.5 * np.cos(a),
+    "HammingWindow": lambda a: 25 / 46 - 21 / 46 * np.cos(a),
+    "BlackmanWindow": lambda a: 0.42 - 0.5 * np.cos(a) + 0.08 * np.cos(2 * a),
+}
+
+
+@pytest.mark.parametrize("op", FORMULAS)
+@pytest.mark.parametrize("periodic", [0, 1])
+def test_windows_are_sums_of_cosines(op: str, periodic: int) -> None:
+    wanted = FORMULAS[op](2 * np.pi * np.arange(10) / (9 + periodic)).astype(np.float32)
+    check_op(op, np.array(10), periodic=periodic, constants=[0], expected=wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_windows_of_another_type(dtype: str) -> None:
+    wanted = FORMULAS["HannWindow"](2 * np.pi * np.arange(8) / 8).astype(dtype)
+    check_op("HannWindow", np.array(8), output_datatype=to_onnx(dtype), constants=[0], expected=wanted, rtol=1e-3)
+
+
+def test_a_symmetric_window_of_one_is_defined() -> None:
+    [got] = run_op("HammingWindow", [np.array(1)], {"periodic": 0})
+    assert np.allclose(got, 25 / 46 - 21 / 46)
+
+
+@pytest.mark.parametrize(("bins", "length", "rate", "low", "high"), [(8, 16, 8192, 0.0, 4096.0), (3, 64, 16000, 20.0, 7000.0)])
+def test_mel_weights_match_the_reference(bins: int, length: int, rate: int, low: float, high: float) -> None:
+    edges = [np.array(low, np.float32), np.array(high, np.float32)]
+    check_op("MelWeightMatrix", np.array(bins), np.array(length), np.array(rate), *edges, constants=[0, 1])
+
+
+def test_triangles_beyond_the_spectrum_are_refused() -> None:
+    edges = [np.array(0, np.float32), np.array(9000, np.float32)]
+    with pytest.raises(RuntimeException, match=r"MelWeightMatrix 'node' .*triangle . reaches beyond the spectrum"):
+        run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(8000), *edges])

@@ -1,0 +1,31 @@
+"""A kernel that runs at once does what it does in a program."""
+
+import numpy as np
+import pytest
+
+from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
+from ort_lite_cpu.once import run_once
+
+
+@native
+def scaled(x: Ptr, y: Ptr, count: int, factor: float, offset: Static, part: int, parts: int) -> int:
+    """y = factor * x + offset. Fails where there is nothing to do."""
+    if count == 0:
+        return failed(7)
+    for i in span(count, part, parts):
+        y[i] = x[i] * factor + offset
+    return OK
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_kernel_gets_arrays_scalars_and_statics(dtype: str) -> None:
+    x = np.arange(5).astype(dtype)
+    y = np.zeros_like(x)
+    run_once(scaled, [x, y], 5, 1.5, statics={"offset": 2})
+    np.testing.assert_array_equal(y, 1.5 * x + 2)
+
+
+def test_a_status_is_an_error() -> None:
+    empty = np.zeros(0, np.float32)
+    with pytest.raises(RuntimeError, match="scaled returned status 7"):
+        run_once(scaled, [empty, empty], 0, 1.0, statics={"offset": 0})
