@@ -6,6 +6,7 @@ instruction is cut into three parts, which must give the same bits as one.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -23,10 +24,12 @@ from ort_lite.plugins import shape_rules
 from ort_lite.shapes import symbol
 from ort_lite.stages.load import load
 from ort_lite_cpu import segment
+from ort_lite_cpu.lease import Lease, Leases
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 
 Inputs = Sequence[Array | None]
+GUARD = 256  # bytes on both sides of an array
 Expected = Callable[..., Any] | Array | Sequence[Any] | None
 
 
@@ -88,18 +91,48 @@ def text_program(
 
 
 def run_op(op_type: str, inputs: Inputs, attributes: Mapping[str, Any] | None = None, **how: Any) -> list[Any]:
-    """The outputs of `op_program`, which must be the same in a second run and leave the inputs alone."""
+    """The outputs of `op_program`, which must be the same in a second run and leave the inputs alone.
+
+    In the two runs, memory that nobody has written yet, and what lies around inputs and outputs, is filled with other bytes.
+    """
     program = op_program(op_type, inputs, attributes, **how)
     fed = [array for k, array in enumerate(inputs) if array is not None and k not in how.get("constants", ())]
-    arrays = [np.require(array, requirements="C") for array in fed]
-    before = [array.copy() for array in arrays]
-    got = program(arrays)
-    again = program(arrays)
-    for array, copy in zip(arrays, before, strict=True):
-        assert_same(array, copy, f"{op_type} wrote to its input")
+    got, again = (_guarded_run(program, fed, byte, op_type) for byte in (0xA5, 0x5A))
     for first, second in zip(got, again, strict=True):
         assert_same(first, second, f"{op_type}: two runs differ")
     return got
+
+
+def _guarded_run(program: Program, inputs: Sequence[Array], byte: int, who: str) -> list[Any]:
+    """A run in which kernels that read or write beyond their arrays, or read what is not written, are found out."""
+    made: list[tuple[Array, int]] = []
+    take, empty = Leases.take, np.empty
+
+    def guarded_empty(shape: Any, dtype: Any = np.float64, **more: Any) -> Any:
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        if np.dtype(dtype) == object or more:
+            return empty(shape, dtype, **more)
+        block = np.full(GUARD + nbytes + GUARD, byte, np.uint8)
+        made.append((block, nbytes))
+        return block[GUARD : GUARD + nbytes].view(dtype).reshape(shape)
+
+    def filled_take(leases: Leases, scratch: int) -> Lease:
+        lease = take(leases, scratch)
+        ctypes.memset(lease.base, byte, scratch)
+        return lease
+
+    arrays = []
+    for array in inputs:
+        arrays.append(guarded_empty(array.shape, array.dtype))
+        arrays[-1][...] = array
+    with patch.object(np, "empty", guarded_empty), patch.object(Leases, "take", filled_take):
+        outputs = program(arrays)
+    for array, original in zip(arrays, inputs, strict=True):
+        assert_same(array, np.require(original, requirements="C"), f"{who} wrote to its input")
+    for block, nbytes in made:
+        around = np.concatenate([block[:GUARD], block[GUARD + nbytes :]])
+        assert (around == byte).all(), f"{who} wrote beyond an array of {nbytes} bytes"
+    return outputs
 
 
 def reference(

@@ -4,7 +4,7 @@ import ctypes
 import math
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ def test_bias_residual_and_limits(bias: bool, residual: bool, limits: tuple[floa
     assert_near(got, np.clip(want, *limits))
 
 
-ORACLES = {
+ORACLES: dict[str, Callable[[Array, float, float], Array]] = {
     "Elu": lambda x, a, b: np.where(x < 0, a * np.expm1(x), x),
     "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
     "HardSwish": lambda x, a, b: x * np.clip(a * x + b, 0, 1),

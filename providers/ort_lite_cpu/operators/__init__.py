@@ -35,9 +35,9 @@ _ONNX = {
     "reshape": "DepthToSpace Dropout Expand Flatten Identity Reshape SpaceToDepth Squeeze Tile Transpose Unsqueeze",
     "regions": "MaxRoiPool RoiAlign",
     "resize": "Resize Upsample",
+    "rotary": "RotaryEmbedding",
     "sampling": "AffineGrid GridSample",
     "selection": "Compress NonZero OneHot TopK Trilu Unique",
-    "rotary": "RotaryEmbedding",
     "sequences": (
         "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
         "SequenceInsert SequenceLength SequenceMap SplitToSequence"
@@ -58,21 +58,21 @@ _ONNX = {
     ),
 }
 _MICROSOFT: dict[str, str] = {
-    "linear_attention": "CausalConvWithState LinearAttention",
-    "group_query_attention": "GroupQueryAttention",
-    "microsoft_attention": "Attention MultiHeadAttention",
-    "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
-    "rotary": "RotaryEmbedding",
     "conv": "FusedConv",
+    "group_query_attention": "GroupQueryAttention",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
+    "linear_attention": "CausalConvWithState LinearAttention",
     "matmul": "FusedGemm FusedMatMul",
+    "microsoft_attention": "Attention MultiHeadAttention",
+    "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
     ),
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_lstm": "DynamicQuantizeLSTM",
+    "rotary": "RotaryEmbedding",
 }
 _PREVIEW = {"flex_attention": "FlexAttention"}
 _TRAINING = {"training": "Adagrad Adam Momentum"}

@@ -19,13 +19,13 @@ def emit_fill(op: Op, y: Tensor, value: object) -> None:
 @operator("Constant", types=ANY)
 def constant(op: Op) -> None:
     """All forms of the attribute; ordinary models have it folded before."""
-    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
+    for name in ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"):
         if name in op.node.attributes:
             dtype = op.info().dtype
             assert dtype is not None
             op.set(0, op.array(np.asarray(op.attr(name), to_numpy(dtype))))
             return
-    raise op.reject("a Constant of strings is folded before it gets here")
+    raise op.reject(f"it has {', '.join(op.node.attributes) or 'no attribute'}, and no value")
 
 
 @operator("ConstantOfShape", since=9, types=INTEGERS)

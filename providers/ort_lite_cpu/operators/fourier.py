@@ -8,7 +8,7 @@ from ort_lite_cpu.tensor import Tensor
 
 PI = 3.141592653589793
 SCRATCH = 28
-"""float64 a part needs for each point: roots (2 of 4 n complex), chirp (n), its spectrum (4 n), the signal (4 n), rounded up."""
+"""float64 a part has for each of n points; it needs 5 m + 2 n for radix-2 transforms of m < 4 n: roots, chirp, spectrum, signal."""
 
 
 def power_of_two(n: int) -> int:

@@ -17,9 +17,9 @@ DEFAULTS: dict[str, Any] = {"string": "_Unused", "int64": -1, "float": -0.0}
 @native
 def find_key(keys: Ptr, count: int, key: int) -> int:
     """Where `key` is in the sorted keys, NaN last; `count` where it is not."""
-    if key != key:  # noqa: PLR0124  # NaN is what differs from itself
+    if key != key:  # NaN is what differs from itself
         last = count - 1
-        return last if count > 0 and keys[last] != keys[last] else count  # noqa: PLR0124
+        return last if count > 0 and keys[last] != keys[last] else count
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -45,27 +45,22 @@ def _list(op: Op, name: str, kind: str) -> Any:
     return tensor.reshape(-1) if not found and tensor is not None else found
 
 
-def _kind(dtype: DType) -> str:
-    return {"string": "string", "float32": "float", "float64": "float"}.get(dtype, "int64")
+def _kind(dtype: DType | None) -> str:
+    return {"string": "string", "float32": "float", "float64": "float"}.get(dtype or "", "int64")
 
 
 def _table(op: Op) -> tuple[Any, Any, Any]:
     """Keys, values, and the value of everything else. Before version 2 there are only strings, numbered from 0."""
-    source, target = op.raw(0).dtype, op.info().dtype
-    assert target is not None
+    source, target = _kind(op.raw(0).dtype), _kind(op.info().dtype)
+    given = op.attr("default_tensor")
+    default = op.attr(f"default_{target}", DEFAULTS[target]) if given is None else given.reshape(-1)[0]
     if op.node.op_type == "CategoryMapper":
-        columns = {kind: op.attr(f"cats_{kind}s") or () for kind in ("string", "int64")}
-        return columns[_kind(source)], columns[_kind(target)], op.attr(f"default_{_kind(target)}", DEFAULTS[_kind(target)])
+        return op.attr(f"cats_{source}s"), op.attr(f"cats_{target}s"), default
     if op.version < 2:
         strings = list(op.attr("classes_strings") or ())
         columns = {"string": strings, "int64": range(len(strings))}
-        return columns[_kind(source)], columns[_kind(target)], op.attr(f"default_{_kind(target)}", DEFAULTS[_kind(target)])
-    default = op.attr("default_tensor")
-    if default is None:
-        default = op.attr(f"default_{_kind(target)}", DEFAULTS[_kind(target)])
-    else:
-        default = default.reshape(-1)[0]
-    return _list(op, "keys", _kind(source)), _list(op, "values", _kind(target)), default
+        return columns[source], columns[target], default
+    return _list(op, "keys", source), _list(op, "values", target), default
 
 
 def _checked(op: Op) -> tuple[Any, Any, Any]:

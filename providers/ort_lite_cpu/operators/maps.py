@@ -36,7 +36,7 @@ def dict_vectorizer(op: Op) -> None:
     """
     words = list(op.attr("string_vocabulary") or op.attr("int64_vocabulary") or ())
     dtype = to_numpy(op.info().dtype or "")
-    fill: Any = "" if dtype == object else 0
+    fill: Any = "" if dtype.hasobject else 0
     op.python(lambda values: [np.array([[values.get(word, fill) for word in words]], dtype)])
 
 

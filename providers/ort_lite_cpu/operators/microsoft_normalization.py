@@ -117,13 +117,11 @@ def count_ones(mask: Ptr, y: Ptr, batch: int, steps: int, part: int, parts: int)
     return OK
 
 
-@operator("EmbedLayerNormalization", domain="com.microsoft", types=frozenset({"int32"}))
+@operator("EmbedLayerNormalization", domain="com.microsoft", types=REAL, typed_by=2)
 def embed_layer_normalization(op: Op) -> None:
     """ids (B, S) -> (B, S, H); how many steps a mask leaves; the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
     ids, segments, positions = op.input(0), op.optional(1), op.optional(8)
     words, places, kinds, gamma, beta = op.input(2), op.input(3), op.optional(4), op.input(5), op.input(6)
-    if words.dtype not in REAL:
-        raise op.reject(f"embeddings of type {words.dtype}")
     batch, steps = ids.shape
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y

@@ -122,7 +122,7 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 @operator("GridSample", since=16, types=REAL)
 def lower_grid_sample(op: Op) -> None:
-    """One or two spatial axes more than onnxruntime has for cubic. Spec: ONNX GridSample-22."""
+    """Two or three spatial axes, every mode for both. O(outputs * taps). Spec: ONNX GridSample-22."""
     rank = len(op.raw(0).shape)
     if rank not in (4, 5):
         raise op.reject(f"an input of rank {rank}; there are 4 and 5")

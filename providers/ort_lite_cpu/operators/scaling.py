@@ -82,7 +82,7 @@ def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int,
     old = replaced[0]
     for i in span(count, part, parts):
         v = x[i]
-        missing = v == old or (v != v and old != old)  # noqa: PLR0124  # NaN is what differs from itself
+        missing = v == old or (v != v and old != old)  # NaN is what differs from itself
         y[i] = values[i % columns] if missing else v
     return OK
 

@@ -268,11 +268,11 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     tables = [op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights)]
     at = op.temporary("int64", (op.options.threads * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
-    op.emit(
-        walk, [keyed, nodes, nodes, *tables, at, sums, seen], rows, features, len(trees.roots), trees.inner, outputs, nan,
-        types=[width, width, x.native, "i64", "i64", "i64", x.native, "i64", x.native, "u8"],
-        statics={"missing": trees.missing, "single": trees.single, "aggregate": aggregate}, work=rows * (len(trees.roots) * (trees.levels + 2)),
-    )  # fmt: skip
+    types = [width, width, x.native, "i64", "i64", "i64", x.native, "i64", x.native, "u8"]
+    statics: dict[str, bool | str] = {"missing": trees.missing, "single": trees.single, "aggregate": aggregate}
+    numbers = (rows, features, len(trees.roots), trees.inner, outputs, nan)
+    work = rows * (len(trees.roots) * (trees.levels + 2))
+    op.emit(walk, [keyed, nodes, nodes, *tables, at, sums, seen], *numbers, types=types, statics=statics, work=work)
     return rows, sums, seen
 
 

@@ -157,6 +157,13 @@ def test_winograd(size: Shape, channels: int, outputs: int, pads: list[int]) -> 
     check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=3e-5 * np.abs(want).max(), pads=pads)
 
 
+@pytest.mark.parametrize(("images", "chosen"), [(1, False), (2, True)])
+def test_winograd_is_for_more_than_a_few_tiles(images: int, chosen: bool) -> None:
+    x, w = ramp((images, 32, 7, 7)), weights(32, 32, 3, 3)
+    program = op_program("Conv", [x, w], {"pads": [1, 1, 1, 1]}, constants=(1,), fixed=True)
+    assert ("winograd" in names(program)) == chosen
+
+
 def test_winograd_can_be_turned_off() -> None:
     x, w = ramp((1, 32, 9, 9)), weights(32, 32, 3, 3)
     x_value, y = Value("x", TensorType("float32", x.shape)), Value("y", TensorType("float32", (1, 32, 7, 7)))

@@ -29,7 +29,7 @@ def test_an_extractor_takes_columns_of_strings() -> None:
 
 
 def test_an_index_out_of_range_is_named() -> None:
-    with pytest.raises(RuntimeException, match="ArrayFeatureExtractor 'node'.*position 1 of its indices is out of range"):
+    with pytest.raises(RuntimeException, match=r"ArrayFeatureExtractor 'node'.*position 1 of its indices is out of range"):
         run_op("ArrayFeatureExtractor", [ramp((2, 3)), ints(0, 3)], **ML)
 
 
@@ -59,7 +59,8 @@ def test_a_vectorizer_wants_as_many_rows_everywhere() -> None:
 def one_hot(x: Array, zeros: int = 1, **categories: list[Any]) -> Array:
     [known] = categories.values()
     cut = x if x.dtype == object else x.astype(np.int64)
-    return (cut[..., None] == np.array(known, x.dtype if x.dtype == object else np.int64)).astype(np.float32)
+    hot: Array = (cut[..., None] == np.array(known, x.dtype if x.dtype == object else np.int64)).astype(np.float32)
+    return hot
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])

@@ -47,7 +47,8 @@ def test_prompts_and_steps(case: Any, attributes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("interleaved", [0, 1])
 def test_rotation_by_position(case: Any, packed: bool, interleaved: int) -> None:
-    check(*operands(*case, packed), *CACHES, do_rotary=1, rotary_interleaved=interleaved)
+    batch, rows, past, lengths, total = case
+    check(*operands(batch, rows, past, lengths, total, packed), *CACHES, do_rotary=1, rotary_interleaved=interleaved)
 
 
 def test_positions_may_be_given() -> None:

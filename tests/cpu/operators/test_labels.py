@@ -69,7 +69,7 @@ def test_a_category_mapper_goes_both_ways() -> None:
 
 
 def test_keys_and_values_should_be_as_many() -> None:
-    with pytest.raises(NotSupported, match="LabelEncoder 'node'.*they are 2 and 1"):
+    with pytest.raises(NotSupported, match=r"LabelEncoder 'node'.*they are 2 and 1"):
         run_op("LabelEncoder", [np.array([1])], {"keys_int64s": [1, 2], "values_floats": [1.0]}, opset=4, domain="ai.onnx.ml")
     with pytest.raises(NotSupported, match="keys of float32 and values of int64 should be as many; they are not there"):
         run_op("LabelEncoder", [np.ones(1, "f")], {"keys_int64s": [1], "values_int64s": [1]}, opset=4, domain="ai.onnx.ml")

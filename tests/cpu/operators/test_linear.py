@@ -22,7 +22,7 @@ def coefficients(rows: int, seed: int = 0) -> list[float]:
 
 def product(x: Array, coefficients: list[float], intercepts: list[float], targets: int = 1) -> Array:
     table = np.array(coefficients).reshape(targets, -1)
-    return (x.reshape(-1, x.shape[-1]) @ table.T + np.array(intercepts)).astype(np.float32)
+    return np.asarray(x.reshape(-1, x.shape[-1]) @ table.T + np.array(intercepts), np.float32)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])

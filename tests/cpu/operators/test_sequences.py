@@ -77,8 +77,9 @@ def test_what_leaves_is_the_callers_own() -> None:
     }"""
     made = session(text)
     fed = {"a": A.copy(), "s": [A + 1]}
-    for array in (lambda got: got[0][0], lambda got: got[0][1], lambda got: got[1], lambda got: got[2][0]):
-        array(made.run(None, fed))[:] = 0
+    t, one, again = made.run(None, fed)
+    for array in (*t, one, *again):
+        array[:] = 0
     assert same(made.run(None, fed), [[A + 1, A], A + 1, [A + 1]])
 
 
@@ -176,7 +177,7 @@ def test_an_optional_is_asked_before_it_is_opened(held: Any) -> None:
     assert same(run(text, held), [np.array(held is not None)])
     opened = session(f"(optional({inner}) o) => ({inner} x) {{ x = OptionalGetElement(o) }}")
     if held is None:
-        with pytest.raises(RuntimeException, match="OptionalGetElement .*the optional is empty"):
+        with pytest.raises(RuntimeException, match=r"OptionalGetElement .*the optional is empty"):
             opened.run(None, {"o": None})
     else:
         assert same(opened.run(None, {"o": held}), [held])
@@ -222,8 +223,13 @@ def test_a_value_that_a_branch_hands_on_is_the_callers_own(taken: bool) -> None:
 
 
 def test_a_loop_without_trips_hands_its_state_on() -> None:
-    text = """(int64 n, float[2] x) => (float[2] y) { go = Constant<value: tensor = bool {1}>()
-        y = Loop(n, go, x) <body: graph = body(int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) t = Relu(s) }> }"""
+    text = """(int64 n, float[2] x) => (float[2] y) {
+        go = Constant<value: tensor = bool {1}>()
+        y = Loop(n, go, x) <body: graph = body(int64 i, bool c, float[2] s) => (bool d, float[2] t) {
+            d = Identity(c)
+            t = Relu(s)
+        }>
+    }"""
     made = session(text)
     fed = {"n": np.array(0), "x": np.array([5, 6], np.float32)}
     made.run(None, fed)[0][:] = 0

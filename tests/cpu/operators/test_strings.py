@@ -57,7 +57,7 @@ def test_strings_move_like_numbers(op: str, inputs: Any, constants: Any, attribu
 
 
 def test_an_index_out_of_range_is_named() -> None:
-    with pytest.raises(RuntimeException, match="Gather 'node'.*position 1 of its indices"):
+    with pytest.raises(RuntimeException, match=r"Gather 'node'.*position 1 of its indices"):
         run_op("Gather", [X, ints(0, 3)])
 
 
@@ -100,7 +100,7 @@ def test_texts_become_other_types(target: str) -> None:
 
 
 def test_a_text_that_is_no_number_is_named() -> None:
-    with pytest.raises(RuntimeException, match="Cast 'node'.*'twelve'"):
+    with pytest.raises(RuntimeException, match=r"Cast 'node'.*'twelve'"):
         run_op("Cast", [np.array(["twelve"], object)], {"to": to_onnx("float32")})
 
 
@@ -108,3 +108,15 @@ def test_unique_strings() -> None:
     x = np.array(["b", "a", "b"], object)
     wanted = [np.array(["a", "b"], object), ints(1, 0), ints(1, 0, 1), ints(1, 2)]
     check_op("Unique", x, expected=wanted, outputs=4)
+
+
+def test_constants_of_strings() -> None:
+    check_op("Constant", expected=np.array("é", object), value_string="é")
+    check_op("Constant", expected=np.array(["é", ""], object), value_strings=["é", ""])
+    check_op("Constant", expected=X, value=X)
+
+
+def test_what_identity_returns_is_the_callers_own() -> None:
+    program = op_program("Identity", [X])
+    program([X])[0][:] = "gone"
+    assert program([X])[0].tolist() == X.tolist() != [["gone"] * 4] * 3

@@ -35,7 +35,7 @@ def test_a_pattern_matches_the_whole_text() -> None:
 
 
 def test_a_pattern_should_be_one() -> None:
-    with pytest.raises(NotSupported, match="RegexFullMatch 'node'.*the pattern '\\('"):
+    with pytest.raises(NotSupported, match=r"RegexFullMatch 'node'.*the pattern '\('"):
         run_op("RegexFullMatch", [words("a")], {"pattern": "("})
 
 

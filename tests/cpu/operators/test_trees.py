@@ -133,7 +133,7 @@ def test_version_five_numbers_transforms_as_the_specification_does() -> None:
 @pytest.mark.parametrize("track", [0, 1])
 @pytest.mark.parametrize("members", [[], [2.0], [2.0, -1.0], [5.0, 1.0, 2.0, -0.0, 7.0]], ids=str)
 def test_members_of_a_set_take_the_true_branch(members: list[float], track: int) -> None:
-    attributes = {
+    attributes: dict[str, Any] = {
         "tree_roots": [0], "nodes_featureids": [0], "nodes_splits": np.zeros(1, np.float32), "n_targets": 1,
         "nodes_modes": np.array([6], np.uint8), "nodes_truenodeids": [0], "nodes_trueleafs": [1],
         "nodes_falsenodeids": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0], "nodes_missing_value_tracks_true": [track],
@@ -154,7 +154,7 @@ def test_no_rows_a_vector_and_more_features_than_asked_for(shape: tuple[int, ...
 
 
 def test_a_tree_may_be_one_leaf() -> None:
-    attributes = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
+    attributes: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
     attributes |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
     check_op("TreeEnsembleRegressor", np.zeros((2, 1), np.float32), expected=np.full((2, 1), 3, np.float32), **ML, **attributes)
 
@@ -192,5 +192,5 @@ def test_broken_trees_are_declined(change: dict[str, Any], message: str) -> None
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_rows_need_the_features_that_trees_ask_for(fixed: bool) -> None:
-    with pytest.raises(InvalidArgument, match="rows have .* features, the trees ask for 2"):
+    with pytest.raises(InvalidArgument, match=r"rows have .* features, the trees ask for 2"):
         run_op("TreeEnsembleRegressor", [np.zeros((3, 1), np.float32)], STUMP, fixed=fixed, **ML)
