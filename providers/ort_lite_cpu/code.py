@@ -5,8 +5,6 @@ slot per operation. Equal expressions share a slot. An operation is five int64s:
 own.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ort_lite.dtypes import Array
@@ -88,7 +86,3 @@ class Code:
     def table(self) -> Array:
         """The operations, (n, 5) int64."""
         return np.array(self.code, np.int64).reshape(len(self.code), 5)
-
-
-def slots_of(code: Code, dims: Sequence[Dim]) -> list[int]:
-    return [code.slot(dim) for dim in dims]
