@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.memory import packing
+from ort_lite.memory import packing, search, wide
 from ort_lite.native import Spec, load
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
@@ -60,12 +60,32 @@ class Blocks:
 
     def first_fit(self, order: Words, near: Words | None = None, capacity: int = packing.LIMIT) -> tuple[Words, int]:
         """(offset of each block, or -1 where it does not fit `capacity`; peak, or minus the number of such blocks)."""
+        if self.n >= wide.WIDE:
+            return self._first_fit_wide(order, capacity)
         offset, scratch = _words(self.n), _words(packing.first_fit_words(self.n))
         peak = _call(
             packing.first_fit,
-            *(order, self.n, self.size, self.start, self.end, self.align, near, capacity, offset, scratch),
+            *(order, self.n, self.size, self.start, self.end, self.align, near, capacity, self.n, offset, scratch),
         )
         return offset, peak
+
+    def _first_fit_wide(self, order: Words, capacity: int) -> tuple[Words, int]:
+        room, total = self._listed()
+        offset, scratch = _words(self.n), _words(wide.first_fit_wide_words(total))
+        problem = (order, self.n, self.size, self.start, self.end, self.align)
+        return offset, _call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
+
+    @cache  # noqa: B019  # Blocks are made for one plan, and die with what they hold
+    def _listed(self) -> tuple[Words, int]:
+        room = _words(wide.RANGES)
+        return room, _call(wide.count_listed, self.n, self.start, self.end, self.times, room)
+
+    def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
+        """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state."""
+        fit = packing.first_fit_words(self.n)
+        scratch = _words(search.search_words(self.n, fit))
+        problem = (order, self.n, self.size, self.start, self.end, self.align, near)
+        return _call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
 
     def lower_bound(self) -> int:
         """The most bytes that are alive at once. O(n)."""

@@ -43,6 +43,7 @@ def first_fit(
     align: int,
     near: int,
     capacity: int,
+    allowed: int,
     offset: int,
     scratch: int,
 ) -> int:
@@ -50,7 +51,8 @@ def first_fit(
 
     `align` (powers of two) may be null: then sizes alone decide. `near` comes from `find_near`, or is null. A block
     that does not fit below `capacity` (at most LIMIT), or whose size is negative, gets offset -1, and the result is
-    minus the number of such blocks. Blocks of no bytes get offset 0. Worst case O(n^2), see the module's docstring.
+    minus the number of such blocks. With more than `allowed` of them it stops, and later offsets are not written. Blocks
+    of no bytes get offset 0. Worst case O(n^2), see the module's docstring.
     """
     orders, sizes, offsets, table = pointer_i64(order), pointer_i64(size), pointer_i64(offset), pointer_i64(near)
     starts, ends, tops = pointer_i64(start), pointer_i64(end), pointer_i64(scratch)
@@ -78,6 +80,8 @@ def first_fit(
         if room < 0 or room > capacity - at:
             offsets[t] = -1
             misfits += 1
+            if misfits > allowed:
+                break
         else:
             offsets[t] = at
             tops[t] = at + room

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.memory import packing
+from ort_lite.memory import packing, portfolio
 from ort_lite.memory.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
 from ort_lite.memory.pack import Blocks
 from ort_lite.memory.placement import Block, MemoryPlanner
@@ -18,6 +18,7 @@ __all__ = [
     "PLANNERS",
     "ArenaRole",
     "ArenaUsage",
+    "AutoMemoryPlanner",
     "Block",
     "BySizeMemoryPlanner",
     "Certificate",
@@ -43,6 +44,7 @@ class MemoryPlannerType(StrEnum):
 
     greedy = "greedy"
     by_size = "by_size"
+    auto = "auto"
 
 
 class GreedyMemoryPlanner(MemoryPlanner):
@@ -63,19 +65,45 @@ class BySizeMemoryPlanner(MemoryPlanner):
     """First fit, largest first, by the native kernel. Within 1% of the lower bound on ordinary networks."""
 
     def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
-        if not blocks:
-            return []
-        lifetimes = np.array([block.lifetime.half_open() for block in blocks])
-        problem = Blocks(
-            [block.size for block in blocks], lifetimes[:, 0], lifetimes[:, 1], [block.alignment for block in blocks]
-        )
+        problem = _problem(blocks)
         offsets, _ = problem.first_fit(problem.order(packing.BY_SIZE), problem.near(), capacity)
         found: list[int] = offsets.tolist()
         return found
 
 
+class AutoMemoryPlanner(MemoryPlanner):
+    """The best of a portfolio of orders and a short search, see `portfolio`: never worse than greedy. Milliseconds.
+
+    `search_seconds` more are spent on the search; equal calls then need not give equal plans.
+    """
+
+    def __init__(
+        self,
+        platform: Platform | None = None,
+        constraints: Iterable[MemoryConstraint] = (),
+        *,
+        search_seconds: float = 0.0,
+    ) -> None:
+        super().__init__(platform, constraints)
+        self.search_seconds = search_seconds
+
+    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
+        offsets, _ = portfolio.pack(_problem(blocks), capacity, self.search_seconds)
+        found: list[int] = offsets.tolist()
+        return found
+
+
+def _problem(blocks: Sequence[Block]) -> Blocks:
+    start, end = np.array([block.lifetime.half_open() for block in blocks], np.int64).reshape(-1, 2).T
+    return Blocks([block.size for block in blocks], start, end, [block.alignment for block in blocks])
+
+
 PLANNERS: Mapping[str, type[MemoryPlanner]] = MappingProxyType(
-    {MemoryPlannerType.greedy: GreedyMemoryPlanner, MemoryPlannerType.by_size: BySizeMemoryPlanner}
+    {
+        MemoryPlannerType.greedy: GreedyMemoryPlanner,
+        MemoryPlannerType.by_size: BySizeMemoryPlanner,
+        MemoryPlannerType.auto: AutoMemoryPlanner,
+    }
 )
 
 

@@ -73,7 +73,7 @@ class Packer:
         offsets, scratch = np.empty(self._n, np.int64), np.empty(packing.first_fit_words(self._n), np.int64)
         arrays = (order, sizes, self._start, self._end, self._near, offsets, scratch)
         at_order, at_size, at_start, at_end, near, at_offset, at_scratch = (array.ctypes.data for array in arrays)
-        peak = self._fit(at_order, self._n, at_size, at_start, at_end, 0, near, packing.LIMIT, at_offset, at_scratch)
+        peak = self._fit(at_order, self._n, at_size, at_start, at_end, 0, near, packing.LIMIT, 0, at_offset, at_scratch)
         return offsets, peak
 
 

@@ -294,5 +294,5 @@ def test_spec_4_10_greedy_is_a_type_and_more_may_be_added() -> None:
 
 
 def test_an_unknown_planner_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidArgument, match="memory planner 'best': expected one of greedy, by_size"):
+    with pytest.raises(InvalidArgument, match="memory planner 'best': expected one of greedy, by_size, auto"):
         create_planner("best")
