@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,13 @@ class Blocks:
         self.end: Words = np.searchsorted(moments, gone).astype(np.int64)
         self.align = None if align is None else np.ascontiguousarray(align, np.int64)
 
+    def of(self, size: Words) -> "Blocks":
+        """Blocks of other sizes with the same lifetimes and alignments. O(1)."""
+        made = Blocks.__new__(Blocks)
+        made.__dict__.update(self.__dict__)
+        made.size = size
+        return made
+
     def order(self, rule: int) -> Words:
         """The order by packing.BY_START, BY_SIZE or BY_AREA; equal blocks by number. O(n)."""
         result, scratch = _words(self.n), _words(packing.order_words(self.n))
@@ -70,12 +77,12 @@ class Blocks:
         return offset, peak
 
     def _first_fit_wide(self, order: Words, capacity: int) -> tuple[Words, int]:
-        room, total = self._listed()
+        room, total = self._listed
         offset, scratch = _words(self.n), _words(wide.first_fit_wide_words(total))
         problem = (order, self.n, self.size, self.start, self.end, self.align)
         return offset, _call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
 
-    @cache  # noqa: B019  # Blocks are made for one plan, and die with what they hold
+    @cached_property
     def _listed(self) -> tuple[Words, int]:
         room = _words(wide.RANGES)
         return room, _call(wide.count_listed, self.n, self.start, self.end, self.times, room)

@@ -88,7 +88,7 @@ class AutoMemoryPlanner(MemoryPlanner):
         self.search_seconds = search_seconds
 
     def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
-        offsets, _ = portfolio.pack(_problem(blocks), capacity, self.search_seconds)
+        offsets, _, _ = portfolio.pack(_problem(blocks), capacity, self.search_seconds)
         found: list[int] = offsets.tolist()
         return found
 

@@ -63,8 +63,9 @@ FOR_WIDE = 3
 """So many of ORDERS are tried where each takes half a second."""
 
 
-def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) -> tuple[Words, int]:
-    """(offset of each block; peak), as `Blocks.first_fit`: of ORDERS the best, improved by a short search.
+def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) -> tuple[Words, int, Words]:
+    """(offset of each block; peak), as `Blocks.first_fit`, and the order that gives them: of ORDERS the best, improved by a
+    short search.
 
     `seconds` more are spent on the search, whose result then depends on how far it gets; it ends early at the lower bound,
     below which no plan gets. Where not all blocks fit `capacity`, the order that leaves out the fewest bytes counts.
@@ -77,11 +78,11 @@ def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) ->
         left_out = int(blocks.size[offset < 0].sum())
         found.append((left_out, peak, order, offset))
         if left_out == 0 and peak == goal:
-            return offset, peak
+            return offset, peak, order
     left_out, peak, order, offset = min(found, key=lambda each: each[:2])
     if left_out == 0:
         peak = _searched(blocks, order, offset, peak, near, goal, seconds)
-    return offset, peak
+    return offset, peak, order
 
 
 def _searched(blocks: Blocks, order: Words, offset: Words, peak: int, near: Words | None, goal: int, seconds: float) -> int:

@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.memory import packing
-from ort_lite.memory.pack import Blocks, compiled, spec
+from ort_lite.memory.pack import Blocks, spec
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
@@ -22,6 +23,8 @@ from ort_lite_cpu.evaluate import LIMIT, evaluate
 from ort_lite_cpu.segment import Segment
 
 ALIGNMENT = 64
+SEARCHES = 3
+"""Sizes for which a Packer searches: a model with a new shape at every call pays for no more."""
 
 
 class Bound(Record, frozen=False):
@@ -45,7 +48,7 @@ class Bound(Record, frozen=False):
 
 
 _EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
-SPECS = (_EVALUATE, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit))
+SPECS = (_EVALUATE, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit), spec(packing.lower_bound))
 """What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
 
 
@@ -56,24 +59,35 @@ def _evaluate() -> Any:
 
 
 class Packer:
-    """Offsets for blocks of fixed lifetimes and ever new sizes: first fit, largest first. What sizes do not change is kept."""
+    """Offsets for blocks of fixed lifetimes and ever new sizes. What sizes do not change is kept.
+
+    First fit, largest first, is optimal for nearly all networks. Where it misses the lower bound, the portfolio is searched,
+    SEARCHES times at most: its order is tried beside the other for all sizes to come.
+    """
 
     def __init__(self, starts: Array, ends: Array) -> None:
         self._n = len(starts)
-        blocks = Blocks(np.zeros(self._n, np.int64), starts, ends)
-        self._start, self._end = blocks.start, blocks.end
-        self._near = blocks.near() if self._n else blocks.start
-        self._fit = compiled(packing.first_fit)
+        self._blocks = Blocks(np.zeros(self._n, np.int64), starts, ends)
+        self._near = self._blocks.near() if self._n else self._blocks.start
+        self._orders: tuple[Array, ...] = ()
 
     def pack(self, sizes: Array) -> tuple[Array, int]:
-        """(offsets, peak). O(n * neighbours in time). Thread-safe."""
+        """(offsets, peak). O(n * neighbours in time), and milliseconds for a search. Thread-safe."""
         if not self._n:
             return sizes, 0
-        order = np.argsort(-sizes, kind="stable")
-        offsets, scratch = np.empty(self._n, np.int64), np.empty(packing.first_fit_words(self._n), np.int64)
-        arrays = (order, sizes, self._start, self._end, self._near, offsets, scratch)
-        at_order, at_size, at_start, at_end, near, at_offset, at_scratch = (array.ctypes.data for array in arrays)
-        peak = self._fit(at_order, self._n, at_size, at_start, at_end, 0, near, packing.LIMIT, 0, at_offset, at_scratch)
+        blocks = self._blocks.of(sizes)
+        bound = blocks.lower_bound()
+        offsets, peak = blocks.first_fit(np.argsort(-sizes, kind="stable"), self._near)
+        for order in self._orders:
+            if peak > bound:
+                offsets, peak = min((offsets, peak), blocks.first_fit(order, self._near), key=itemgetter(1))
+        if peak > bound and len(self._orders) < SEARCHES:
+            from ort_lite.memory import portfolio
+
+            found, lower, order = portfolio.pack(blocks)
+            self._orders = (*self._orders, order)
+            if lower < peak:
+                return found, lower
         return offsets, peak
 
 

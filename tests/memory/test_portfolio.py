@@ -33,7 +33,8 @@ def overlaps(problem: Problem, offsets: list[int]) -> list[tuple[int, int]]:
 @given(problems(most=20))
 def test_it_is_never_worse_than_greedy_and_never_overlaps(problem: Problem) -> None:
     prepared = blocks(problem)
-    offsets, peak = portfolio.pack(prepared)
+    offsets, peak, order = portfolio.pack(prepared)
+    assert prepared.first_fit(order)[1] == peak
     greedy = prepared.first_fit(prepared.order(packing.BY_START))[1]
     assert problem.most_alive() <= peak == peak_of(problem, offsets.tolist()) <= greedy
     assert not overlaps(problem, offsets.tolist())
@@ -85,7 +86,7 @@ def test_more_time_does_not_hurt() -> None:
 
 def test_of_orders_that_leave_blocks_out_the_one_with_fewest_bytes_counts() -> None:
     problem = Problem((50, 60, 50), (0, 0, 0), (9, 9, 9))
-    offsets, _ = portfolio.pack(blocks(problem), capacity=100)
+    offsets, _, _ = portfolio.pack(blocks(problem), capacity=100)
     assert sorted(offsets.tolist()) == [-1, 0, 50]
     planner = AutoMemoryPlanner(Platform(min_alignment=1), [MemoryConstraint("cpu", max_size=100)])
     with pytest.raises(OutOfMemory, match="1 tensors do not fit 'cpu'"):
