@@ -5,15 +5,21 @@ BIN := $(VENV)/bin
 PLUGIN := plugins/ort-lite-sample
 WORKERS ?= 2
 
-.PHONY: help demo test test-quick lint format clean
+# Plugins that need an accelerator's package. Each is tested in .venv-NAME, with the real one.
+PLUGINS := openvino onnxruntime xla
+ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
+
+.PHONY: help demo test test-quick test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
+.PRECIOUS: .venv-%/installed
 
 help:
-	@echo "make demo        install into $(VENV) and run examples/demo.py"
-	@echo "make test        lint, type-check and run the tests"
-	@echo "make test-quick  run the tests that are not marked slow"
-	@echo "make lint        ruff and mypy alone"
-	@echo "make format      let ruff format and fix the sources"
-	@echo "make clean       remove the environment and what the tools left"
+	@echo "make demo          install into $(VENV) and run examples/demo.py"
+	@echo "make test          lint, type-check and run the tests"
+	@echo "make test-quick    run the tests that are not marked slow"
+	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
+	@echo "make lint          ruff and mypy alone"
+	@echo "make format        let ruff format and fix the sources"
+	@echo "make clean         remove the environments and what the tools left"
 
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
@@ -24,6 +30,12 @@ test: lint
 
 test-quick: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+test-plugins: $(ACCELERATORS:%=test-plugin-%)
+
+# A skipped test counts as failed: everything that the tests need is installed.
+$(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
+	.venv-$*/bin/python -m pytest -p tests.no_skips -n $(WORKERS) plugins/ort-lite-$*/tests
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
@@ -47,6 +59,11 @@ $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" -e $(PLUGIN)
 	touch $@
 
+.venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -e . -e "./plugins/ort-lite-$*[test]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .venv-* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

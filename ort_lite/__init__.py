@@ -19,31 +19,78 @@ if TYPE_CHECKING:
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.metadata import ModelMetadata, NodeArg
     from ort_lite.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+    from ort_lite.ownership.consolidate import consolidate_tensors_to_buffer
+    from ort_lite.ownership.options import (
+        ParseOptions,
+        SerializeOptions,
+        TensorBufferOptions,
+        kSmallTensorDataThresholdBytes,
+    )
+    from ort_lite.ownership.spans import ByteSpan, span_of
+    from ort_lite.ownership.tensors import tensors as model_tensors
+    from ort_lite.placement import PlacementRule, place
+    from ort_lite.planning import plan
     from ort_lite.plugins import available_providers as get_available_providers
     from ort_lite.plugins import register_plugin, register_provider
     from ort_lite.selection import get_all_providers
     from ort_lite.session import InferenceSession
+    from ort_lite.stages.load import load
+    from ort_lite.stages.save import save
+    from ort_lite.tensors.cvm import (
+        CVMArrayAlloc,
+        CVMArrayFree,
+        CVMArrayFromHandle,
+        CVMLoadParamsDict,
+        CVMSaveParamsDict,
+    )
+    from ort_lite.tensors.io_binding import IOBinding
+    from ort_lite.tensors.ndarray import NDArray
+    from ort_lite.tensors.ort_value import OrtValue
+    from ort_lite.tensors.params import load_params, save_params
 
 _HOME = {
+    "ByteSpan": "ownership.spans",
+    "CVMArrayAlloc": "tensors.cvm",
+    "CVMArrayFree": "tensors.cvm",
+    "CVMArrayFromHandle": "tensors.cvm",
+    "CVMLoadParamsDict": "tensors.cvm",
+    "CVMSaveParamsDict": "tensors.cvm",
     "ExecutionMode": "options",
     "ExecutionOrder": "options",
     "Explanation": "explanation",
     "GraphOptimizationLevel": "options",
+    "IOBinding": "tensors.io_binding",
     "InferenceSession": "session",
     "ModelMetadata": "metadata",
+    "NDArray": "tensors.ndarray",
     "NodeArg": "metadata",
+    "OrtValue": "tensors.ort_value",
+    "ParseOptions": "ownership.options",
+    "PlacementRule": "placement",
     "RunOptions": "options",
+    "SerializeOptions": "ownership.options",
     "SessionOptions": "options",
+    "TensorBufferOptions": "ownership.options",
+    "consolidate_tensors_to_buffer": "ownership.consolidate",
     "disable_telemetry_events": "api",
     "enable_telemetry_events": "api",
     "get_all_providers": "selection",
     "get_available_providers": "plugins:available_providers",
     "get_device": "api",
     "get_version_string": "api",
+    "kSmallTensorDataThresholdBytes": "ownership.options",
+    "load": "stages.load",
+    "load_params": "tensors.params",
+    "model_tensors": "ownership.tensors:tensors",
+    "place": "placement",
+    "plan": "planning",
     "register_plugin": "plugins",
     "register_provider": "plugins",
+    "save": "stages.save",
+    "save_params": "tensors.params",
     "set_default_logger_severity": "log",
     "set_default_logger_verbosity": "log",
+    "span_of": "ownership.spans",
 }
 
 
@@ -61,8 +108,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ExecutionMode", "ExecutionOrder", "Explanation", "GraphOptimizationLevel", "InferenceSession", "ModelMetadata",
-    "NodeArg", "RunOptions", "SessionOptions", "__version__", "disable_telemetry_events", "enable_telemetry_events",
-    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "register_plugin",
-    "register_provider", "set_default_logger_severity", "set_default_logger_verbosity",
+    "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
+    "ExecutionMode", "ExecutionOrder", "Explanation", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
+    "ModelMetadata", "NDArray", "NodeArg", "OrtValue", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions",
+    "SessionOptions", "TensorBufferOptions", "__version__", "consolidate_tensors_to_buffer", "disable_telemetry_events",
+    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device", "get_version_string",
+    "kSmallTensorDataThresholdBytes", "load", "load_params", "model_tensors", "place", "plan", "register_plugin",
+    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
 ]  # fmt: skip

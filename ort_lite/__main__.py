@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, bench, providers, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, bench, step, providers, warmup."""
 
 import argparse
 import sys
@@ -47,6 +47,13 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--runs", type=int, default=50, help="timed runs (default: 50)")
     bench.add_argument("--alone", action="store_true", help="without onnxruntime")
     _json(bench)
+
+    step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
+    _model(step)
+    _feeds(step)
+    step.add_argument("--until", metavar="NODE", default="", help="stop behind this node, and show its tensors")
+    step.add_argument("--check", action="store_true", help="prove after each step that nothing else changed")
+    _json(step)
 
     providers = commands.add_parser("providers", help="list the execution providers that are installed")
     _json(providers)

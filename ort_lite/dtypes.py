@@ -40,6 +40,8 @@ _TABLE: dict[DType, tuple[int, str, int]] = {
     "float8_e8m0fnu": (24, "float8e8m0", 1),
     "uint2": (25, "uint2", 1),
     "int2": (26, "int2", 1),
+    "float6_e2m3fn": (27, "float6e2m3", 1),
+    "float6_e3m2fn": (28, "float6e3m2", 1),
 }
 _BY_CODE = {code: name for name, (code, _, _) in _TABLE.items()}
 _BY_ORT_NAME = {ort: name for name, (_, ort, _) in _TABLE.items()}
@@ -50,7 +52,7 @@ SIGNED = frozenset({"int8", "int16", "int32", "int64"})
 UNSIGNED = frozenset({"uint8", "uint16", "uint32", "uint64"})
 INTEGERS = SIGNED | UNSIGNED
 COMPLEX = frozenset({"complex64", "complex128"})
-BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
 
 
 def is_dtype(name: str) -> bool:

@@ -25,6 +25,10 @@ class InvalidProtobuf(OrtLiteError):
     """The bytes are not a serialised ModelProto."""
 
 
+class InvalidParams(OrtLiteError):
+    """The bytes are not a saved parameter dictionary or tensor; names the byte offset, what is there and what was expected."""
+
+
 class InvalidGraph(OrtLiteError):
     """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ..."""
 
@@ -39,6 +43,14 @@ class NotImplemented(OrtLiteError, NotImplementedError):
 
 class ProviderError(OrtLiteError):
     """A provider broke its contract or could not be created; names the provider and what it did."""
+
+
+class NoDevice(ProviderError):
+    """Raised by a provider when it is created on a machine that lacks its device; the session then does without it."""
+
+
+class PlacementError(InvalidArgument):
+    """A hard placement rule cannot be kept, or two contradict each other; names the node, the rules and the reason."""
 
 
 class CompileError(ProviderError):

@@ -529,6 +529,26 @@ class Model(Record, frozen=False):
             unnamed_dims=dict(self.unnamed_dims),
         )
 
+    def __copy__(self) -> "Model":
+        """A clone over the same tensors: what is owned stays owned, what is borrowed stays borrowed."""
+        from ort_lite.ownership.tensors import cloned
+
+        return cloned(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Model":
+        """A clone that owns all its tensors' bytes."""
+        from ort_lite.ownership.tensors import owned_copy
+
+        return owned_copy(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as a serialised ModelProto; the copy owns its tensors' bytes. Raises InvalidProtobuf above 2 GiB."""
+        from ort_lite.proto import serialize
+        from ort_lite.stages.load import load
+        from ort_lite.stages.save import to_proto
+
+        return load, (serialize(to_proto(self)),)
+
 
 class Names:
     """Fresh names for the values and nodes of a graph and the graphs nested in it: `base`, `base_1`, `base_2`, ..."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily, ShapeRule
     from ort_lite.provider import ExecutionProvider
-    from ort_lite.transform import CastInsertion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
 
 
 def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
@@ -48,4 +48,9 @@ def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily
 
 def ort_lite_cast_insertion() -> "CastInsertion | None":
     """The function that puts Casts around nodes which no provider takes in their element type. The first answer counts."""
+    return None
+
+
+def ort_lite_layout_conversion() -> "LayoutConversion | None":
+    """What makes image operators channels-last for a provider that prefers them so, and undoes it. The first answer counts."""
     return None

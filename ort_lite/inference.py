@@ -113,6 +113,13 @@ class ShapeRules:
             for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
                 self._rules.setdefault(key, []).append(rule)
 
+    def preceded_by(self, more: "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]") -> "ShapeRules":
+        """These rules, and before them `more`."""
+        made = ShapeRules(rule for one in more for rule in (one if isinstance(one, list) else [one]))
+        for key, rules in self._rules.items():
+            made._rules[key] = [*made._rules.get(key, ()), *rules]
+        return made
+
     def find(self, node: Node) -> ShapeRule | None:
         key = (node.domain, node.op_type)
         found = self._ready.get(key)

@@ -1,7 +1,8 @@
 """Options of a session and of a run, with onnxruntime's names and defaults."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
 from operator import index
 from typing import Any
@@ -139,7 +140,10 @@ class SessionOptions(_Checked):
 
 
 class RunOptions(_Checked):
-    """How one `run` goes. Setting `terminate`, from any thread, ends the run before its next step."""
+    """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options.
+
+    They end before their next step at the latest; on the CPU provider before the next instruction.
+    """
 
     log_severity_level: int = -1
     log_verbosity_level: int = 0
@@ -149,10 +153,36 @@ class RunOptions(_Checked):
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
+        self._stops: list[Callable[[], None]] = []
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "terminate" and self.terminate:
+            for stop in list(self._stops):
+                stop()
+
+    @contextmanager
+    def on_terminate(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Calls `stop` when `terminate` is set inside the block, from the thread that sets it; at once where it is already."""
+        self._stops.append(stop)
+        try:
+            if self.terminate:
+                stop()
+            yield
+        finally:
+            self._stops.remove(stop)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""
         _set_entry(self._config, key, value)
+
+    def config(self, key: str, default: str) -> str:
+        """The config entry, or `default`."""
+        return self._config.get(key, default)
+
+    @property
+    def config_entries(self) -> Mapping[str, str]:
+        return dict(self._config)
 
     def get_run_config_entry(self, key: str) -> str:
         """Raises InvalidArgument when it was not set."""

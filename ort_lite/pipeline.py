@@ -4,19 +4,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from ort_lite import plugins
+from ort_lite.config_keys import DISABLE_CPU_FALLBACK
 from ort_lite.dtypes import DType
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Model, Node
+from ort_lite.inference import ShapeRules
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.provider import Capability, ExecutionProvider, GraphView
+from ort_lite.placement import PlacementRule
+from ort_lite.policies import NEXT, Policy
+from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.record import Record
+from ort_lite.recovery import Fallback, compile_or_next, reporter, subgraph
+from ort_lite.selection import DEFAULT
 from ort_lite.stages.annotate import annotate, override_dimensions
 from ort_lite.stages.assignment import Assignment
-from ort_lite.stages.compile import Compiled, compile_assignment
+from ort_lite.stages.compile import Compiled
+from ort_lite.stages.execute import Executable
+from ort_lite.stages.guard import guarded
 from ort_lite.stages.inline import inline_functions
-from ort_lite.stages.partition import partition
+from ort_lite.stages.partition import names_of, partition, transfers_of
+from ort_lite.stages.terms import Terms
 from ort_lite.stages.transform import TransformReport, transform
+from ort_lite.transform import NHWC_DOMAIN
 
 Span = Callable[[str], AbstractContextManager[None]]
 """Called with a stage's name around it, for profiles."""
@@ -37,26 +47,84 @@ def no_span(name: str) -> Iterator[None]:
 
 
 class Prepared(Record):
-    """A model after all stages, and what each of them reported."""
+    """A model after all stages, and what each of them reported. `incidents` are failures that the next provider made good.
+
+    `keeping` are the partitions that another provider may have to run: their constants must stay.
+    """
 
     model: Model
     report: TransformReport
     assignment: Assignment
     compiled: Compiled
+    incidents: list[str]
+    keeping: frozenset[str]
 
 
 def prepare(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
-    disabled: Sequence[str] = (),
+    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (),
 ) -> Prepared:  # fmt: skip
-    """All stages after loading. The model's graph is changed."""
+    """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default."""
+    policies = policies or [Policy()] * len(providers)
+    terms = terms_of(providers, policies, placement)
+    policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
+    incidents: list[str] = []
+    report_incident = reporter(incidents, options.log_severity_level)
+
+    def instead(partition: Partition) -> Executable:
+        """What the providers after the partition's own make of its nodes, when it fails in a run."""
+        after = 1 + next(k for k, provider in enumerate(providers) if provider is partition.provider)
+        rest = model.replace(graph=subgraph(partition))
+        return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
+
+    def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
+        function = guarded(partition, compiled)
+        if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
+            return function
+        return Fallback(partition, function, instead, transfers_of(providers), report_incident)
+
+    def again() -> Assignment:
+        return assigned(model, providers, options, disabled, terms)
+
     with span("transform"):
         report = transformed(model, providers, options, disabled)
     with span("partition"):
-        assignment = assigned(model, providers, options, disabled)
+        assignment = again()
     with span("compile"):
-        compiled = compile_assignment(assignment)
-    return Prepared(model, report, assignment, compiled)
+        by_name = dict(zip(terms.labels, policies, strict=True))
+        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident)
+    keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
+    return Prepared(model, report, assignment, compiled, incidents, keeping)
+
+
+def terms_of(
+    providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
+) -> Terms:
+    """The terms of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+    policies = policies or [Policy()] * len(providers)
+    resources = [_resource(p.available_resource(), policy) for p, policy in zip(providers, policies, strict=True)]
+    return Terms(names_of(providers), placement, resources)
+
+
+def _resource(own: Resource | None, policy: Policy) -> Resource | None:
+    def least(*limits: int | None) -> int | None:
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    found = Resource(
+        least(policy.limit_nodes, own.nodes if own else None), least(policy.limit_bytes, own.nbytes if own else None)
+    )
+    return None if found == Resource() else found
+
+
+def _check_fallback(assignment: Assignment, options: SessionOptions) -> None:
+    """Raises Fail naming each node on the default provider where the session's config rules that out."""
+    if options.config(DISABLE_CPU_FALLBACK, "0") != "1":
+        return
+    left = [place.node for _, place in assignment.rows() if place.provider == DEFAULT]
+    if left:
+        lines = [f"  {node}: {assignment.why_not(node) or 'nobody else was asked'}" for node in left]
+        some = "a node" if len(left) == 1 else f"{len(left)} nodes"
+        raise Fail(f"{DISABLE_CPU_FALLBACK} is set, and {DEFAULT} would run {some}:\n" + "\n".join(lines))
 
 
 def apply_options(model: Model, options: SessionOptions) -> None:
@@ -85,7 +153,14 @@ def transformed(
     while calls := _unclaimed_calls(model, providers):
         inline_functions(model.graph, model, calls.__contains__)
     level = _LEVELS[options.graph_optimization_level]
-    return transform(model, plugins.transforms(), level, rules=plugins.shape_rules(), disabled=disabled)
+    return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
+
+
+def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
+    """Shape rules: those that providers bring for operators of their own, and then everybody's."""
+    classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
+    own = [rule for cls in classes for rule in cls.shape_rules()]
+    return plugins.shape_rules().preceded_by(own) if own else plugins.shape_rules()
 
 
 def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> set[Node]:
@@ -93,7 +168,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
     calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
     if not calls:
         return set()
-    rules = plugins.shape_rules()
+    rules = rules_of(providers)
     annotate(model.graph, rules)
     claimed = set[Node]()
     for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
@@ -104,12 +179,16 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 
 def assigned(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = ()
-) -> Assignment:
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
+    terms: Terms | None = None,
+) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
+
+    Raises Fail where a node is left to the default provider although the session's config says that it must not be.
     """
-    rules = plugins.shape_rules()
+    rules = rules_of(providers)
+    terms = terms if terms is not None else terms_of(providers)
     widened: set[Node] = set()
 
     def inline(left: list[Node]) -> bool:
@@ -122,10 +201,42 @@ def assigned(
         wanted = {node: dtype for node in left if node not in widened and (dtype := _wider(node, providers)) is not None}
         widened.update(wanted)
         if wanted:
-            plugins.cast_insertion()(model.graph, wanted)
+            for cast in plugins.cast_insertion()(model.graph, wanted):
+                terms.inserted[cast] = "cast, for a node that nobody runs in its element type"
         return bool(wanted)
 
-    return partition(model.graph, providers, rules, (inline, widen))
+    def put_back(left: list[Node]) -> bool:
+        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
+        if nodes:
+            made = plugins.layout_conversion().restore(model.graph, nodes)
+            terms.inserted.update((node, "layout, around a node that was channels-last") for node in made)
+            terms.put_back.update(nodes)
+        return bool(nodes)
+
+    def ask() -> Assignment:
+        return partition(model.graph, providers, rules, (put_back, inline, widen), terms)
+
+    assignment = ask()
+    if _lay_out(model, assignment, terms):
+        assignment = ask()
+    _check_fallback(assignment, options)
+    return assignment
+
+
+def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
+    """Makes nodes channels-last whose provider prefers that; whether there are any. Each node is offered so once."""
+    plain = ExecutionProvider.preferred_layout
+    able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
+    offers = [place for place in assignment.placements.values() if place.provider in able and place.node not in terms.laid_out]
+    terms.laid_out.update(place.node for place in offers)
+    wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
+    if not wanted:
+        return False
+    made = plugins.layout_conversion().convert(model.graph, wanted)
+    why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
+    terms.inserted.update((node, why) for node in made)
+    terms.graph_changed()
+    return True
 
 
 def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:

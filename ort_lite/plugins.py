@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from ort_lite.provider import ExecutionProvider
-    from ort_lite.transform import CastInsertion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
 
 PROVIDERS = "ort_lite.providers"
 TRANSFORMS = "ort_lite.transforms"
@@ -130,6 +130,13 @@ class Registry:
             raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
         return answers[0]
 
+    def layout_conversion(self) -> "LayoutConversion":
+        """What makes operators channels-last. Raises ProviderError when no plugin brings it."""
+        answers: list[LayoutConversion] = self._answers_to("ort_lite_layout_conversion")
+        if not answers:
+            raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
+        return answers[0]
+
     def provider(self, name: str) -> "type[ExecutionProvider]":
         """The class of that name. Raises ProviderError that lists the known names and the nearest one."""
         cls = self._find(name)
@@ -143,12 +150,12 @@ class Registry:
         return cls
 
     def available_providers(self) -> list[str]:
-        """Names of all providers that announce themselves, the built-in ones last, as the order of preference has it.
+        """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
 
         A class with `default = False` (a sample, a reference) is left out: it runs only where it is named.
         """
         names = [name for name in self._all_names() if name not in BUILT_IN_PROVIDERS]
-        chosen = []
+        chosen: list[tuple[bool, int, str]] = []
         for name in (*names, *BUILT_IN_PROVIDERS):
             try:
                 cls = self._find(name)
@@ -156,8 +163,8 @@ class Registry:
                 warnings.warn(f"{error}; it is left out", RuntimeWarning, stacklevel=2)
                 continue
             if cls is not None and getattr(cls, "default", True):
-                chosen.append(name)
-        return chosen
+                chosen.append((name in BUILT_IN_PROVIDERS, -getattr(cls, "priority", 0), name))
+        return [name for _, _, name in sorted(chosen)]
 
     def installed_providers(self) -> list[str]:
         """Names of all providers that can be named, sorted; those with `default = False` too."""
@@ -254,6 +261,7 @@ register_plugin = _process.register_plugin
 transforms = _process.transforms
 shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
+layout_conversion = _process.layout_conversion
 provider = _process.provider
 available_providers = _process.available_providers
 installed_providers = _process.installed_providers

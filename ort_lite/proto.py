@@ -45,14 +45,17 @@ NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
 
-def parse(data: memoryview, origin: str) -> "tuple[pb.ModelProto, frozenset[Span]]":
-    """The model, and which bytes of `data` are large tensors that `segment` stands for (`ort_lite.wire`).
+def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.ModelProto, frozenset[Span]]":
+    """The model, and which bytes of `data` are tensors that `segment` stands for (`ort_lite.wire`): large ones, or all.
 
     Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto.
     """
     if bytes(data[4:8]) == b"ORTM":
         raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
-    small, spans = (outline(data) if len(data) >= OUTLINE_FROM else None) or (bytes(data), frozenset())
+    outlined = None
+    if in_place or len(data) >= OUTLINE_FROM:
+        outlined = outline(data, 1) if in_place else outline(data)
+    small, spans = outlined or (bytes(data), frozenset())
     try:
         return pb.ModelProto.FromString(small), spans
     except DecodeError as error:
@@ -233,7 +236,33 @@ def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
     return versions[0] == versions[1]
 
 
+def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
+    """Whether a use of the operator as of opset version `one` means the same in `other`: schemas differ in element types at
+    most, or `other` lacks it. Imports onnx.
+    """
+    import onnx
+
+    if one == other:
+        return True
+    try:
+        newer = onnx.defs.get_schema(op_type, one, domain)
+    except onnx.defs.SchemaError:  # of a domain that onnx does not know
+        return False
+    try:
+        older = onnx.defs.get_schema(op_type, other, domain)
+    except onnx.defs.SchemaError:
+        return True
+
+    def interface(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+        operands = [[(o.name, o.option) for o in listed] for listed in (schema.inputs, schema.outputs)]
+        return operands, {
+            name: (a.type, a.required, a.default_value.SerializeToString()) for name, a in schema.attributes.items()
+        }
+
+    return interface(newer) == interface(older)
+
+
 __all__ = [
     "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
-    "same_operator", "serialize", "text", "write_attribute", "write_type",
+    "same_operator", "serialize", "similar_operator", "text", "write_attribute", "write_type",
 ]  # fmt: skip

@@ -3,24 +3,41 @@
 A provider answers `get_capability` for a view of a graph with Capability and Rejection objects; ort_lite joins what it
 claims into maximal convex Partitions and hands them to `compile`, once per graph level. A CompiledPartition is a function
 from the partition's inputs to its outputs. Values enter and leave it in the memory of the provider's device: NumPy arrays
-on the CPU, whatever the provider's DataTransfer makes elsewhere.
+on the CPU, whatever the provider's DataTransfer makes elsewhere. Everything else here is optional. A provider with a
+function for each operator and nothing to compile derives from `ort_lite.kernels.KernelProvider`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ort_lite.current import CURRENT, run_options
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
-from ort_lite.options import SessionOptions
+from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.record import Record, field
 
-CompiledPartition = Callable[[Sequence[Any]], Sequence[Any]]
+if TYPE_CHECKING:
+    from ort_lite.inference import RuleFamily, ShapeRule
+
+API_VERSION = "1.0"
+"""Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
+
+CompiledPartition = Callable[..., Sequence[Any]]
 """Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
 
 On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
-called `run()`: they share no memory with an input, a constant, another output or a later call's. An object may have a
-method `facts() -> dict[str, int | str]` besides, which `InferenceSession.explain()` shows, where "python_steps" is summed,
-and a method `memory_plan()`, whose printed result `ort-lite dump --stage plan` shows after a run.
+called `run()`: they share no memory with an input, a constant, another output or a later call's. An object may have besides:
+
+- `into(inputs, targets)`: as a call, for callers who have memory for results; `targets` holds, for each output, None or a
+  C-contiguous array that shares no memory with an input. It may compute such an output there and return the array itself, where
+  type and shape are right;
+- `facts() -> dict[str, int | str]`: what `InferenceSession.explain()` shows of it; "python_steps" is summed;
+- `memory_plan()`: its printed result is what `ort-lite dump --stage plan` shows after a run;
+- `create_state() -> Any` and `release_state(state)`: it is then called as `compiled(inputs, state)`. A session makes one state
+  before its first run, or one a thread where the provider's `concurrency` is "per-thread", and releases it when it is closed
+  or collected and no run is in flight;
+- `absorbed`: the Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its
+  own. A session gives up the array of a constant that all its readers absorbed.
 """
 
 
@@ -76,7 +93,10 @@ class Body(Protocol):
 
 
 class GraphView(Record):
-    """One graph level as a provider sees it: iterates over the nodes that nobody has claimed yet, in order."""
+    """One graph level as a provider sees it: iterates over the nodes that it is offered, in order.
+
+    Those are the nodes that nobody has `claimed`, and that no placement rule reserves for others.
+    """
 
     graph: Graph
     claimed: frozenset[Node] = frozenset()
@@ -133,16 +153,44 @@ class DataTransfer(Protocol):
     def copy(self, value: Any, source: Device, destination: Device) -> Any: ...
 
 
+class Resource(Record):
+    """What a provider has room for; None: no limit. Bytes are those of constants and of outputs whose shape is known."""
+
+    nodes: int | None = None
+    nbytes: int | None = None
+
+
+class ProfileEvent(Record):
+    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it."""
+
+    name: str
+    begin: int
+    end: int
+    args: Mapping[str, str] = field(default_factory=dict)
+
+
 class ExecutionProvider:
     """Base class. A provider instance belongs to one device; two instances of one class in a session are allowed.
 
     `name` is what users write in `providers=[...]`. Options given as keywords are the user's provider options; raise
-    ProviderError for those that are not known. Without `default` it takes part only where it is named: it is in neither
-    `get_available_providers()` nor `providers=None`.
+    ProviderError for those that are not known, NoDevice on a machine that lacks the device. Without `default` it takes part
+    only where it is named: it is in neither `get_available_providers()` nor `providers=None`, which list the others by
+    falling `priority`, the CPU last. `api_version` is the API_VERSION that it was written for. `concurrency` says who may be
+    in its compiled partitions at once: "concurrent": any threads; "serial": one, the others wait, for this instance alone;
+    "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
+    that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
+    shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
+
+    A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
     """
 
     name: ClassVar[str] = ""
     default: ClassVar[bool] = True
+    priority: ClassVar[int] = 0
+    api_version: ClassVar[str] = API_VERSION
+    concurrency: ClassVar[str] = "concurrent"
+    config_keys: ClassVar[Collection[str]] = ()
+    exact: ClassVar[bool] = False
     device: Device = CPU
 
     def __init__(self, **options: Any) -> None:
@@ -178,8 +226,76 @@ class ExecutionProvider:
         """The options in force, for `InferenceSession.get_provider_options`."""
         return {}
 
+    # What it says before partitioning
+
+    @classmethod
+    def shape_rules(cls) -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
+        """Rules for operators of its own (`@shape_rule`), so that models with them have shapes. They come before others."""
+        return ()
+
+    def available_resource(self) -> Resource | None:
+        """Its room now. Nodes are taken in topological order as long as they fit; the others are lost, code "budget"."""
+        return None
+
+    def preferred_layout(self, node: Node) -> str | None:
+        """For a node that it took: "NHWC" where it wants the image channels-last; None: as it is.
+
+        Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
+        those between two such nodes go. Not taken in that form, it is put back.
+        """
+        return None
+
+    # While a session lives
+
+    def on_session_initialization_end(self) -> None:
+        """Everything is compiled: what only compiling needed can go."""
+
+    def on_run_start(self, options: RunOptions | None) -> None:
+        """Before the first step of a run, in its thread."""
+
+    def on_run_end(self, options: RunOptions | None) -> None:
+        """After the last step of a run, also of one that failed, be it in `on_run_start`."""
+
+    def sync(self) -> None:
+        """Waits for work in flight. Called before a run returns, unless its options say
+        `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
+        """
+
+    def set_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Options that change while a session lives (`InferenceSession.set_ep_dynamic_options`). All or none are taken."""
+        from ort_lite.errors import InvalidArgument
+
+        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}")
+
+    def start_profiling(self) -> None:
+        """The session is profiled from now on."""
+
+    def end_profiling(self) -> Iterable[ProfileEvent]:
+        """What it did since `start_profiling`; goes into the session's profile."""
+        return ()
+
+    # Compiled models
+
+    def serialize(self, compiled: CompiledPartition) -> bytes | None:
+        """A compiled partition as bytes for `InferenceSession.save_compiled`; None: it cannot be saved."""
+        return None
+
+    def deserialize(self, partition: Partition, data: bytes) -> CompiledPartition:
+        """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
+        raise NotImplementedError
+
+    def compatibility(self) -> str:
+        """What a saved partition depends on: versions, device. Saved beside it."""
+        return ""
+
+    def check_compatibility(self, saved: str) -> str | None:
+        """Why a partition that was saved with `saved` does not run here; None: it does."""
+        mine = self.compatibility()
+        return None if saved == mine else f"it was compiled for {saved!r}; this is {mine!r}"
+
 
 __all__ = [
-    "CPU", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device", "ExecutionProvider", "GraphView",
-    "Partition", "Rejection", "SessionOptions",
+    "API_VERSION", "CPU", "CURRENT", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device",
+    "ExecutionProvider", "GraphView", "Partition", "ProfileEvent", "Rejection", "Resource", "RunOptions", "SessionOptions",
+    "run_options",
 ]  # fmt: skip

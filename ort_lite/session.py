@@ -3,47 +3,55 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_lite import log, plugins, selection
-from ort_lite.errors import InvalidArgument
+from ort_lite import config_keys, lifecycle, log, plugins, selection
+from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.explanation import Explanation
 from ort_lite.feeds import Feeds
 from ort_lite.graph import Model, Value
 from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
+from ort_lite.opening import open_model, save_optimized, source_to_keep
 from ort_lite.options import RunOptions, SessionOptions
-from ort_lite.pipeline import Prepared, apply_options, no_span, prepare
+from ort_lite.pipeline import Prepared, Span, apply_options, no_span, prepare
 from ort_lite.stages.execute import owned
-from ort_lite.stages.load import ModelSource, load
+from ort_lite.stages.load import ModelSource
+from ort_lite.tensors.session_methods import TensorMethods
 
 if TYPE_CHECKING:
     from ort_lite.profiling import Profiler
 
 
-class InferenceSession:
+class InferenceSession(TensorMethods):
     """A model, ready to run. `run` may be called from many threads at once.
 
-    `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto or binary file. `providers` lists names,
+    `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
     (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
-    The CPU provider comes last in any case. Raises what loading, transforms, providers and compilation raise.
+    The CPU provider comes last in any case. Options may hold those of `ort_lite.policies`. Keywords: `placement_rules` (see
+    `ort_lite.placement`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
+    loading, transforms, providers and compilation raise.
     """
 
     def __init__(
         self,
-        path_or_bytes: ModelSource,
+        path_or_bytes: ModelSource | Model,
         sess_options: SessionOptions | None = None,
         providers: Sequence[selection.ProviderEntry] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
         self._options = options = sess_options.copy() if sess_options is not None else SessionOptions()
+        parse, params = kwargs.pop("parse_options", None), kwargs.pop("params", None)
+        arguments = {"providers": providers, "provider_options": provider_options, "parse_options": parse, **kwargs}
+        self._given = (source_to_keep(path_or_bytes), {"sess_options": options, **arguments})
+        self._placement = tuple(kwargs.pop("placement_rules", ()))
         self._disabled = _disabled_transforms(kwargs, options)
         self._profiler = _profiler(options)
         span = self._profiler.span if self._profiler is not None else no_span
         with span("session_initialization"):
             with span("model_loading_uri" if isinstance(path_or_bytes, (str, os.PathLike)) else "model_loading_array"):
-                model = load(path_or_bytes)
+                model = open_model(path_or_bytes, options, parse, params)
             apply_options(model, options)
             self._metadata = metadata(model)
             self._selection = selection.select(providers, provider_options, options)
@@ -53,15 +61,22 @@ class InferenceSession:
             self._overridable = node_args(list(self._defaults.values()), model.unnamed_dims)
             outputs = node_args(model.graph.outputs, model.unnamed_dims)
             names = {dim for arg in self._inputs for dim in arg.shape if isinstance(dim, str)}
-            self._prepared = prepare(model, self._selection.providers, options, span, self._disabled)
+            if self._profiler is not None:
+                lifecycle.start_profiling(self._selection.providers)
+            self._prepared = self._prepare(model, span)
             self._outputs = refined(outputs, model.graph.outputs, names)
             if options.optimized_model_filepath:
-                from ort_lite.stages.save import save
-
-                save(model, options.optimized_model_filepath)
-        self._ready = _Ready(self._prepared, self._profiler)
+                save_optimized(model, options)
+            lifecycle.drop_absorbed(self._prepared.assignment, self._prepared.compiled, self._prepared.keeping)
+            lifecycle.initialized(self._selection.providers)
+        self._ready: _Ready | _Closed = _Ready(self._prepared, self._profiler)
         self._overriding: _Ready | None = None
+        self._explained: Explanation | None = None
         self._lock = threading.Lock()
+
+    def _prepare(self, model: Model, span: Span = no_span) -> Prepared:
+        chosen = self._selection
+        return prepare(model, chosen.providers, self._options, span, self._disabled, chosen.policies, self._placement)
 
     # Running
 
@@ -79,13 +94,55 @@ class InferenceSession:
     def _override(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
         """Runs the model compiled with overridable initialisers as inputs; made at the first such run."""
         with self._lock:
+            if isinstance(self._ready, _Closed):
+                self._ready.run(names, feed, options)
             if self._overriding is None:
                 assert self._source is not None
-                model = self._source.clone()
-                prepared = prepare(model, self._selection.providers, self._options, disabled=self._disabled)
-                self._overriding = _Ready(prepared, self._profiler)
+                self._overriding = _Ready(self._prepare(self._source.clone()), self._profiler)
+            ready = self._overriding
         defaults = {name: value.constant for name, value in self._defaults.items()}
-        return self._overriding.run(names, {**defaults, **feed}, options)
+        return ready.run(names, {**defaults, **feed}, options)
+
+    def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
+        """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.stages.context`), in the
+        model's file or, without `embed`, in files of their own beside it.
+
+        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions, and
+        RuntimeException once the session is closed.
+        """
+        with self._lock:
+            if isinstance(self._ready, _Closed):
+                raise RuntimeException("the session is closed")
+            prepared = self._prepared
+        from ort_lite.stages.context import with_contexts, write_files
+        from ort_lite.stages.save import save
+
+        made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
+        if not embed:
+            write_files(made, os.fspath(path))
+        save(made, path)
+
+    def close(self) -> None:
+        """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
+
+        States of partitions are released when nobody is in them any more. What the session says of itself stays.
+        """
+        with self._lock:
+            if isinstance(self._ready, _Closed):
+                return
+            self._explained, closing = self.explain(), [self._ready.compiled]
+            if self._overriding is not None:
+                closing.append(self._overriding.compiled)
+            self._ready, self._overriding, self._source = _Closed(), None, None
+            del self._prepared
+        for compiled in closing:
+            lifecycle.close_states(compiled)
+
+    def __enter__(self) -> "InferenceSession":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # What the session is
 
@@ -116,12 +173,21 @@ class InferenceSession:
 
     def explain(self) -> Explanation:
         """Who runs each node and why nobody else does."""
-        return Explanation(self._prepared.assignment, self._selection.notes, self._prepared.compiled.facts())
+        if self._explained is not None:
+            return self._explained
+        notes = (*self._selection.notes, *self._prepared.incidents)
+        return Explanation(self._prepared.assignment, notes, self._prepared.compiled.facts())
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
+        if self._explained is not None:
+            return {}
         partitions = self._prepared.compiled.partitions
         return {name: p.memory_plan() for name, p in partitions.items() if hasattr(p, "memory_plan")}
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
+        lifecycle.set_dynamic_options(self._selection.providers, options)
 
     # Profiling
 
@@ -131,7 +197,10 @@ class InferenceSession:
 
     def end_profiling(self) -> str:
         """Writes the profile and returns the file's name; "" when profiling is off."""
-        return self._profiler.end() if self._profiler is not None else ""
+        if self._profiler is None:
+            return ""
+        lifecycle.collect_events(self._selection.providers, self._profiler)
+        return self._profiler.end()
 
     # There is no fallback behind the caller's back that these could turn on or off.
 
@@ -145,27 +214,42 @@ class InferenceSession:
 class _Ready:
     """A compiled model with what `run` looks up."""
 
-    __slots__ = ("_constants", "_feeds", "_names", "_profiler", "_run", "_shares")
+    __slots__ = ("_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled")
 
     def __init__(self, prepared: Prepared, profiler: "Profiler | None") -> None:
+        self.compiled = prepared.compiled
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs)
         self._names = [value.name for value in executable.outputs]
-        self._run: Callable[..., list[Any]] = executable.run
+        self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
         self._shares = executable.shares
         self._constants = [value for value in executable.returned if type(value) is not int]
+        self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._profiler = profiler
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
         inputs = self._feeds(input_feed)
+        if run_options is not None:
+            config_keys.check_run(run_options.config_entries, self._config_keys)
         outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
         if self._shares:
             outputs = owned(outputs, [*inputs, *self._constants])
         if not output_names or output_names == self._names:
             return outputs
         return self._chosen(output_names, outputs)
+
+    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).
+
+        None, with nothing run, where it cannot, or where something stands around a run.
+        """
+        executable = self.compiled.executable
+        if self._profiler is not None or self._shares or self._run != executable.run:
+            return None
+        outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
+        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
@@ -181,6 +265,13 @@ class _Ready:
             return self._run(inputs, options, self._profiler.step)
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+class _Closed:
+    """In the place of a compiled model that was given up."""
+
+    def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        raise RuntimeException("the session is closed")
 
 
 def _profiler(options: SessionOptions) -> "Profiler | None":

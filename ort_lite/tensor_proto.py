@@ -1,23 +1,23 @@
 """TensorProto and SparseTensorProto to NumPy arrays and back.
 
-Arrays that are read are read-only and aligned. Those inside a model own their bytes, those of external data are views of a
-mapped file. Types narrower than a byte are unpacked to one element a byte. A size that the model writes down is compared with
-the bytes that are there before anything of that size is allocated.
+Arrays that are read are read-only; those of raw bytes lie in a ByteSpan (`ort_lite.ownership.spans`), owned or borrowed. Types
+narrower than a byte are unpacked to one element a byte, owned. A size that the model writes down is compared with the bytes that
+are there before anything of that size is allocated.
 """
 
 from collections.abc import Callable, Set
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import BITS, Array, DType, from_numpy, itemsize, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
+from ort_lite.ownership.spans import Backing, ByteSpan
 from ort_lite.proto import TEXT, element_type, pb, text
 from ort_lite.wire import Span
 
-External = Callable[[dict[str, str], int, str], tuple[Any, int]]
-"""(entries of `external_data`, bytes wanted, who asks) -> (buffer, offset of the first byte in it)."""
+External = Callable[[dict[str, str], int, str], ByteSpan]
+"""(entries of `external_data`, bytes wanted, who asks) -> those bytes."""
 
 _DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense one in the same file could not be larger either
 
@@ -38,10 +38,22 @@ class TensorReader:
     """Reads the tensors of one model; raises InvalidGraph that names `who` asks."""
 
     def __init__(
-        self, data: memoryview | None = None, spans: Set[Span] = frozenset(), external: External | None = None
+        self,
+        data: memoryview | None = None,
+        spans: Set[Span] = frozenset(),
+        external: External | None = None,
+        borrow: bool = False,
+        aligned: bool = True,
+        limit: int | None = None,
     ) -> None:
-        """`data` and `spans` are what `parse` was given and returned, `external` opens the files of external data."""
+        """`data` and `spans` are what `parse` was given and returned, `external` opens the files of external data.
+
+        `borrow` leaves tensors in `data`, which is the caller's. `aligned` copies those that are not. `limit` is the size in
+        bytes above which a tensor is refused.
+        """
         self._data, self._spans, self._external = data, spans, external
+        self._lender = Backing(data) if borrow and data is not None else None
+        self._aligned, self._limit = aligned, limit
 
     def __call__(self, proto: "pb.TensorProto | pb.SparseTensorProto", who: str) -> Array:
         """The array, of objects for strings; a sparse tensor is made dense."""
@@ -49,43 +61,62 @@ class TensorReader:
         array.setflags(write=False)
         return array
 
-    def _dense(self, proto: pb.TensorProto, who: str) -> Array:
+    def described(self, proto: pb.TensorProto, who: str) -> tuple[DType, tuple[int, ...], int]:
+        """(element type, shape, bytes in the file) of a tensor, checked without reading it; 0 bytes for strings."""
         dtype = element_type(proto.data_type, who)
         shape = tuple(proto.dims)
         if shape and min(shape) < 0:
             raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
+        nbytes = _nbytes(dtype, shape)
+        self._check_limit(nbytes, who)
+        return dtype, shape, nbytes
+
+    def _check_limit(self, nbytes: int, who: str) -> None:
+        if self._limit is not None and nbytes > self._limit:
+            raise InvalidGraph(f"{who}: {nbytes:,} bytes; ParseOptions.max_tensor_size_bytes is {self._limit:,}")
+
+    def _dense(self, proto: pb.TensorProto, who: str) -> Array:
+        dtype, shape, nbytes = self.described(proto, who)
         if proto.data_location == pb.TensorProto.EXTERNAL:
             if self._external is None or dtype == "string":
                 raise InvalidGraph(f"{who}: {dtype} in external data cannot be read here")
             entries = {text(entry.key): text(entry.value) for entry in proto.external_data}
-            buffer, offset = self._external(entries, _nbytes(dtype, shape), who)
-            return from_buffer(buffer, dtype, shape, offset)
+            return from_span(self._external(entries, nbytes, who), dtype, shape, self._aligned)
         if dtype == "string":
             texts = np.empty(_counted(len(proto.string_data), prod(shape), shape, "strings", who), dtype=object)
             texts[:] = [item.decode(*TEXT) for item in proto.string_data]
             return texts.reshape(shape)
         if proto.HasField("raw_data"):
             raw = proto.raw_data
-            _counted(len(raw), _nbytes(dtype, shape), shape, f"bytes of {dtype}", who)
-            return from_buffer(raw, dtype, shape)
+            _counted(len(raw), nbytes, shape, f"bytes of {dtype}", who)
+            return from_span(ByteSpan.owned(raw), dtype, shape)
         if self._spans and (span := (proto.segment.begin, proto.segment.end)) in self._spans:
-            _counted(span[1] - span[0], _nbytes(dtype, shape), shape, f"bytes of {dtype}", who)
-            return from_buffer(self._data, dtype, shape, span[0], own=True)
+            _counted(span[1] - span[0], nbytes, shape, f"bytes of {dtype}", who)
+            return from_span(self._outlined(*span), dtype, shape, self._aligned)
         return _typed(proto, dtype, shape, who)
+
+    def _outlined(self, begin: int, end: int) -> ByteSpan:
+        """The bytes that `outline` left where they are: the caller's own, or a copy of them."""
+        assert self._data is not None
+        if self._lender is not None:
+            return self._lender.lend(begin, end - begin)
+        return ByteSpan.owned(self._data[begin:end])
 
     def _sparse(self, proto: pb.SparseTensorProto, who: str) -> Array:
         values, index, shape = self(proto.values, who), self(proto.indices, who), tuple(proto.dims)
         dtype = from_numpy(values.dtype)
-        if (shape and min(shape) < 0) or dtype == "string":
+        if shape and min(shape) < 0:
             raise InvalidGraph(f"{who}: a sparse tensor of {dtype}, dimensions {list(shape)}, is not supported")
-        if prod(shape) * itemsize(dtype) > _DENSE_LIMIT:
+        nbytes = prod(shape) * (itemsize(dtype) or 8)  # of a string its address
+        self._check_limit(nbytes, who)
+        if nbytes > _DENSE_LIMIT:
             raise InvalidGraph(f"{who}: a sparse tensor of dimensions {list(shape)} is too large to make dense (2 GiB)")
         if index.dtype != np.int64 or index.shape not in ((values.size,), (values.size, len(shape))):
             raise InvalidGraph(f"{who}: {values.size} sparse values have indices {index.dtype}{list(index.shape)}")
         limits = (prod(shape),) if index.ndim == 1 else shape
         if index.size and ((index < 0).any() or (index >= np.array(limits)).any()):
             raise InvalidGraph(f"{who}: an index of the sparse tensor is outside {list(limits)}")
-        dense = np.zeros(shape, values.dtype)
+        dense = np.full(shape, "", object) if dtype == "string" else np.zeros(shape, values.dtype)
         if index.ndim == 1:
             dense.reshape(-1)[index] = values.reshape(-1)
         else:
@@ -97,22 +128,26 @@ read_tensor = TensorReader()
 """Reads a tensor that has its bytes inside: (proto, who) -> array."""
 
 
-def from_buffer(buffer: Any, dtype: DType, shape: tuple[int, ...], offset: int = 0, own: bool = False) -> Array:
-    """A view of little-endian bytes that are known to suffice; a copy where they are not aligned, are packed, or `own`."""
+def from_span(span: ByteSpan, dtype: DType, shape: tuple[int, ...], aligned: bool = True) -> Array:
+    """The tensor of little-endian bytes that are known to suffice: over the span itself, or, where they are packed or have to
+    be `aligned`, over one of its own.
+    """
     bits = BITS.get(dtype)
-    count = prod(shape)
     if bits is not None:
-        return unpack(np.frombuffer(buffer, np.uint8, _nbytes(dtype, shape), offset), bits, count, dtype).reshape(shape)
-    array = np.frombuffer(buffer, to_numpy(dtype) if dtype != "bool" else np.uint8, count, offset)
-    if own or not array.flags.aligned:
-        array = array.copy()
+        return ByteSpan.of_array(unpack(span.array(), bits, prod(shape), dtype)).array(dtype, shape)
+    array = span.array("uint8" if dtype == "bool" else dtype, shape)
     if dtype == "bool":  # any other byte than 0 and 1 is true as well, but not for those who compare or count
-        array = array.view(bool) if not count or array.max() <= 1 else array != 0
-    return array.reshape(shape)
+        return array.view(bool) if not array.size or array.max() <= 1 else ByteSpan.of_array(array != 0).array(dtype, shape)
+    if aligned and not array.flags.aligned:
+        return ByteSpan.owned(span.array()).array(dtype, shape)
+    return array
 
 
 def unpack(packed: Array, bits: int, count: int, dtype: DType) -> Array:
     """One element a byte; the first of those that share a byte is in its lowest bits."""
+    if 8 % bits:
+        split = np.unpackbits(packed, count=count * bits, bitorder="little").reshape(count, bits)
+        return np.packbits(split, axis=1, bitorder="little").reshape(count).view(to_numpy(dtype))
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     split = (packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)
     return split.reshape(-1)[:count].view(to_numpy(dtype))
@@ -120,6 +155,9 @@ def unpack(packed: Array, bits: int, count: int, dtype: DType) -> Array:
 
 def pack(array: Array, bits: int) -> bytes:
     """The inverse of `unpack`; the last byte is filled up with zeros."""
+    if 8 % bits:
+        split = np.unpackbits(array.reshape(-1, 1).view(np.uint8), axis=1, count=bits, bitorder="little")
+        return np.packbits(split, bitorder="little").tobytes()
     share = 8 // bits
     elements = np.zeros(-(-array.size // share) * share, np.uint8)
     elements[: array.size] = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
@@ -130,9 +168,9 @@ def pack(array: Array, bits: int) -> bytes:
 def _typed(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: str) -> Array:
     field = _FIELDS.get(dtype, "int32_data")
     values, bits, target = getattr(proto, field), BITS.get(dtype), to_numpy(dtype)
-    wanted = _nbytes(dtype, shape) if bits else prod(shape) * (2 if dtype.startswith("complex") else 1)
+    wanted = _nbytes(dtype, shape) if bits and 8 % bits == 0 else prod(shape) * (2 if dtype.startswith("complex") else 1)
     array = np.fromiter(values, _FIELD_TYPES.get(field, np.int32), _counted(len(values), wanted, shape, field, who))
-    if bits:
+    if bits and 8 % bits == 0:
         return unpack(array.astype(np.uint8), bits, prod(shape), dtype).reshape(shape)
     if dtype.startswith("complex"):
         return array.view(target).reshape(shape)
@@ -167,6 +205,12 @@ def describe(array: Array, proto: pb.TensorProto, name: str = "") -> None:
     proto.dims.extend(array.shape)
     if name:
         proto.name = name
+
+
+def nbytes_of(array: Array) -> int | None:
+    """How many bytes `to_bytes` makes of it; None for strings, which have none."""
+    dtype = from_numpy(array.dtype)
+    return None if dtype == "string" else _nbytes(dtype, array.shape)
 
 
 def to_bytes(array: Array) -> bytes:

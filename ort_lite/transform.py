@@ -14,8 +14,8 @@ A graph pass sees the whole graph at once: `@graph_pass(level="basic") def f(gra
 Both keep what the graph computes, the names of its inputs and outputs included.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, Node
@@ -51,6 +51,20 @@ class GraphPass(NamedTuple):
 Transform = LocalRule | GraphPass
 CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
 """(graph, element type that each node is to compute in) -> the Casts that were inserted."""
+
+NHWC_DOMAIN = "com.ms.internal.nhwc"
+"""Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
+
+
+class LayoutConversion(Protocol):
+    """Moves nodes to NHWC_DOMAIN, with Transposes around them, and back. Both return the Transposes that were inserted.
+
+    Nodes that have no layout are left alone. Two Transposes that undo each other do not stay.
+    """
+
+    def convert(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...
+
+    def restore(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...
 
 
 def rule(*patterns: Pattern, level: str, name: str = "", private: bool = False) -> Callable[[RuleFunction], LocalRule]:
@@ -90,6 +104,6 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 __all__ = [
-    "FOLD_LIMIT", "LEVELS", "CastInsertion", "Done", "GraphPass", "LocalRule", "Match", "Pattern", "Rewriter", "Skip",
-    "Transform", "all_graphs", "clash", "constant", "graph_pass", "op", "rule", "same_info",
+    "FOLD_LIMIT", "LEVELS", "NHWC_DOMAIN", "CastInsertion", "Done", "GraphPass", "LayoutConversion", "LocalRule", "Match",
+    "Pattern", "Rewriter", "Skip", "Transform", "all_graphs", "clash", "constant", "graph_pass", "op", "rule", "same_info",
 ]  # fmt: skip

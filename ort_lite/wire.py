@@ -31,16 +31,18 @@ class _Unusual(Exception):
     """Damaged, or something that this module leaves to protobuf."""
 
 
-def outline(data: memoryview) -> tuple[bytes, frozenset[Span]] | None:
-    """(ModelProto without its large tensors, where these are), or None for bytes that only protobuf can judge."""
+def outline(data: memoryview, least: int = LARGE) -> tuple[bytes, frozenset[Span]] | None:
+    """(ModelProto without its tensors of `least` bytes and more, where these are), or None for bytes that only protobuf can
+    judge.
+    """
     spans: set[Span] = set()
     try:
-        return _strip(data, 0, len(data), _MODEL, spans, _DEPTH), frozenset(spans)
+        return _strip(data, 0, len(data), _MODEL, spans, _DEPTH, least), frozenset(spans)
     except (_Unusual, IndexError):
         return None
 
 
-def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span], depth: int) -> bytes:
+def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span], depth: int, least: int) -> bytes:
     if not depth:
         raise _Unusual
     nested, kept, raw = _NESTED[message], start, 0
@@ -51,11 +53,11 @@ def _strip(data: memoryview, start: int, end: int, message: int, spans: set[Span
             raw += 1
             if raw > 1 or number == _SEGMENT:  # protobuf says which of two holds; a segment is not ours
                 raise _Unusual
-            if stop - begin >= LARGE:
+            if stop - begin >= least:
                 spans.add((begin, stop))
                 replaced = _field(_SEGMENT, _tagged_varint(1, begin) + _tagged_varint(2, stop))
-        elif number in nested and stop - begin >= LARGE and not (nested[number] == _ATTRIBUTE and _is_list(data, begin)):
-            replaced = _field(number, _strip(data, begin, stop, nested[number], spans, depth - 1))
+        elif number in nested and stop - begin >= least and not (nested[number] == _ATTRIBUTE and _is_list(data, begin)):
+            replaced = _field(number, _strip(data, begin, stop, nested[number], spans, depth - 1, least))
         if replaced:
             pieces += [data[kept:at], replaced]
             kept = stop

@@ -13,13 +13,14 @@ ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
-    "dtypes", "errors", "graph", "hookspecs", "inference", "memory", "native", "provider", "record", "shapes", "transform",
+    "dtypes", "errors", "export", "graph", "hookspecs", "inference", "kernels", "machine", "memory", "native", "provider",
+    "record", "shapes", "transform",
 )  # fmt: skip
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
     "numba": ("ort_lite/native/compiler.py", "ort_lite/native/lowering.py"),
-    "onnx": ("ort_lite/proto.py",),
+    "onnx": ("ort_lite/proto.py", "ort_lite/testing/cases.py"),
     "google.protobuf": ("ort_lite/proto.py",),
 }
 

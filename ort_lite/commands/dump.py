@@ -8,9 +8,9 @@ from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.explanation import Explanation
 from ort_lite.graph import Graph, Model, Value
+from ort_lite.opening import open_model
 from ort_lite.session import InferenceSession
 from ort_lite.stages.assignment import COLUMNS, Assignment
-from ort_lite.stages.load import load
 
 
 def main(arguments: Namespace) -> None:
@@ -18,7 +18,7 @@ def main(arguments: Namespace) -> None:
         _compiled(arguments)
         return
     options = model.options(arguments)
-    loaded = load(arguments.model)
+    loaded = open_model(arguments.model, options)
     pipeline.apply_options(loaded, options)
     if arguments.stage == "load":
         _show_graph(loaded, arguments.json)

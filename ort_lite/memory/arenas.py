@@ -1,17 +1,50 @@
-"""The bytes behind a plan: scratch that runs lease, persistent bytes that start as zeros, constants filled once."""
+"""The bytes behind a plan: arenas that grow for scratch, persistent bytes that start as zeros, constants filled once."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.record import Record
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 CACHE_LINE, PAGE = 64, 4096
+
+
+class Source(Protocol):
+    """Where arenas get their memory: an allocator whose handles have the buffer protocol."""
+
+    def allocate(self, nbytes: int) -> Any: ...
+
+    def free(self, handle: Any) -> None: ...
+
+
+class Growth(StrEnum):
+    """How much an arena takes that must grow: half as much again, a power of two, or no byte more than was asked for.
+
+    The last two are onnxruntime's strategies, by its names.
+    """
+
+    half = "half"
+    next_power_of_two = "kNextPowerOfTwo"
+    same_as_requested = "kSameAsRequested"
+
+    @classmethod
+    def named(cls, name: object) -> "Growth":
+        """By its name, or onnxruntime's number: 0 (-1) the power of two, 1 as requested. Raises InvalidArgument."""
+        found = {"-1": "kNextPowerOfTwo", "0": "kNextPowerOfTwo", "1": "kSameAsRequested"}.get(str(name), str(name))
+        if found not in list(cls):
+            raise InvalidArgument(f"arena_extend_strategy {name!r}: expected one of {', '.join(cls)}")
+        return cls(found)
+
+    def next(self, held: int, asked: int) -> int:
+        """Bytes to take for `asked` ones where `held` are too few."""
+        if self is Growth.half:
+            return max(asked, held + held // 2)
+        return asked if self is Growth.same_as_requested else 1 << (asked - 1).bit_length()
 
 
 def aligned_bytes(nbytes: int, alignment: int = CACHE_LINE, zeroed: bool = False) -> Bytes:
@@ -20,6 +53,10 @@ def aligned_bytes(nbytes: int, alignment: int = CACHE_LINE, zeroed: bool = False
         raw = (np.zeros if zeroed else np.empty)(nbytes + alignment - 1, np.uint8)
     except (MemoryError, ValueError, OverflowError) as error:
         raise OutOfMemory(f"{nbytes:,} bytes asked of the system, which refused: {error}") from error
+    return _aligned(raw, nbytes, alignment)
+
+
+def _aligned(raw: Bytes, nbytes: int, alignment: int) -> Bytes:
     skip = -address_of(raw) % alignment
     return raw[skip : skip + nbytes]
 
@@ -33,25 +70,29 @@ def address_of(array: Bytes) -> int:
 class Arena:
     """A buffer that grows and never shrinks, until `trim`. Growing takes fresh memory and forgets the contents.
 
-    First touch costs more than most kernels, so growth is geometric: a sequence that gets longer by one with each run
-    takes fresh memory a logarithmic number of times. One thread at a time; `ScratchPool` gives each run its own.
+    First touch costs more than most kernels, so growth is geometric by default: a sequence that gets longer by one with each
+    run takes fresh memory a logarithmic number of times. One thread at a time; a `ScratchPool` gives each run its own.
     """
 
-    __slots__ = ("address", "alignment", "buffer", "leased", "leases", "nbytes")
+    __slots__ = ("_growth", "_handle", "_source", "address", "alignment", "buffer", "leased", "leases", "nbytes")
 
-    def __init__(self, nbytes: int = 0, alignment: int = CACHE_LINE) -> None:
-        self.alignment = alignment
+    def __init__(
+        self, nbytes: int = 0, alignment: int = CACHE_LINE, growth: Growth = Growth.half, source: Source | None = None
+    ) -> None:
+        """`source` None: the system's memory."""
+        self.alignment, self._growth, self._source = alignment, growth, source
         self.nbytes, self.leases, self.leased = 0, 0, False
+        self._handle: Any = None
         self.trim()
         self.reserve(nbytes)
 
     def reserve(self, nbytes: int, limit: int | None = None) -> int:
         """The address of at least `nbytes` bytes, which stay until the next call that asks for more than there are.
 
-        Keeps to `limit` bytes where growing by half would exceed it. Raises OutOfMemory, and keeps what there is.
+        Keeps to `limit` bytes where its way of growing would exceed it. Raises OutOfMemory, and keeps what there is.
         """
         if nbytes > self.nbytes:
-            wanted = max(nbytes, self.nbytes + self.nbytes // 2)
+            wanted = self._growth.next(self.nbytes, nbytes)
             if limit is not None and wanted > limit:
                 wanted = nbytes
             if limit is not None and nbytes > limit:
@@ -60,9 +101,8 @@ class Arena:
         return self.address
 
     def trim(self) -> None:
-        """Gives the memory back to the system; the next `reserve` takes fresh one."""
-        self.buffer = aligned_bytes(0, self.alignment)
-        self.nbytes, self.address = 0, address_of(self.buffer)
+        """Gives the memory back to where it came from; the next `reserve` takes fresh one."""
+        self._replace(aligned_bytes(0, self.alignment), None)
 
     def view(self, offset: int, nbytes: int) -> Bytes:
         """(nbytes,) of the buffer itself. Raises InvalidArgument where that is not inside."""
@@ -72,86 +112,32 @@ class Arena:
 
     def _grow(self, wanted: int, needed: int) -> None:
         try:
-            buffer = aligned_bytes(wanted, self.alignment)
+            taken = self._take(wanted)
         except OutOfMemory:
             if wanted == needed:
                 raise
-            buffer = aligned_bytes(needed, self.alignment)
+            taken = self._take(needed)
+        self._replace(*taken)
+
+    def _take(self, nbytes: int) -> tuple[Bytes, Any]:
+        """A buffer, and the handle to free with it."""
+        if self._source is None:
+            return aligned_bytes(nbytes, self.alignment), None
+        handle = self._source.allocate(nbytes + self.alignment - 1)
+        raw = np.frombuffer(handle, np.uint8)
+        if len(raw) < nbytes + self.alignment - 1:
+            raise OutOfMemory(f"{self._source!r} gave {len(raw):,} bytes for {nbytes + self.alignment - 1:,}")
+        return _aligned(raw, nbytes, self.alignment), handle
+
+    def _replace(self, buffer: Bytes, handle: Any) -> None:
+        before, self._handle = self._handle, handle
         self.buffer, self.nbytes, self.address = buffer, len(buffer), address_of(buffer)
+        if before is not None and self._source is not None:
+            self._source.free(before)
 
-
-class PoolStatistics(Record):
-    """`bytes` held now, `peak` ever held, `leases` given so far, `arenas` made: as many as there were runs at once."""
-
-    bytes: int
-    peak: int
-    leases: int
-    arenas: int
-
-
-class ScratchPool:
-    """One scratch arena for each run in flight: k runs hold k arenas, as large as the largest scratch they ran with.
-
-    `lease` and `release` may be called from any thread, and take no lock unless an arena is made or grows: list.pop
-    and list.append are atomic. The arena released last is leased first, while its bytes are still in a cache.
-    Several programs may share a pool: nothing in scratch outlives a run.
-    """
-
-    def __init__(self, alignment: int = CACHE_LINE, limit: int | None = None) -> None:
-        """`limit`: bytes that all arenas of the pool may have together."""
-        self._alignment, self._limit = alignment, limit
-        self._free: list[Arena] = []
-        self._arenas: list[Arena] = []
-        self._growing = Lock()
-        self._peak = 0
-
-    def lease(self, nbytes: int) -> Arena:
-        """An arena with at least `nbytes` bytes that nobody else has, until it is released. Raises OutOfMemory."""
-        try:
-            arena = self._free.pop()
-        except IndexError:
-            arena = Arena(0, self._alignment)
-            self._arenas.append(arena)
-        if arena.nbytes < nbytes:
-            self._grow(arena, nbytes)
-        arena.leased = True
-        arena.leases += 1
-        return arena
-
-    def release(self, arena: Arena) -> None:
-        """Takes an arena back. Raises InvalidArgument if nobody has it: two runs would get the same bytes."""
-        if not arena.leased:
-            raise InvalidArgument("ScratchPool.release: this arena is not leased; expected one release for each lease")
-        arena.leased = False
-        self._free.append(arena)
-
-    def trim(self) -> None:
-        """Gives the memory of all arenas that no run has back to the system."""
-        idle = []
-        while self._free:
-            try:
-                idle.append(self._free.pop())
-            except IndexError:  # another thread took it
-                break
-        for arena in idle:
-            arena.trim()
-        self._free.extend(idle)
-
-    def statistics(self) -> PoolStatistics:
-        """O(arenas). While other threads lease, the numbers are those of some moment during the call."""
-        arenas = list(self._arenas)
-        held = sum(arena.nbytes for arena in arenas)
-        return PoolStatistics(held, max(self._peak, held), sum(arena.leases for arena in arenas), len(arenas))
-
-    def _grow(self, arena: Arena, nbytes: int) -> None:
-        try:
-            with self._growing:
-                others = sum(other.nbytes for other in self._arenas if other is not arena)
-                arena.reserve(nbytes, None if self._limit is None else self._limit - others)
-                self._peak = max(self._peak, others + arena.nbytes)
-        except BaseException:
-            self._free.append(arena)
-            raise
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.trim()
 
 
 class PersistentArena:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.lifetimes import TensorId, TensorLifetime
+from ort_lite.memory.live import max_live
 from ort_lite.memory.requests import ArenaRole, MemoryType, align_up
 
 
@@ -159,16 +160,3 @@ class MemoryPlan:
                 notes = str(self.certificates[memory]) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
         return "\n".join(lines)
-
-
-def max_live(intervals: Iterable[tuple[int, int, int]]) -> int:
-    """The most bytes alive at once among (start, end, size), end exclusive. O(n log n)."""
-    change: dict[int, int] = {}
-    for start, end, size in intervals:
-        change[start] = change.get(start, 0) + size
-        change[end] = change.get(end, 0) - size
-    live = most = 0
-    for time in sorted(change):
-        live += change[time]
-        most = max(most, live)
-    return most

@@ -1,13 +1,14 @@
 """An order of operators in which less is alive at the worst moment. Packing cannot do that: it takes lifetimes as given."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-from ort_lite.memory.plan import max_live
+from ort_lite.memory.live import max_live
 
 Tensor = Hashable
 
 
-def peak_of(order: Sequence[int], uses: Sequence[Sequence[Tensor]], sizes: dict[Tensor, int]) -> int:
+def peak_of(order: Sequence[int], uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> int:
     """The most bytes alive at once: tensors live from the first operator of `order` that uses them to the last. O(uses)."""
     first: dict[Tensor, int] = {}
     last: dict[Tensor, int] = {}
@@ -18,7 +19,7 @@ def peak_of(order: Sequence[int], uses: Sequence[Sequence[Tensor]], sizes: dict[
     return max_live((first[tensor], last[tensor] + 1, sizes.get(tensor, 0)) for tensor in first)
 
 
-def reordered(uses: Sequence[Sequence[Tensor]], sizes: dict[Tensor, int]) -> list[int] | None:
+def reordered(uses: Sequence[Sequence[Tensor]], sizes: Mapping[Any, int]) -> list[int] | None:
     """An order of operators whose peak is lower than that of the order given, or None where the search finds none.
 
     `uses[i]`: the tensors that operator i reads or writes. Those that use one tensor keep their order among themselves, so
@@ -47,7 +48,7 @@ def reordered(uses: Sequence[Sequence[Tensor]], sizes: dict[Tensor, int]) -> lis
     return order if peak_of(order, uses, sizes) < peak_of(range(len(uses)), uses, sizes) else None
 
 
-def _added(own: Sequence[Tensor], sizes: dict[Tensor, int], alive: set[Tensor], left: dict[Tensor, int]) -> int:
+def _added(own: Sequence[Tensor], sizes: Mapping[Any, int], alive: set[Tensor], left: dict[Tensor, int]) -> int:
     """Bytes that come alive with an operator, less those that die with it."""
     added = 0
     for tensor in dict.fromkeys(own):

@@ -13,6 +13,7 @@ from typing import Any
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.provider import DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
+from ort_lite.stages.terms import nbytes
 
 COLUMNS = ("node", "operator", "runs on", "partition", "why not the others")
 
@@ -21,7 +22,8 @@ class Reason(Record):
     """Why a provider does not run a node. `verdict` is "declined", with the provider's own code, or "lost".
 
     Codes of lost nodes: "earlier" (an earlier provider takes it), "cycle", "size" (its group is too small), "body" (a node
-    inside belongs to another provider), "overlap" (a node in two capabilities), "contract" (the capability is wrong).
+    inside belongs to another provider), "overlap" (a node in two capabilities), "contract" (the capability is wrong), "rule"
+    (a placement rule), "budget" (no room), "compile" (the provider could not compile it), "transfer" (moving costs more).
     """
 
     provider: str
@@ -34,12 +36,18 @@ class Reason(Record):
 
 
 class Placement(Record):
-    """A node, the partition that runs it, and a Reason for every provider that does not."""
+    """A node, the partition that runs it, and a Reason for every provider that does not.
+
+    `rule` is the placement rule by which the provider has it; `inserted` says who put a node into the graph that the model
+    does not have, and why ("" for the model's own).
+    """
 
     node: Node
     provider: str
     partition: str
     reasons: tuple[Reason, ...]
+    rule: str = ""
+    inserted: str = ""
 
 
 class Hop(Record):
@@ -97,6 +105,8 @@ class Assignment(Record):
     providers: Mapping[str, ExecutionProvider]
     levels: tuple[Level, ...]
     placements: Mapping[Node, Placement]
+    remarks: tuple[str, ...] = ()
+    """What became of placement rules that were not followed to the letter."""
 
     def of(self, node: Node) -> Placement:
         """Raises KeyError for a node that the graph does not have."""
@@ -134,6 +144,8 @@ class Assignment(Record):
                 "reasons": [
                     {"provider": r.provider, "verdict": r.verdict, "code": r.code, "detail": r.detail} for r in place.reasons
                 ],
+                "rule": place.rule,
+                "inserted": place.inserted,
             }
             for depth, place in self.rows()
         ]
@@ -149,17 +161,22 @@ class Assignment(Record):
     def table(self) -> list[tuple[str, ...]]:
         """A row of COLUMNS for each node."""
         return [
-            ("  " * depth + place.node.name, _operator(place.node), place.provider, place.partition, self.why_not(place.node))
+            ("  " * depth + place.node.name, _operator(place.node), place.provider, place.partition, self._about(place))
             for depth, place in self.rows()
         ]
 
+    def _about(self, place: Placement) -> str:
+        said = [f"inserted: {place.inserted}"] * bool(place.inserted) + [f"by {place.rule}"] * bool(place.rule)
+        return "; ".join([*said, *filter(None, [self.why_not(place.node)])])
+
     def notes(self) -> list[str]:
-        """Copies at borders, and which partitions of one provider cannot be one."""
-        return [
+        """Copies at borders, which partitions of one provider cannot be one, and remarks on placement rules."""
+        between = [
             f"in {level.path}: {note}" if level.path else str(note)
             for level in self.levels
             for note in (*level.copies, *level.apart)
         ]
+        return [*between, *self.remarks]
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:
@@ -179,7 +196,9 @@ def _level(level: Level) -> dict[str, Any]:
         "copies": [
             {
                 "value": copy.value.name,
+                "bytes": _bytes(copy.value),
                 "route": [str(copy.hops[0].source), *(str(hop.destination) for hop in copy.hops)],
+                "by": [type(hop.transfer).__name__ for hop in copy.hops],
                 "reader": copy.reader,
             }
             for copy in level.copies
@@ -195,4 +214,11 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "nodes": [node.name for node in partition.nodes],
         "inputs": [value.name for value in partition.inputs],
         "outputs": [value.name for value in partition.outputs],
+        "bytes": {value.name: _bytes(value) for value in (*partition.inputs, *partition.outputs)},
     }
+
+
+def _bytes(value: Value) -> int | str | None:
+    """A number, an expression in the model's free dimensions, or None where the type says too little."""
+    size = nbytes(value)
+    return size if size is None or isinstance(size, int) else str(size)

@@ -8,7 +8,9 @@ from ort_lite.inference import ShapeRules
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.record import Record
 from ort_lite.stages.assignment import Reason
+from ort_lite.stages.context_nodes import is_context
 from ort_lite.stages.convex import Quotient, join
+from ort_lite.stages.terms import Terms
 
 
 class Unit(Record):
@@ -29,8 +31,9 @@ class Group(Record, frozen=False):
 class Claims:
     """The nodes of one graph by number, their dependencies, and what providers took of them so far."""
 
-    def __init__(self, graph: Graph, path: str, labels: Sequence[str]) -> None:
+    def __init__(self, graph: Graph, path: str, labels: Sequence[str], terms: Terms | None = None) -> None:
         self.graph, self.path, self.labels = graph, path, labels
+        self.terms = terms if terms is not None else Terms(labels)
         self.nodes = graph.nodes
         self.number = {node: k for k, node in enumerate(self.nodes)}
         self.reads: list[tuple[Value, ...]] = [_reads(node) for node in self.nodes]
@@ -53,11 +56,16 @@ class Claims:
         free = {k for k, owner in enumerate(self.taken_by) if owner is None}
         if not free:
             return
-        claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in free)
+        for k in free:
+            why = self.terms.ruled_out(index, self.nodes[k])
+            if why is not None:
+                self._refuse(index, [k], "lost", "rule", why)
+        open_ = {k for k in free if index not in self.reasons[k]}
+        claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        units = self._units(index, _answers(provider, self.labels[index], view), free, split)
-        self._form_groups(index, self._convex(index, units))
+        answers = self.terms.answers(index, view, lambda: _answers(provider, self.labels[index], view))
+        self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:
                 self._refuse(index, [k], "declined", "silent", "gave no answer")
@@ -83,7 +91,7 @@ class Claims:
                     self._refuse(index, [k], "declined", answer.code, answer.detail)
                 continue
             nodes = sorted({self.number[node] for node in answer.nodes if node in self.number})
-            wrong = self._wrong(answer, nodes, free, used, split)
+            wrong = self._wrong(index, answer, nodes, free, used, split)
             if wrong is not None:
                 self._refuse(index, [k for k in nodes if k in free and k not in used], "lost", *wrong)
             elif nodes:
@@ -92,7 +100,13 @@ class Claims:
         return units
 
     def _wrong(
-        self, capability: Capability, nodes: list[int], free: Collection[int], used: set[int], split: Collection[Node]
+        self,
+        index: int,
+        capability: Capability,
+        nodes: list[int],
+        free: Collection[int],
+        used: set[int],
+        split: Collection[Node],
     ) -> tuple[str, str] | None:
         for node in capability.nodes:
             if node not in self.number:
@@ -101,6 +115,11 @@ class Claims:
                 return "contract", f"the capability holds {node}, which is claimed already"
             if capability.whole and node in split:
                 return "body", f"a node inside {node} belongs to another provider"
+            if capability.whole and (why := self.terms.ruled_out_inside(index, node)) is not None:
+                return "rule", f"inside it is {why}"
+        failed = self.terms.failed(index, capability.nodes)
+        if failed is not None:
+            return "compile", failed
         shared = next((k for k in nodes if k in used), None)
         return None if shared is None else ("overlap", f"{self.nodes[shared]} is in an earlier capability too")
 
@@ -114,6 +133,23 @@ class Claims:
         gone = {k for k, _ in lost}
         return dict(zip(groups, (unit for k, unit in enumerate(units) if k not in gone), strict=True))
 
+    def _affordable(self, index: int, units: dict[int, Unit]) -> dict[int, Unit]:
+        """The units that fit the provider's budget, in topological order."""
+        kept = dict[int, Unit]()
+        for g in sorted(units):
+            unit = units[g]
+            why = self.terms.afford(index, [self.nodes[k] for k in unit.nodes])
+            if why is None:
+                kept[g] = unit
+            else:
+                self._give_up(index, g, unit, "budget", why)
+        return kept
+
+    def _give_up(self, index: int, group: int, unit: Unit, code: str, detail: str) -> None:
+        self._refuse(index, unit.nodes, "lost", code, detail)
+        if len(unit.nodes) > 1:
+            self.quotient.dissolve(group)
+
     def _form_groups(self, index: int, units: dict[int, Unit]) -> None:
         """Joins units as far as possible. A group below the minimum of a unit gives that unit back, and all join anew."""
         while True:
@@ -123,9 +159,8 @@ class Claims:
                 break
             for g, size in small:
                 unit = units.pop(g)
-                self._refuse(index, unit.nodes, "lost", "size", _size(size, unit.capability.minimum))
-                if len(unit.nodes) > 1:
-                    self.quotient.dissolve(g)
+                self._give_up(index, g, unit, "size", _size(size, unit.capability.minimum))
+                self.terms.give_back(index, [self.nodes[k] for k in unit.nodes])
         before: Group | None = None
         for parts, through in joined:
             group = Group(index, [units[g].capability for g in parts])
@@ -163,8 +198,12 @@ class Claims:
 
 
 def _answers(provider: ExecutionProvider, label: str, view: GraphView) -> list[Capability | Rejection]:
+    contexts = [node for node in view if is_context(node)]
+    if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
+        view = view.replace(claimed=view.claimed | set(contexts))
+    saved = [_saved(node, provider) for node in contexts]
     try:
-        answers = list(provider.get_capability(view))
+        answers = [*saved, *provider.get_capability(view)]
     except OrtLiteError:
         raise
     except Exception as error:
@@ -174,6 +213,13 @@ def _answers(provider: ExecutionProvider, label: str, view: GraphView) -> list[C
             expected = "Capability and Rejection objects"
             raise ProviderError(f"{label}: get_capability answered {answer!r}; expected {expected}")
     return answers
+
+
+def _saved(node: Node, provider: ExecutionProvider) -> Capability | Rejection:
+    source = node.attr("source", "")
+    if source == provider.name:
+        return Capability([node], merge=False)
+    return Rejection(node, "source", f"it was compiled by {source or 'somebody who is not named'}")
 
 
 def _size(size: int, minimum: int) -> str:

@@ -1,16 +1,22 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph import Graph, MapType, SequenceType, Type, Value
+from ort_lite.policies import NEXT, Policy
 from ort_lite.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
 from ort_lite.stages.assignment import Assignment, Hop, Level
 from ort_lite.stages.borders import OUTPUT
+from ort_lite.stages.context_nodes import is_context
 from ort_lite.stages.execute import CompiledBody, Executable, Step
+from ort_lite.stages.guard import guarded
+
+Guard = Callable[[Partition, CompiledPartition], CompiledPartition]
+"""What the executor calls in place of a compiled partition."""
 
 
 class Compiled(Record):
@@ -18,47 +24,152 @@ class Compiled(Record):
 
     executable: Executable
     partitions: Mapping[str, CompiledPartition]
+    called: tuple[CompiledPartition, ...] = ()
+    """What the executor calls: the partitions behind their guards (see `ort_lite.stages.guard`)."""
 
     def facts(self) -> dict[str, dict[str, int | str]]:
         """What compiled partitions say of themselves (see CompiledPartition), by partition."""
         return {name: dict(p.facts()) for name, p in self.partitions.items() if hasattr(p, "facts")}
 
 
-def compile_assignment(assignment: Assignment) -> Compiled:
-    """Bodies before the graphs around them. Raises CompileError naming provider and partition."""
+class PartitionsFailed(CompileError):
+    """Partitions of one provider and level that it could not compile, each with the reason."""
+
+    def __init__(self, label: str, failed: Sequence[tuple[Partition, str]]) -> None:
+        super().__init__("; ".join(dict.fromkeys(why for _, why in failed)))
+        self.label, self.failed = label, tuple(failed)
+
+
+class Compilations:
+    """What was compiled for a session that is being made: partitions that are the same afterwards are not compiled again."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
+        self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
+
+    def find(self, label: str, partition: Partition) -> CompiledPartition | None:
+        known = self.partitions.get(_key(label, partition))
+        return None if known is None else known[1]
+
+    def keep(self, label: str, partition: Partition, compiled: CompiledPartition) -> None:
+        self.partitions[_key(label, partition)] = (partition, compiled)  # the partition keeps the ids of its bodies valid
+
+
+def _key(label: str, partition: Partition) -> tuple[Any, ...]:
+    reads = tuple((node.inputs, node.outputs) for node in partition.nodes)
+    bodies = tuple((graph, id(body)) for graph, body in partition.bodies.items())
+    return label, partition.nodes, partition.inputs, partition.outputs, reads, bodies
+
+
+def compile_assignment(
+    assignment: Assignment, policies: Mapping[str, Policy] | None = None, known: Compilations | None = None,
+    guard: Guard = guarded,
+) -> Compiled:  # fmt: skip
+    """Bodies before the graphs around them. Raises CompileError naming provider and partition.
+
+    A provider whose policy is to go on when compiling fails is asked about each partition alone when a call fails, and
+    PartitionsFailed names those that it cannot do.
+    """
+    known = known if known is not None else Compilations()
     bodies: dict[Graph, CompiledBody] = {}
     compiled: dict[str, CompiledPartition] = {}
+    called: dict[str, CompiledPartition] = {}
     executable = None
     for level in reversed(assignment.levels):
         for label, provider in assignment.providers.items():
-            compiled.update(_compile_level(label, provider, level, bodies))
+            alone = policies is not None and policies[label].on_compile_error == NEXT
+            compiled.update(_compile_level(label, provider, level, bodies, known, alone))
+        called.update((p.name, guard(p, compiled[p.name])) for p in level.partitions)
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
-        executable = _Linker(level, captures, compiled).executable()
-        bodies[level.graph] = CompiledBody(executable, captures)
+        executable = _Linker(level, captures, called).executable()
+        bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
-    return Compiled(executable, {p.name: compiled[p.name] for p in assignment.partitions})
+    return Compiled(executable, {p.name: compiled[p.name] for p in assignment.partitions}, tuple(called.values()))
+
+
+def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
+    """The body that was made before, if it computes the same: then the partition around it is the same too. Its steps are those
+    of today: names may differ.
+    """
+    copies = tuple((copy.value, copy.hops) for copy in level.copies)
+    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), copies)
+    if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
+        known.bodies[level.graph] = (same, made)
+    body = known.bodies[level.graph][1]
+    body.executable = made.executable
+    return body
 
 
 def _compile_level(
-    label: str, provider: ExecutionProvider, level: Level, bodies: Mapping[Graph, CompiledBody]
+    label: str,
+    provider: ExecutionProvider,
+    level: Level,
+    bodies: Mapping[Graph, CompiledBody],
+    known: Compilations,
+    alone: bool,
 ) -> dict[str, CompiledPartition]:
+    """The provider's partitions of a level, in one call as long as that works."""
     partitions = [_with_bodies(p, bodies) for p in level.partitions if p.provider is provider]
-    if not partitions:
-        return {}
+    made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
+    new = [p for p in partitions if p.name not in made]
+    if new:
+        results = _compiled_or_restored(label, provider, new, alone)
+        for partition, result in zip(new, results, strict=True):
+            if not isinstance(result, BaseException):
+                if not callable(result):
+                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
+                known.keep(label, partition, result)
+                made[partition.name] = result
+        failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
+        if failed:
+            told = [(p, f"{label} could not compile {p.name}: {type(r).__name__}: {r}") for p, r in failed]
+            raise PartitionsFailed(label, told) from failed[0][1]
+    return {p.name: made[p.name] for p in partitions}
+
+
+def _compiled_or_restored(
+    label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
+) -> list[CompiledPartition | BaseException]:
+    """Partitions of an EPContext node are compiled already."""
+    made = {p.name: _restored(p) for p in partitions if is_context(p.nodes[0])}
+    rest = [p for p in partitions if p.name not in made]
+    if rest:
+        compiled = _compile(label, provider, rest, alone and len(rest) > 1)
+        made.update(zip([p.name for p in rest], compiled, strict=True))
+    return [made[p.name] for p in partitions]
+
+
+def _restored(partition: Partition) -> CompiledPartition | BaseException:
+    from ort_lite.stages.context import restored
+
+    try:
+        return restored(partition)
+    except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
+        return error
+
+
+def _compile(
+    label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
+) -> list[CompiledPartition | BaseException]:
+    """A result for each. When the call fails: each in a call of its own (`alone`), or PartitionsFailed naming all."""
     names = ", ".join(p.name for p in partitions)
     try:
-        compiled = list(provider.compile(partitions))
+        compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
     except Exception as error:
-        raise CompileError(f"{label} could not compile {names}: {type(error).__name__}: {error}") from error
+        if alone:
+            return [result for p in partitions for result in _caught(label, provider, p)]
+        why = f"{label} could not compile {names}: {type(error).__name__}: {error}"
+        raise PartitionsFailed(label, [(p, why) for p in partitions]) from error
     if len(compiled) != len(partitions):
         raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}")
-    for partition, result in zip(partitions, compiled, strict=True):
-        if isinstance(result, BaseException):
-            text = f"{label} could not compile {partition.name}: {type(result).__name__}: {result}"
-            raise CompileError(text) from result
-        if not callable(result):
-            raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
-    return {p.name: result for p, result in zip(partitions, compiled, strict=True)}
+    return compiled
+
+
+def _caught(label: str, provider: ExecutionProvider, partition: Partition) -> list[CompiledPartition | BaseException]:
+    try:
+        return _compile(label, provider, [partition], False)
+    except PartitionsFailed as error:
+        return [error.__cause__ or error]
 
 
 def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.current import CURRENT
 from ort_lite.errors import OrtLiteError, ProviderError, RunTerminated, RuntimeException
 from ort_lite.graph import Value
 from ort_lite.options import RunOptions
@@ -48,6 +49,15 @@ class Executable(Record):
         """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
         if self.direct is not None and options is None and observe is None:
             return self._run_direct(inputs)
+        if options is None:
+            return self._run_steps(inputs, None, observe)
+        outer, CURRENT.options = CURRENT.options, options
+        try:
+            return self._run_steps(inputs, options, observe)
+        finally:
+            CURRENT.options = outer
+
+    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs
         for step in self.steps:
@@ -63,10 +73,18 @@ class Executable(Record):
                 slots[k] = None
         return [slots[r] if type(r) is int else r for r in self.returned]
 
-    def _run_direct(self, inputs: Sequence[Any]) -> list[Any]:
+    def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
+        """As `run`, into the arrays that `targets` has for outputs, where one partition does everything and has an `into`.
+
+        None, with nothing run, where that is not so.
+        """
+        into = getattr(self.direct, "into", None)
+        return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
+
+    def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
         try:
-            results = self.direct(wanted)  # type: ignore[misc]  # the caller looked
+            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller looked
         except OrtLiteError:
             raise
         except Exception as error:
@@ -118,11 +136,11 @@ def copied(value: Any) -> Any:
     return {key: copied(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-class CompiledBody(Record):
+class CompiledBody(Record, frozen=False):
     """A nested graph for the provider that runs its control-flow node (see `ort_lite.provider.Body`)."""
 
     executable: Executable
     captures: tuple[Value, ...]
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
-        return self.executable.run([*inputs, *captures])
+        return self.executable.run([*inputs, *captures], CURRENT.options)

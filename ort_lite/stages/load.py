@@ -1,101 +1,77 @@
 """Stage 1: a path, bytes or ModelProto becomes a Model, validated; nodes may come in any order.
 
-External data is memory-mapped, one map a file; all other arrays own their bytes, so nothing of the file or of the caller's
-bytes is kept.
+Every tensor's bytes lie in a ByteSpan (`ort_lite.ownership`): owned by default, so that nothing of the file or of the caller's
+bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer.
 """
 
 import os
 from collections.abc import Iterable, Sequence
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidGraph, InvalidProtobuf
-from ort_lite.graph import Attr, Function, Graph, Model, Node, Type, Value
+from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
+from ort_lite.graph import Attr, Function, Graph, Model, Node, TensorType, Type, Value
+from ort_lite.ownership.options import ParseOptions
 from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, pb, read_type, text
-from ort_lite.shapes import Dim, symbol
 from ort_lite.stages.external import ExternalData
 from ort_lite.stages.inline import check_functions
+from ort_lite.stages.scope import Dims, Scope, graph_name
 from ort_lite.stages.source import ModelSource, read_source
 from ort_lite.tensor_proto import TensorReader
 
 # Operators of these domains run in models that do not import them, as in onnxruntime.
 _IMPLICIT_DOMAINS = frozenset({"com.microsoft", "ai.onnx.ml"})
-_NO_NAME = frozenset({"", "?", "-1", "None"})  # what exporters write for "not known", many different dims alike
 
 
-def load(model: ModelSource, folder: str | os.PathLike[str] | None = None) -> Model:
-    """The model as a validated graph in topological order, node names unique. O(size of the file without external data).
+def load(
+    model: ModelSource | Model,
+    options: ParseOptions | None = None,
+    *,
+    no_copy: bool | None = None,
+    load_external_data: bool | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Model:
+    """The model as a validated graph in topological order, node names unique.
 
-    `folder` is where external data is; by default that of the model's own file. Initialisers are constants unless they are
-    inputs too and the IR version is 4 or newer: those can be overridden by a feed, and are in `graph.inputs` as well.
-    Raises NoSuchFile, InvalidProtobuf, InvalidGraph naming the node, InvalidArgument for another kind of `model`.
+    `no_copy` and `load_external_data`, if given, hold instead of the options' own. `folder` is where external data is; by
+    default that of the model's own file. Initialisers are constants unless they are inputs too and the IR version is 4 or
+    newer: those can be overridden by a feed, and are in `graph.inputs` as well. Of a Model, the result is a clone over the
+    same tensors. O(size of the file), with `no_copy` without its external data. Raises NoSuchFile, InvalidProtobuf,
+    InvalidGraph naming the node, InvalidArgument for another kind of `model`.
     """
-    source = read_source(model)
+    options = _options(options, no_copy, load_external_data)
+    if isinstance(model, Model):
+        from ort_lite.ownership.tensors import cloned
+
+        return cloned(model)
+    source = read_source(model, in_place=options.no_copy)
     if folder is None and source.file is not None:
         folder = os.path.dirname(source.file) or "."
-    external = ExternalData(folder, source.file)
-    return _Loader(source.proto, TensorReader(source.data, source.spans, external.read)).model()
+    external = ExternalData(folder, source.file, options.external_data_roots, options.no_copy)
+    aligned = options.copy_misaligned or not options.no_copy
+    tensor = TensorReader(source.data, source.spans, external.read, source.in_place, aligned, options.max_tensor_size_bytes)
+    loaded = _Loader(source.proto, tensor, options).model()
+    if options.raw_data_callback is not None:
+        from ort_lite.ownership.tensors import call_back
+
+        call_back(loaded, options.raw_data_callback)
+    return loaded
 
 
-class _Dims:
-    """Dimensions of declared types. `unnamed` collects the symbols made up here, with the text that they stand for."""
-
-    def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
-        self.unnamed: dict[str, str] = {}
-        self.owner = ""
-
-    def __call__(self, proto: pb.TensorShapeProto.Dimension, axis: int) -> Dim:
-        """Sizes of 0 and less count as unknown: some exporters write them where they mean that."""
-        if proto.dim_value > 0:
-            return proto.dim_value
-        given = text(proto.dim_param)
-        if given.strip() not in _NO_NAME:
-            return symbol(given)
-        base, count = f"{self.owner}_{axis}", 1
-        name = base
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        self.unnamed[name] = given
-        return symbol(name)
-
-
-class _Scope:
-    """The values of a graph by name, and the scope around it."""
-
-    def __init__(self, graph: Graph, outer: "_Scope | None") -> None:
-        self.graph, self.outer = graph, outer
-        self.values: dict[str, Value] = {}
-
-    def declare(self, value: Value, who: str) -> Value:
-        """Raises InvalidGraph when the graph has the name already; names of outer graphs may be shadowed."""
-        if self.values.setdefault(value.name, value) is not value or not value.name:
-            raise InvalidGraph(f"{who}: {value.name!r} is {self._origin(value.name)}; every value needs a name of its own")
-        return value
-
-    def _origin(self, name: str) -> str:
-        if not name:
-            return "no name"
-        if name in self.graph.initializers:
-            return "already an initialiser"
-        inputs = any(value.name == name for value in self.graph.inputs)
-        return f"already an input of {_graph_name(self.graph)}" if inputs else "already an output of another node"
-
-    def find(self, name: str) -> Value | None:
-        """The value of this graph or the innermost one around it."""
-        scope: _Scope | None = self
-        while scope is not None:
-            if (value := scope.values.get(name)) is not None:
-                return value
-            scope = scope.outer
-        return None
+def _options(given: ParseOptions | None, no_copy: bool | None, load_external_data: bool | None) -> ParseOptions:
+    chosen = {"no_copy": no_copy, "load_external_data": load_external_data}
+    changed = {name: value for name, value in chosen.items() if value is not None}
+    if given is None:
+        return ParseOptions(**changed)
+    if not isinstance(given, ParseOptions):
+        raise InvalidArgument(f"load: options came as {type(given).__name__}, expected ParseOptions")
+    return ParseOptions(**vars(given) | changed) if changed else given
 
 
 class _Loader:
-    def __init__(self, proto: pb.ModelProto, tensor: TensorReader) -> None:
-        self._proto, self._tensor = proto, tensor
-        self._dims = _Dims(text(d.dim_param) for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
+    def __init__(self, proto: pb.ModelProto, tensor: TensorReader, options: ParseOptions) -> None:
+        self._proto, self._tensor, self._options = proto, tensor, options
+        self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
+        self._dims = Dims(text(d.dim_param) for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
         self._versions: dict[str, int] = {}
         self._names: list[str | bytes] = []  # of values, nodes, operators and attributes: bytes where they are not UTF-8
         self._made: list[Node] = []  # nodes of the graph at work and of its bodies, a body's before the node that has it
@@ -133,16 +109,21 @@ class _Loader:
             raise InvalidProtobuf(f"the model has the name {strange[0]!r}, which is not UTF-8 text")
         return model
 
-    def _graph(self, proto: pb.GraphProto, outer: _Scope | None) -> Graph:
+    def _graph(self, proto: pb.GraphProto, outer: Scope | None) -> Graph:
+        self._depth += 3
+        if self._depth > (limit := self._options.max_recursion_depth):
+            raise InvalidGraph(
+                f"graph {text(proto.name)!r} is {self._depth} messages deep; ParseOptions.max_recursion_depth is {limit}"
+            )
         graph = Graph(text(proto.name))
         graph.doc_string = text(proto.doc_string)
-        scope = _Scope(graph, outer)
+        scope = Scope(graph, outer)
         self._initializers(proto, scope)
         for info in proto.input:
             initializer = graph.initializers.get(info.name)
             if initializer is None:
                 value = Value(info.name, self._type(info))
-                graph.inputs.append(scope.declare(value, _graph_name(graph)))
+                graph.inputs.append(scope.declare(value, graph_name(graph)))
             elif self._proto.ir_version >= 4:
                 graph.inputs.append(initializer)
         declared = {info.name: info for infos in (proto.value_info, proto.output) for info in infos}
@@ -150,23 +131,37 @@ class _Loader:
         graph.set_outputs(self._output(info.name, declared, scope) for info in proto.output)
         if outer is None:
             self._finish(graph)
+        self._depth -= 3
         return graph
 
-    def _initializers(self, proto: pb.GraphProto, scope: _Scope) -> None:
+    def _initializers(self, proto: pb.GraphProto, scope: Scope) -> None:
         for tensor in proto.initializer:
-            name = tensor.name
-            array = self._tensor(tensor, f"initialiser {name!r}")
-            self._initializer(name, array, scope)
+            who = f"initialiser {tensor.name!r}"
+            if (type_ := self._left_out(tensor, who)) is not None:
+                scope.graph.add_initializer(scope.declare(Value(tensor.name, type_), graph_name(scope.graph)))
+                continue
+            self._initializer(tensor.name, self._tensor(tensor, who), scope)
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
             self._initializer(name, self._tensor(sparse, f"sparse initialiser {name!r}"), scope)
 
+    def _left_out(self, tensor: pb.TensorProto, who: str) -> TensorType | None:
+        """The type of an initialiser that the options leave without an array."""
+        options, external = self._options, tensor.data_location == pb.TensorProto.EXTERNAL
+        if options.load_external_data and not options.skip_raw_data:
+            return None
+        dtype, shape, nbytes = self._tensor.described(tensor, who)
+        raw = external or tensor.HasField("raw_data") or tensor.HasField("segment")
+        if external and not options.load_external_data:
+            return TensorType(dtype, shape)
+        return TensorType(dtype, shape) if options.skip_raw_data and raw and nbytes >= options.raw_data_threshold else None
+
     @staticmethod
-    def _initializer(name: str, array: Array, scope: _Scope) -> None:
-        value = scope.declare(Value(name, constant=array), _graph_name(scope.graph))
+    def _initializer(name: str, array: Array, scope: Scope) -> None:
+        value = scope.declare(Value(name, constant=array), graph_name(scope.graph))
         scope.graph.add_initializer(value)
 
-    def _nodes(self, nodes: Sequence[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: _Scope) -> None:
+    def _nodes(self, nodes: Sequence[pb.NodeProto], declared: dict[str, pb.ValueInfoProto], scope: Scope) -> None:
         reader = AttributeReader(lambda body: self._graph(body, scope), self._tensor, self._dims)
         outputs = []  # of all nodes first: they may come in any order
         for proto in nodes:
@@ -185,7 +180,7 @@ class _Loader:
         for proto, values in zip(nodes, outputs, strict=True):
             scope.graph.append(self._node(proto, values, scope, reader))
 
-    def _node(self, proto: pb.NodeProto, outputs: list[Value | None], scope: _Scope, reader: AttributeReader) -> Node:
+    def _node(self, proto: pb.NodeProto, outputs: list[Value | None], scope: Scope, reader: AttributeReader) -> Node:
         domain = _domain(proto.domain)
         version = self._versions.get(domain)
         if version is None:
@@ -211,10 +206,10 @@ class _Loader:
         imported = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self._versions.items()) or "nothing"
         raise InvalidGraph(f"{_who(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}")
 
-    def _output(self, name: str, declared: dict[str, pb.ValueInfoProto], scope: _Scope) -> Value:
+    def _output(self, name: str, declared: dict[str, pb.ValueInfoProto], scope: Scope) -> Value:
         value = scope.find(name)
         if value is None:
-            raise InvalidGraph(f"{_graph_name(scope.graph)}: its output {name!r} is computed by no node")
+            raise InvalidGraph(f"{graph_name(scope.graph)}: its output {name!r} is computed by no node")
         if value.type is None and name in declared:
             value.type = self._type(declared[name])
         return value
@@ -223,7 +218,7 @@ class _Loader:
         self._versions = {**model_versions, **_imports(proto.opset_import)}
         graph = Graph(text(proto.name))
         graph.doc_string = text(proto.doc_string)
-        scope = _Scope(graph, None)
+        scope = Scope(graph, None)
         declared = {info.name: info for info in proto.value_info}
         for name in proto.input:
             value = Value(name, self._type(declared[name]) if name in declared else None)
@@ -281,10 +276,6 @@ def _who(proto: pb.NodeProto) -> str:
     if proto.name:
         return f"{proto.op_type} {proto.name!r}"
     return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output))}"
-
-
-def _graph_name(graph: Graph) -> str:
-    return f"graph {graph.name!r}"
 
 
 __all__ = ["ModelSource", "load"]

@@ -8,37 +8,51 @@ claims are inlined, nodes that nobody takes in their element type get Casts arou
 from collections.abc import Callable, Iterator, Sequence
 
 from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import PlacementError
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import DataTransfer, ExecutionProvider, Partition
 from ort_lite.stages.assignment import Apart, Assignment, Level, Placement, Reason
 from ort_lite.stages.borders import copies
 from ort_lite.stages.claims import Claims, Group
+from ort_lite.stages.terms import Terms
 
 Help = Callable[[list[Node]], bool]
 """Changes the graph so that nodes which nobody takes may find a provider; False: it can do nothing."""
 
 
 def partition(
-    graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, helps: Sequence[Help] = ()
+    graph: Graph,
+    providers: Sequence[ExecutionProvider],
+    rules: ShapeRules,
+    helps: Sequence[Help] = (),
+    terms: Terms | None = None,
 ) -> Assignment:
     """Who runs each node, in which partition, and why nobody else does. Same input, same Assignment.
 
     Does not change the graph, but `helps` may, one after the other until one returns True; then everybody is asked again.
     O(providers * (nodes + edges)) beside what the providers themselves need. Raises NotImplemented naming each node that is
-    left, with every provider's reason.
+    left, with every provider's reason; PlacementError where a hard rule of the terms keeps it from those that might.
     """
     labels = names_of(providers)
+    terms = terms if terms is not None else Terms(labels)
     while True:
-        root = _claims(graph, "", labels)
+        terms.begin(graph)
+        root = _claims(graph, "", labels, terms)
         for index, provider in enumerate(providers):
             for claims in _inner_first(root):
                 claims.ask(index, provider, rules)
         left = [claims.nodes[k] for claims in _levels(root) for k, owner in enumerate(claims.taken_by) if owner is None]
         if not left:
             return _Assembly(root, providers, labels, rules).assignment()
+        if terms.release(left):
+            continue
         if not any(help_(left) for help_ in helps):
+            hard = terms.hard_rules(left)
+            if hard:
+                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
             raise NobodyCan(_complaint(root, labels))
+        terms.graph_changed()
 
 
 def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:
@@ -52,13 +66,18 @@ def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:
     return names
 
 
-def _claims(graph: Graph, path: str, labels: Sequence[str]) -> Claims:
-    claims = Claims(graph, path, labels)
+def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
+    """What moves values between their devices, in their order."""
+    return [transfer for provider in providers if (transfer := provider.data_transfer()) is not None]
+
+
+def _claims(graph: Graph, path: str, labels: Sequence[str], terms: Terms) -> Claims:
+    claims = Claims(graph, path, labels, terms)
     for node in claims.nodes:
         for attribute in node.attributes.values():
             bodies = {"GRAPH": [attribute.value], "GRAPHS": attribute.value}.get(attribute.type, [])
             for body in bodies:
-                inner = _claims(body, f"{node}.{attribute.name}", labels)
+                inner = _claims(body, f"{node}.{attribute.name}", labels, terms)
                 claims.bodies.setdefault(node, []).append(inner)
     return claims
 
@@ -103,7 +122,7 @@ class _Assembly:
 
     def __init__(self, root: Claims, providers: Sequence[ExecutionProvider], labels: Sequence[str], rules: ShapeRules) -> None:
         self.root, self.providers, self.labels, self.rules = root, providers, labels, rules
-        self.transfers: list[DataTransfer] = [t for p in providers if (t := p.data_transfer()) is not None]
+        self.transfers = transfers_of(providers)
         self.counts = [0] * len(providers)
         self.placements: dict[Node, Placement] = {}
         self.earlier: dict[tuple[int, int], Reason] = {}
@@ -111,7 +130,7 @@ class _Assembly:
     def assignment(self) -> Assignment:
         levels = tuple(self._level(claims) for claims in _levels(self.root))
         named = dict(zip(self.labels, self.providers, strict=True))
-        return Assignment(self.root.graph, named, levels, self.placements)
+        return Assignment(self.root.graph, named, levels, self.placements, self.root.terms.remarks())
 
     def _level(self, claims: Claims) -> Level:
         names: dict[int, str] = {}  # by identity of the Group
@@ -142,7 +161,8 @@ class _Assembly:
     def _place(self, claims: Claims, k: int, owner: int, partition: str) -> None:
         node = claims.nodes[k]
         reasons = tuple(self._reason(claims, k, index, owner) for index in range(len(self.labels)) if index != owner)
-        self.placements[node] = Placement(node, self.labels[owner], partition, reasons)
+        rule, inserted = claims.terms.rule_of(node, owner), claims.terms.inserted.get(node, "")
+        self.placements[node] = Placement(node, self.labels[owner], partition, reasons, rule, inserted)
         if node in claims.whole:
             for body in claims.bodies[node]:
                 for inner in range(len(body.nodes)):

@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ort_lite.dtypes import Array
+import numpy as np
+
+from ort_lite.dtypes import BITS, Array, from_numpy
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.graph import Attr, Function, Graph, Model, Node, Value
+from ort_lite.ownership.options import SerializeOptions
 from ort_lite.proto import pb, same_operator, serialize, write_attribute, write_type
-from ort_lite.tensor_proto import describe, to_bytes, write_tensor
+from ort_lite.tensor_proto import describe, nbytes_of, to_bytes, write_tensor
 
 PutTensor = Callable[[Array, pb.TensorProto, str], None]
 
-_EXTERNAL_FROM = 1024  # bytes; smaller initialisers stay in the model, where the shape inference of others sees them
 _ALIGNMENT = 64  # of a tensor in its file, so that a mapped one serves any kernel
+_CHUNK = 2**20  # bytes looked at, and written, at a time
 
 
 def to_proto(model: Model) -> pb.ModelProto:
@@ -27,13 +30,25 @@ def to_proto(model: Model) -> pb.ModelProto:
     return _to_proto(model, write_tensor)
 
 
-def save(model: Model, path: str | os.PathLike[str], external_data: str | None = None) -> None:
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    options: SerializeOptions | None = None,
+    *,
+    external_data: str | None = None,
+) -> None:
     """Writes the model to `path`, its larger initialisers into the file `external_data` beside it if given.
 
-    Files are replaced when they are complete, so the model may come from the very same files. Raises InvalidProtobuf above
-    2 GiB without external data, InvalidArgument for a name that is not a plain file name.
+    `external_data`, if given, holds instead of the options' own. Files are replaced when they are complete, so the model may
+    come from the very same files. Memory beyond the model's: a megabyte, and what stays inside the model file. Stretches of
+    zeros take no room on disk where the file system can do without. Raises InvalidProtobuf above 2 GiB without external data,
+    InvalidArgument for a name that is not a plain file name and for other options than SerializeOptions.
     """
     path = Path(path)
+    options = SerializeOptions() if options is None else options
+    if not isinstance(options, SerializeOptions):
+        raise InvalidArgument(f"save: options came as {type(options).__name__}, expected SerializeOptions")
+    external_data = options.external_data if external_data is None else external_data
     if external_data is None:
         _replace(path, lambda file: _write(file, serialize(to_proto(model))))
         return
@@ -41,7 +56,7 @@ def save(model: Model, path: str | os.PathLike[str], external_data: str | None =
         raise InvalidArgument(f"external_data={external_data!r}: expected the name of another file in {path.parent}")
 
     def write_both(data_file: BinaryIO) -> None:
-        proto = _to_proto(model, _ExternalWriter(data_file, external_data))
+        proto = _to_proto(model, _ExternalWriter(data_file, external_data, options))
         staged.append(serialize(proto))
 
     staged: list[bytes] = []
@@ -67,23 +82,38 @@ def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
 class _ExternalWriter:
     """Appends tensors to a file and describes in the TensorProto where they are."""
 
-    def __init__(self, file: BinaryIO, location: str) -> None:
-        self._file, self._location = file, location
+    def __init__(self, file: BinaryIO, location: str, options: SerializeOptions) -> None:
+        self._file, self._location, self._threshold = file, location, options.raw_data_threshold
+        self._alignment = options.alignment or _ALIGNMENT
 
     def __call__(self, array: Array, proto: pb.TensorProto, name: str) -> None:
-        describe(array, proto, name)
-        data = b"" if proto.data_type == pb.TensorProto.STRING else to_bytes(array)
-        if len(data) < _EXTERNAL_FROM:
-            proto.Clear()
+        size = nbytes_of(array)
+        if size is None or size < self._threshold:
             write_tensor(array, proto, name)
             return
-        self._file.write(bytes(-self._file.tell() % _ALIGNMENT))
+        describe(array, proto, name)
+        self._file.seek(-self._file.tell() % self._alignment, os.SEEK_CUR)
         offset = self._file.tell()
-        self._file.write(data)
+        _write_array(self._file, array)
         proto.data_location = pb.TensorProto.EXTERNAL
-        for key, value in (("location", self._location), ("offset", str(offset)), ("length", str(len(data)))):
+        for key, value in (("location", self._location), ("offset", str(offset)), ("length", str(size))):
             entry = proto.external_data.add()
             entry.key, entry.value = key, value
+
+
+def _write_array(file: BinaryIO, array: Array) -> None:
+    """The bytes of `to_bytes`, without a copy of the whole and with holes where they are zero."""
+    if from_numpy(array.dtype) in BITS:
+        data = np.frombuffer(to_bytes(array), np.uint8)
+    else:
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8)
+    for begin in range(0, data.size, _CHUNK):
+        chunk = data[begin : begin + _CHUNK]
+        if chunk.any():
+            file.write(chunk.data)
+        else:
+            file.seek(chunk.size, os.SEEK_CUR)
+    file.truncate()  # a hole at the end would be lost otherwise
 
 
 def _to_proto(model: Model, put_initializer: PutTensor) -> pb.ModelProto:

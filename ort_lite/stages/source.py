@@ -13,16 +13,23 @@ ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.Model
 
 
 class Source(Record):
-    """A parsed model; `data` and `spans` hold its large tensors (`ort_lite.wire`), `file` is where it came from."""
+    """A parsed model; `data` and `spans` hold its large tensors (`ort_lite.wire`), `file` is where it came from.
+
+    `in_place`: `data` is the caller's, and tensors may stay in it.
+    """
 
     proto: pb.ModelProto
     data: memoryview | None = None
     spans: frozenset[Span] = frozenset()
     file: str | None = None
+    in_place: bool = False
 
 
-def read_source(model: ModelSource) -> Source:
-    """Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidArgument for anything else."""
+def read_source(model: ModelSource, in_place: bool = False) -> Source:
+    """`in_place` leaves the tensors of a caller's buffer where they are, if its bytes are contiguous.
+
+    Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidArgument for anything else.
+    """
     if isinstance(model, pb.ModelProto):
         return Source(model)
     if isinstance(model, (str, os.PathLike)):
@@ -32,13 +39,14 @@ def read_source(model: ModelSource) -> Source:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         expected = "a path, bytes, a ModelProto or a file opened in binary mode"
         raise InvalidArgument(f"a model came as {type(model).__name__} (of {type(data).__name__}); expected {expected}")
-    return _parsed(memoryview(data), "the model")
+    view = memoryview(data)
+    return _parsed(view, "the model", in_place=in_place and data is model and view.contiguous)
 
 
-def _parsed(data: memoryview, origin: str, file: str | None = None) -> Source:
+def _parsed(data: memoryview, origin: str, file: str | None = None, in_place: bool = False) -> Source:
     data = data.cast("B") if data.contiguous else memoryview(bytes(data))
-    proto, spans = parse(data, origin)
-    return Source(proto, data, spans, file)
+    proto, spans = parse(data, origin, in_place)
+    return Source(proto, data, spans, file, in_place)
 
 
 def _contents(path: str) -> memoryview:

@@ -190,8 +190,9 @@ class Builder:
 
     def copied(self, tensor: Tensor) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
-        width = BY_SIZE[itemsize(tensor.dtype)]
-        self.emit(NOWHERE, primitives.copy, [tensor, made], (tensor.size,), tensor.size, [width] * 2, {}, None, "")
+        width = min(itemsize(tensor.dtype), 8)
+        count = tensor.nbytes // width if width == 8 else tensor.size  # complex128 is two of the widest
+        self.emit(NOWHERE, primitives.copy, [tensor, made], (count,), tensor.size, [BY_SIZE[width]] * 2, {}, None, "")
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:

@@ -4,46 +4,29 @@ from __future__ import annotations
 
 import ctypes
 
-from ort_lite.memory.arenas import Arena
+from ort_lite.memory.arenas import CACHE_LINE, Arena, Growth, Source
 from ort_lite_cpu.loop import Job
 
 
-class Lease:
-    """`memory` is the table of base addresses: null, scratch, then one entry a place."""
+class Lease(Arena):
+    """An arena, and what native code is told of it. `memory` is the table of base addresses: null, scratch, then one a place.
 
-    __slots__ = ("arena", "base", "job", "memory", "memory_address")
+    Any program may have it next: `fit` makes it right for a number of threads and of places.
+    """
 
-    def __init__(self, threads: int, entries: int) -> None:
-        self.arena = Arena()
-        self.base = 0
-        self.memory = (ctypes.c_int64 * entries)()
-        self.memory_address = ctypes.addressof(self.memory)
-        self.job = Job(threads)
+    __slots__ = ("entries", "job", "memory", "memory_address", "threads")
 
+    def __init__(self, growth: Growth = Growth.half, source: Source | None = None) -> None:
+        super().__init__(0, CACHE_LINE, growth, source)
+        self.threads = self.entries = 0
 
-class Leases:
-    """Leases that no run holds, last given first. Bytes in use are those of the runs in flight at most."""
-
-    def __init__(self, threads: int, entries: int) -> None:
-        self._threads, self._entries = threads, entries
-        self._free: list[Lease] = []
-
-    def take(self, scratch: int) -> Lease:
-        """A lease with at least `scratch` bytes. list.pop and append are atomic: no lock."""
-        try:
-            lease = self._free.pop()
-        except IndexError:
-            lease = Lease(self._threads, self._entries)
-        lease.base = lease.arena.reserve(scratch)
-        return lease
-
-    def give(self, lease: Lease) -> None:
-        self._free.append(lease)
-
-    @property
-    def nbytes(self) -> int:
-        """Scratch memory held by leases that are not in use."""
-        return sum(lease.arena.nbytes for lease in self._free)
+    def fit(self, threads: int, entries: int) -> None:
+        """A table of at least `entries`, and a job for `threads`."""
+        if threads != self.threads:
+            self.threads, self.job = threads, Job(threads)
+        if entries > self.entries:
+            self.entries, self.memory = entries, (ctypes.c_int64 * entries)()
+            self.memory_address = ctypes.addressof(self.memory)
 
 
-__all__ = ["Lease", "Leases"]
+__all__ = ["Lease"]

@@ -12,7 +12,8 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.spec import Spec
-from ort_lite.shapes import Dim, Shape, equal
+from ort_lite.shapes import Dim, Shape, as_symbol, equal
+from ort_lite_cpu.lowered import Source
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
@@ -140,6 +141,14 @@ class Op:
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
         """The same memory under another shape of as many elements."""
         return self.lowering.view(tensor, shape)
+
+    def counted(self, dim: Dim, total: Tensor) -> None:
+        """`dim` of an output, which the shape rule left open, is total[0]: read here, between two segments."""
+        found = as_symbol(dim)
+        assert total.buffer is not None
+        if found is not None:
+            self.lowering.result.items.append(None)
+            self.lowering.result.sources[found] = Source(total.buffer, 0, element=True)
 
     # --- work
     def temporary(self, dtype: DType, shape: Shape) -> Tensor:

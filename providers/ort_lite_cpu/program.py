@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
+from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
-from ort_lite.provider import Body
+from ort_lite.provider import CURRENT, Body, RunOptions
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite_cpu import bind
 from ort_lite_cpu.address import address_of
 from ort_lite_cpu.bind import Binder, Bound
-from ort_lite_cpu.lease import Lease, Leases
-from ort_lite_cpu.loop import EXECUTE
+from ort_lite_cpu.lease import Lease
+from ort_lite_cpu.loop import EXECUTE, HALTED, Halt, Job
 from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep, Source
 from ort_lite_cpu.options import Options
@@ -32,6 +33,10 @@ from ort_lite_cpu.tensor import Tensor
 
 if TYPE_CHECKING:
     from ort_lite.memory.plan import MemoryPlan
+    from ort_lite_cpu.image import ProgramImage
+
+ALIGNMENT = 16
+"""Of the memory that NumPy allocates, and kernels expect, for an output."""
 
 BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 """Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
@@ -55,10 +60,12 @@ class Program:
         self.lowered = lowering.run(nodes, outputs)
         assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS])
         self._places, self._output_places = assembled.places, assembled.output_places
+        entries = FIRST_PLACE + self._places
         self.steps: list[_Run | HostStep] = [
-            _Run(step, Binder(step)) if isinstance(step, Segment) else step for step in assembled.steps
+            _Run(step, Binder(step), options.threads, entries) if isinstance(step, Segment) else step for step in assembled.steps
         ]
-        self._leases = Leases(options.threads, FIRST_PLACE + self._places)
+        self.threads = options.threads
+        self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: OrderedDict[Any, Program | None] = OrderedDict()
         self._input_count = len(inputs)
         only = self.steps[0] if len(self.steps) == 1 else None
@@ -67,7 +74,7 @@ class Program:
     def facts(self) -> dict[str, int | str]:
         """What `InferenceSession.explain` prints of a partition.
 
-        python_steps: nodes that run in Python: strings, sequences, maps, optionals, sizes that depend on data.
+        python_steps: nodes that run in Python: strings, sequences, maps, optionals.
         """
         segments = [step.segment for step in self.steps if isinstance(step, _Run)]
         kernels = {instruction.spec for segment in segments for instruction in segment.instructions}
@@ -86,7 +93,17 @@ class Program:
         runs = [step for step in self.steps if isinstance(step, _Run) and step.cache]
         return memory_plan([(run.segment, next(reversed(run.cache.values()))) for run in runs])
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+    def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
+        """What `ort_lite.machine` steps through."""
+        from ort_lite_cpu.image import machine_image
+
+        return machine_image(self, inputs, order)
+
+    def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
+        """As a call. Outputs that a program of one segment allocates are computed in their `targets` instead."""
+        return self(inputs, targets)
+
+    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
         only = self._only
         if only is None:
             return self._steps(inputs)
@@ -95,25 +112,40 @@ class Program:
         if bound is None:
             special = self._check(key)
             if special is not None:
-                return special(inputs)
+                return special(inputs, targets)
             bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
         places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
         for place, shape, dtype in bound.allocations:
             places[place] = np.empty(shape, dtype)
-        lease = self._leases.take(bound.scratch)
+        if targets:
+            self._aim(places, targets)
+        lease = self.pool.lease(bound.scratch)
         try:
-            only.run(bound, places, lease)
+            only.run(bound, places, lease, CURRENT.options)
         finally:
-            self._leases.give(lease)
+            self.pool.release(lease)
         return [places[place] for place in self._output_places]
+
+    def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
+        """Puts targets in the place of arrays that were just allocated, which are their like."""
+        for place, target in zip(self._output_places, targets, strict=True):
+            if target is None or place < self._input_count:
+                continue
+            array = places[place]
+            alike = array is not None and array.shape == target.shape and array.dtype == target.dtype
+            if alike and not address_of(target) % ALIGNMENT:
+                places[place] = target
 
     def _steps(self, inputs: Sequence[Any]) -> list[Any]:
         special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
         if special is not None:
             return special(inputs)
         places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        options = CURRENT.options
         for step in self.steps:
             if isinstance(step, HostStep):
+                if options is not None and options.terminate:
+                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
                 _host(step, places)
                 continue
             values = tuple([_read(places, source) for _, source in step.segment.leaves])
@@ -122,11 +154,11 @@ class Program:
                 bound = step.bind(values, values)
             for place, shape, dtype in bound.allocations:
                 places[place] = np.empty(shape, dtype)
-            lease = self._leases.take(bound.scratch)
+            lease = self.pool.lease(bound.scratch)
             try:
-                step.run(bound, places, lease)
+                step.run(bound, places, lease, options)
             finally:
-                self._leases.give(lease)
+                self.pool.release(lease)
         return [places[place] for place in self._output_places]
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
@@ -154,10 +186,11 @@ class Program:
 class _Run:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "places", "segment")
+    __slots__ = ("binder", "cache", "entries", "places", "segment", "threads")
 
-    def __init__(self, segment: Segment, binder: Binder) -> None:
-        self.segment, self.binder = segment, binder
+    def __init__(self, segment: Segment, binder: Binder, threads: int, entries: int) -> None:
+        """`threads` of a run, `entries` of its memory table."""
+        self.segment, self.binder, self.threads, self.entries = segment, binder, threads, entries
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.cache: OrderedDict[Any, Bound] = OrderedDict()
@@ -171,23 +204,39 @@ class _Run:
             self.cache.popitem(last=False)
         return bound
 
-    def run(self, bound: Bound, places: Sequence[Any], lease: Lease) -> None:
+    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+        if lease.threads != self.threads or lease.entries < self.entries:
+            lease.fit(self.threads, self.entries)
         memory = lease.memory
-        memory[SCRATCH] = lease.base
+        memory[SCRATCH] = lease.address
         for place in self.places:
             memory[FIRST_PLACE + place] = address_of(places[place])
         job = lease.job
         job.attach(bound.table_address, lease.memory_address, bound.cost_us)
-        if job.run(0, bound.count):
+        failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
+        if failed:
             raise self._error(*job.failure)
 
     def _error(self, index: int, status: int) -> RuntimeException:
         instruction = self.segment.instructions[index]
+        if status == HALTED:
+            return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
         code, detail = status & 255, status >> 8
         message = instruction.message.format(index=detail)
         if not message:
             message = f"index at position {detail} is out of range" if code == INDEX_OUT_OF_RANGE else f"status {code}"
         return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {message}")
+
+
+def _run_halting(job: Job, count: int, options: RunOptions) -> int:
+    """Runs until `options.terminate` is set, from whatever thread."""
+    halt = Halt()
+    job.watch(halt)
+    try:
+        with options.on_terminate(halt.set):
+            return job.run(0, count)
+    finally:
+        job.watch(Halt())  # the lease's next run may be another's
 
 
 def _read(places: Sequence[Any], source: Source) -> int:

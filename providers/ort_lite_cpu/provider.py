@@ -11,7 +11,7 @@ from ort_lite.inference import Info
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
-from ort_lite_cpu.registry import STRING, Registration, find
+from ort_lite_cpu.registry import COMPLEX, STRING, Registration, find
 
 _ONNXRUNTIME_OPTIONS = frozenset({"arena_extend_strategy", "use_arena"})
 """Taken and without effect: onnxruntime's own CPU provider takes them, and programs pass them."""
@@ -21,6 +21,8 @@ class CPUExecutionProvider(ExecutionProvider):
     """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd."""
 
     name: ClassVar[str] = "CPUExecutionProvider"
+    exact: ClassVar[bool] = True
+    config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.winograd")
 
     def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **others: Any) -> None:
         unknown = [name for name in others if name not in _ONNXRUNTIME_OPTIONS]
@@ -72,7 +74,7 @@ def _no_kernel(node: Node) -> Rejection:
 
 
 def _wrong_type(node: Node, registration: Registration) -> Rejection | None:
-    if registration.types == STRING:
+    if registration.types in (STRING, COMPLEX):
         return None  # found because of the types
     values: Sequence[Value | None] = node.inputs or node.outputs
     position = registration.typed_by if node.inputs else 0

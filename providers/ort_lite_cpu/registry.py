@@ -11,9 +11,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED, UNSIGNED
+from ort_lite.dtypes import COMPLEX, FLOATS, INTEGERS, SIGNED, UNSIGNED
 from ort_lite.record import Record
-from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
+from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_cpu.tensor import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ MOVABLE = NATIVE | NARROW | {"complex64"}
 """Types whose elements are 1, 2, 4 or 8 bytes: kernels that only move data take them."""
 ANY = MOVABLE | {"complex128", "string"}
 STRING = frozenset({"string"})
-"""For Python steps: registrations of this type are separate ones, see `find`."""
+"""For Python steps: registrations of this type, or of COMPLEX, are separate ones, see `find`."""
 
 __all__ = [
-    "ANY", "FLOATS", "INTEGERS", "MOVABLE", "NARROW", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
+    "ANY", "COMPLEX", "FLOATS", "INTEGERS", "MOVABLE", "NARROW", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
     "find_native", "operator",
 ]  # fmt: skip
 
@@ -48,11 +48,12 @@ class Registration(Record):
     types: frozenset[str]
     typed_by: int
     python: bool
-    """Runs as a Python step: strings, sequences, maps, optionals, or sizes that depend on data."""
+    """Runs as a Python step: strings, sequences, maps, optionals."""
 
 
 _REGISTERED: dict[tuple[str, str], list[Registration]] = {}
 _FOR_STRINGS: dict[tuple[str, str], list[Registration]] = {}
+_FOR_COMPLEX: dict[tuple[str, str], list[Registration]] = {}
 
 
 def operator(
@@ -61,7 +62,7 @@ def operator(
     """Registers the decorated function for the operators from opset `since` on."""
 
     def decorate(lower: Lower) -> Lower:
-        registered = _FOR_STRINGS if types == STRING else _REGISTERED
+        registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
         for op_type in op_types:
             found = registered.setdefault((domain, op_type), [])
             found.append(Registration(op_type, domain, since, lower, types, typed_by, python))
@@ -74,12 +75,18 @@ def operator(
 def find(node: "Node") -> Registration | None:
     """The registration that serves the node; imports its family on first use.
 
-    Of an operator with a family for strings, that one serves nodes with an input or output of strings.
+    Of an operator with a family for strings, that one serves nodes with an input or output of strings; of one with a family
+    for complex numbers, that one serves nodes with an input of them that the operator's own kernels do not take.
     """
     key = (node.domain, node.op_type)
     if key in STRING_FAMILIES and any(value is not None and value.dtype == "string" for value in (*node.inputs, *node.outputs)):
         return _registered(_FOR_STRINGS, STRING_FAMILIES[key], key, node.version)
-    return find_native(node)
+    found = find_native(node)
+    if key in COMPLEX_FAMILIES and found is not None:
+        own = found.types if found.typed_by == 0 else frozenset()
+        if any(value is not None and value.dtype in COMPLEX and value.dtype not in own for value in node.inputs):
+            return _registered(_FOR_COMPLEX, COMPLEX_FAMILIES[key], key, node.version)
+    return found
 
 
 def find_native(node: "Node") -> Registration | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node
+from ort_lite.memory.schedule import reordered
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
@@ -72,8 +73,11 @@ class Assembled(Record, frozen=False):
     output_places: list[int]
 
 
-def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = ()) -> Assembled:
-    """Steps in order. O(instructions). Compiles or loads the kernels that the program needs, and what runs it."""
+def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), schedule: bool = True) -> Assembled:
+    """Steps in order. Compiles or loads the kernels that the program needs, and what runs it.
+
+    `schedule`: instructions may be reordered where that lowers the memory that the program needs.
+    """
     groups = _groups(lowered)
     _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
@@ -85,7 +89,7 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = ()) -> 
             written.update(t.buffer.place for t in group.outputs if t is not None and t.buffer is not None)
             steps.append(group)
         else:
-            steps.append(_Assembler(lowered, threads, written).segment(group, addresses))
+            steps.append(_Assembler(lowered, threads, written).segment(_scheduled(group) if schedule else group, addresses))
     outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
     places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
     return Assembled(steps, places, outputs)
@@ -109,6 +113,22 @@ def _groups(lowered: Lowered) -> list[_Group | HostStep]:
     if open_:
         groups.append(open_)
     return groups
+
+
+def _scheduled(group: _Group) -> _Group:
+    """In an order that keeps fewer bytes alive, where all sizes are numbers and there is one."""
+    instructions = [item for item in group if isinstance(item, Instruction)]
+    uses = [[b for b in i.operands if b is not None and b.constant is None] for i in instructions]
+    sizes: dict[Any, int] = {}
+    for own in uses:
+        for buffer in own:
+            if buffer.place < 0 and not isinstance(buffer.nbytes, int):
+                return group
+            sizes[buffer] = buffer.nbytes if buffer.place < 0 and isinstance(buffer.nbytes, int) else 0
+    order = reordered(uses, sizes)
+    if order is None:
+        return group
+    return [*(item for item in group if isinstance(item, Requirement)), *(instructions[k] for k in order)]
 
 
 def _all_buffers(lowered: Lowered) -> list[Buffer]:

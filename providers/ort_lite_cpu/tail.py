@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.graph import Node, TensorType, Value
+from ort_lite.graph import Node, SequenceType, TensorType, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowered import HostStep
@@ -80,7 +80,7 @@ class Tail:
     def _key(self, value: Value, array: Any) -> Any:
         """What a program depends on: ranks, and of the open value its shape or its elements."""
         if not isinstance(array, np.ndarray):
-            return None
+            return tuple((item.dtype, item.shape) for item in array or ()) if value is self._open else None
         if value is not self._open:
             return array.dtype, array.ndim
         return array.dtype, array.shape, array.tobytes() if self._numbers else b""
@@ -89,15 +89,28 @@ class Tail:
         from ort_lite_cpu.program import Program
 
         inputs = [
-            (value, self._info(value, info, array) if isinstance(array, np.ndarray) else info)
-            for value, info, array in zip(self._live, self._infos, arrays, strict=True)
+            (value, self._info(value, info, array)) for value, info, array in zip(self._live, self._infos, arrays, strict=True)
         ]
         return Program(self._nodes, inputs, self._wanted, self._rules, self._options, self._bodies)
 
-    def _info(self, value: Value, info: Info, array: Array) -> Info:
+    def _info(self, value: Value, info: Info, array: Any) -> Info:
         """What was known before, and what the run has told since."""
+        if not isinstance(array, np.ndarray):
+            return _sequence_info(value, info, array or ()) if value is self._open else info
         if value is self._open:
             return constant_info(array.copy()) if self._numbers else Info(TensorType(from_numpy(array.dtype), array.shape))
         if info.shape is not None:
             return info
         return Info(TensorType(from_numpy(array.dtype), tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))))
+
+
+def _sequence_info(value: Value, info: Info, elements: Sequence[Array]) -> Info:
+    """The type of a sequence by its elements. Raises ValueError where that tells no more than was known."""
+    shapes = [element.shape for element in elements]
+    if len({len(shape) for shape in shapes}) == 1:
+        dims = tuple(column[0] if len(set(column)) == 1 else -1 for column in zip(*shapes, strict=True))
+        return Info(SequenceType(TensorType(from_numpy(elements[0].dtype), dims)))
+    if isinstance(info.type, SequenceType) or not elements:
+        ranks = ", ".join(str(len(shape)) for shape in shapes) or "none, as it is empty"
+        raise ValueError(f"the elements of the sequence {value.name!r} should have one rank; theirs: {ranks}")
+    return Info(SequenceType(TensorType(from_numpy(elements[0].dtype))))

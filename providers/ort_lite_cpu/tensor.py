@@ -19,12 +19,15 @@ NATIVE_TYPES: dict[DType, str] = {
 """Element type -> pointer type of kernels; 16-bit floats travel as integers and are widened by helpers."""
 
 NARROW_TYPES = (
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
-    "int4", "uint4", "int2", "uint2",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
+    "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
 )  # fmt: skip
 """Element types that are bits in a byte to kernels: moved, and converted by Cast, QuantizeLinear and DequantizeLinear."""
 
 POINTER_TYPES = NATIVE_TYPES | dict.fromkeys(NARROW_TYPES, "u8")
+
+PARTS: dict[DType, DType] = {"complex64": "float32", "complex128": "float64"}
+"""Element types of real and imaginary parts."""
 
 BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 """Pointer types of kernels that only move data, by element size."""
@@ -88,6 +91,16 @@ class Tensor(Record, frozen=False):
         return POINTER_TYPES[self.dtype]
 
 
+def pairs(x: Tensor) -> Tensor:
+    """Complex numbers in memory as twice as many floats: the real part, then the imaginary one."""
+    return Tensor(PARTS[x.dtype], (*x.shape, 2), x.buffer)
+
+
 def channels_last(rank: int) -> tuple[int, ...]:
     """The storage order (N, spatial axes, C) of an activation whose logical order is (N, C, spatial axes)."""
     return (0, *range(2, rank), 1)
+
+
+def as_channels_last(x: Tensor) -> Tensor:
+    """x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
+    return Tensor(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.buffer, channels_last(len(x.shape)))

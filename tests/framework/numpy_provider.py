@@ -78,6 +78,7 @@ class CpuStandIn(NumpyProvider):
     """The default provider in tests of the framework alone."""
 
     name = "CPUExecutionProvider"
+    exact = True
 
 
 class OtherDevice(NumpyProvider):

@@ -39,6 +39,8 @@ def named(*names: str) -> Callable[[Node], bool]:
 class Compiling(CpuStandIn):
     """Compiles with the function that it is given."""
 
+    exact = True  # what it returns is no business of these tests
+
     def __init__(self, make: Callable[[Partition], CompiledPartition], takes: Callable[[Node], bool] = lambda n: True) -> None:
         super().__init__(takes)
         self.make = make
@@ -90,6 +92,23 @@ def test_a_direct_call_leaves_out_inputs_that_nobody_reads() -> None:
     made = executable("(float[3] x, float[3] unused, float[3] z) => (float[3] y) { y = Sub(x, z) }", CpuStandIn())
     assert made.picks == (0, 2)
     np.testing.assert_array_equal(made.run([X, None, np.ones(3, np.float32)])[0], X - 1)
+
+
+def test_results_go_into_arrays_that_a_direct_partition_is_given() -> None:
+    class Writes:
+        def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+            return [np.abs(inputs[0])]
+
+        def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
+            return [np.abs(inputs[0], out=targets[0])]
+
+    target = np.zeros(3, np.float32)
+    made = executable("(float[3] x) => (float[3] y) { y = Abs(x) }", Compiling(lambda p: Writes()))
+    (result,) = made.run_into([X], [target]) or []
+    assert result is target
+    np.testing.assert_array_equal(target, np.abs(X))
+    assert executable(CHAIN, CpuStandIn()).run_into([X], [target]) is None, "it has no `into`"
+    assert executable(CHAIN, OtherDevice()).run_into([X], [target]) is None, "values have to be copied"
 
 
 @pytest.mark.parametrize("providers", [[OtherDevice()], [NumpyProvider(named("a")), CpuStandIn()]], ids=["device", "two"])

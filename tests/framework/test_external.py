@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from ort_lite.dtypes import from_numpy, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile, OrtLiteError
 from ort_lite.graph import Graph
+from ort_lite.ownership.options import ParseOptions
 from ort_lite.stages.load import load
 from ort_lite.tensor_proto import pack
 from tests.framework.models import Array, nodes
@@ -55,7 +56,7 @@ def test_tensors_of_a_file_share_one_mapping(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(mmap, "mmap", Counted)
     path = put(tmp_path, described("a", A, location="w", length=16), described("b", B, location="w", offset=16, length=48))
-    graph = load(path).graph
+    graph = load(path, no_copy=True).graph
     a, b = constant(graph, "a"), constant(graph, "b")
     np.testing.assert_array_equal(a, A)
     np.testing.assert_array_equal(b, B)
@@ -75,12 +76,14 @@ def test_offset_and_length_may_be_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(constant(graph, "a"), A)
 
 
-def test_a_misaligned_tensor_is_copied(tmp_path: Path) -> None:
+def test_a_misaligned_tensor_is_copied_where_it_is_asked_for(tmp_path: Path) -> None:
     path = put(tmp_path, described("a", A, location="odd", offset=1))
     (tmp_path / "odd").write_bytes(b"\0" + A.tobytes())
-    a = constant(load(path).graph, "a")
-    assert a.flags.aligned
-    np.testing.assert_array_equal(a, A)
+    options = ParseOptions(no_copy=True, copy_misaligned=True)
+    for chosen, aligned in ((options, True), (None, True), (ParseOptions(no_copy=True), False)):
+        a = constant(load(path, chosen).graph, "a")
+        assert a.flags.aligned == aligned
+        np.testing.assert_array_equal(a, A)
 
 
 def test_packed_types_are_unpacked(tmp_path: Path) -> None:

@@ -38,6 +38,20 @@ def test_none_means_all_that_take_part_by_default() -> None:
     assert names(None) == ["InstalledExecutionProvider", "CPUExecutionProvider"]
 
 
+def test_of_those_that_nobody_named_one_that_cannot_be_created_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(self: Any, **options: Any) -> None:
+        raise OSError("out of order")
+
+    monkeypatch.setattr(Installed, "__init__", broken)
+    assert names(None) == ["CPUExecutionProvider"]
+    (message,) = caplog.messages
+    assert "InstalledExecutionProvider could not be created" in message
+    with pytest.raises(ProviderError, match="out of order"):
+        names(["InstalledExecutionProvider"])
+
+
 def test_the_default_provider_is_added_at_the_end() -> None:
     assert names([]) == ["CPUExecutionProvider"]
     assert names(["OptionalExecutionProvider"]) == ["OptionalExecutionProvider", "CPUExecutionProvider"]

@@ -119,17 +119,25 @@ def test_damaged_bytes_are_judged_as_protobuf_judges_them(changes: list[tuple[in
 
 
 def judged_alike(data: bytes) -> None:
-    """The outline gives what protobuf reads from the whole, or an error where that does."""
-    found = outline(memoryview(data))
-    if found is None:
-        return
-    try:
-        whole = onnx.ModelProto.FromString(data)
-    except DecodeError:
-        with pytest.raises(DecodeError):
-            onnx.ModelProto.FromString(found[0])
-        return
-    assert restored(found[0], data) == whole
+    """The outline, of large tensors or of all, gives what protobuf reads from the whole, or an error where that does."""
+    for least in (LARGE, 1):
+        found = outline(memoryview(data), least)
+        if found is None:
+            continue
+        try:
+            whole = onnx.ModelProto.FromString(data)
+        except DecodeError:
+            with pytest.raises(DecodeError):
+                onnx.ModelProto.FromString(found[0])
+            continue
+        assert restored(found[0], data) == whole
+
+
+def test_every_tensor_is_left_out_where_that_is_asked_for() -> None:
+    graph = helper.make_graph([], "main", [], [], [numpy_helper.from_array(np.ones(1, np.int8), "w")])
+    found = outline(memoryview(helper.make_model(graph).SerializeToString()), 1)
+    assert found is not None
+    assert [stop - begin for begin, stop in found[1]] == [1]
 
 
 def test_a_long_list_is_not_walked() -> None:

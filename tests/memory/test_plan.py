@@ -2,7 +2,7 @@ import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.lifetimes import TensorLifetime
-from ort_lite.memory.plan import max_live
+from ort_lite.memory.live import max_live
 from ort_lite.memory.planner import ArenaRole, ArenaUsage, Certificate, MemoryPlan, TensorAllocation, TensorBinding
 
 SCRATCH, PERSISTENT, CONSTANT = ArenaRole.scratch, ArenaRole.persistent, ArenaRole.constant

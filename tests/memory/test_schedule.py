@@ -30,12 +30,12 @@ def test_where_nothing_is_gained_the_order_stays() -> None:
 def test_orders_are_complete_keep_the_users_of_a_tensor_in_order_and_lower_the_peak(
     uses: list[list[int]], sizes: list[int]
 ) -> None:
-    known: dict[object, int] = dict(enumerate(sizes))
-    order = reordered(uses, known)  # type: ignore[arg-type]
+    known = dict(enumerate(sizes))
+    order = reordered(uses, known)
     if order is None:
         return
     assert sorted(order) == list(range(len(uses)))
-    assert peak_of(order, uses, known) < peak_of(range(len(uses)), uses, known)  # type: ignore[arg-type]
+    assert peak_of(order, uses, known) < peak_of(range(len(uses)), uses, known)
     place = {k: time for time, k in enumerate(order)}
     for tensor in range(10):
         users = [k for k, own in enumerate(uses) if tensor in own]

@@ -26,7 +26,7 @@ NODES = [
     "Tanh(f)", "Sigmoid(f)", "Relu(f)", "Cast<to=7>(f)", "Cast<to=10>(f)", "Cast<to=9>(i)", "Cast<to=1>(u)", "Where(b, f, g)",
     "Identity(f)", "Reshape(f, shape)", "Reshape(f, copied)", "Flatten<axis=0>(f)", "Flatten<axis=2>(f)", "Squeeze(n)",
     "Squeeze(n, axis0)", "Unsqueeze(f, axes)", "Transpose(f)", "Transpose<perm=[1,0]>(f)", "Concat<axis=1>(f, p)",
-    "Gather(f, n)", "Gather<axis=1>(f, steps)", "Slice(f, starts, ends, axes, steps)", "Slice(f, axis0, n)",
+    "Gather(f, n)", "Gather(g, zero)", "Gather<axis=1>(f, steps)", "Slice(f, starts, ends, axes, steps)", "Slice(f, axis0, n)",
     "Expand(g, shape3)", "Tile(f, shape)", "Pad(f, pads)", "Pad(f, pads, s)", "ConstantOfShape(shape)",
     "ConstantOfShape<value = int64[1] {7}>(shape)", "Range(zero, ten, three)", "Range(from, to, by)",
     "Range(ten, zero, minus)", "Trilu(f)", "Trilu<upper=0>(f, minus)", "Shape(f)", "Shape<start=1>(f)", "Size(f)",
@@ -118,12 +118,13 @@ def test_fires_above_the_limit_where_the_result_is_no_larger() -> None:
         ("Range(from, big, one)", "elements"),
         ("Tile(f, bigs)", "elements"),
         ("Gather(f, far)", "NumPy refuses"),
+        ("ReduceMean(none)", "nothing to reduce"),
     ],
 )
 def test_does_not_fire_where_numpy_would_do_something_else(node: str, reason: str) -> None:
     far = ", ".join(["9"] * 65)  # more than inference looks at
     constants = f"""{CONSTANTS[:-1]}, int64[3] zeros = {{0, 0, 0}}, float big = {{1e12}}, float one = {{1}},
-                    int64[2] bigs = {{1000000, 1000000}}, int64[65] far = {{{far}}}>"""
+                    int64[2] bigs = {{1000000, 1000000}}, int64[65] far = {{{far}}}, float[0] none = {{}}>"""
     found = model("() => (float[N] z)", f"{{ c = {node} z = Identity(c) }}", constants)
     report = transform(found, [fold_constants], "basic", rules=plugins.shape_rules(), fold_limit=1 << 62)
     assert reason in report.skipped[0].reason

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily
-    from ort_lite.transform import CastInsertion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
 
 
 def ort_lite_transforms() -> "list[Transform]":
@@ -85,6 +85,12 @@ def ort_lite_shape_rules() -> "list[RuleFamily]":
     from ort_lite_transforms.shapes import FAMILIES
 
     return list(FAMILIES.values())
+
+
+def ort_lite_layout_conversion() -> "LayoutConversion":
+    from ort_lite_transforms.layout_conversion import ChannelsLast
+
+    return ChannelsLast()
 
 
 def ort_lite_cast_insertion() -> "CastInsertion":

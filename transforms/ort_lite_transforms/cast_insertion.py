@@ -12,8 +12,8 @@ _RESULT_STAYS = frozenset({"Cast", "ConstantOfShape", "EyeLike", "RandomNormalLi
 def insert_casts(graph: Graph, wants: Mapping[Node, DType]) -> list[Node]:
     """Makes each node compute in the floating-point type it is mapped to, by Casts before and behind it; returns the Casts.
 
-    A value that several of the nodes read is cast once; constants are converted now. A result that goes from one of the nodes
-    to the next is not rounded in between, as in onnxruntime. Nodes of nested graphs may be among them. O(graph).
+    A value that several of the nodes read is cast once; constants are converted now. Every result is rounded to its own type,
+    also where it goes from one of the nodes to the next. Nodes of nested graphs may be among them. O(graph).
     """
     casts = _Casts(graph)
     for node in list(graph.all_nodes()):
@@ -67,7 +67,6 @@ class _Casts:
         new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
         node.replace_output(index, new)
         graph.insert_after(node, self._node(new, value, value.dtype, node))
-        self._known[value, dtype, graph] = new
 
     def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
         name = self._names(f"{beside.name}_to_{dtype}")

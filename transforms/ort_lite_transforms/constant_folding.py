@@ -52,7 +52,7 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
         return str(error)
     except (ValueError, IndexError, TypeError) as error:
         return f"NumPy refuses: {error}"  # the provider says what is wrong, should the node ever run
-    outputs = [found] if isinstance(found, np.ndarray) else list(found)
+    outputs = [found] if isinstance(found, (np.ndarray, np.generic)) else list(found)
     result = rewriter.fold(node, *(np.asarray(output) for output in outputs))
     return "" if isinstance(result, Done) else result.reason
 

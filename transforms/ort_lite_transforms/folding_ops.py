@@ -243,6 +243,8 @@ def _reduce(function: Callable[..., Any]) -> Folder:
         chosen = axes_of(node, axes)
         if not chosen and node.attr("noop_with_empty_axes", 0):
             raise NotFoldable("no axes")
+        if x.size == 0:
+            raise NotFoldable("there is nothing to reduce")  # of some operators NumPy would warn
         keep = bool(node.attr("keepdims", 1))
         return np.asarray(function(x, axis=tuple(chosen) if chosen else None, keepdims=keep)).astype(x.dtype)
 

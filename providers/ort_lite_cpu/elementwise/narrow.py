@@ -10,6 +10,8 @@ NARROW_FLOATS = {
     "float8_e4m3fnuz": (3, 8, 0x7F, 0x80, 0x80, 0x80),
     "float8_e5m2": (2, 15, 0x7B, 0x7C, 0x7E, 0x80),
     "float8_e5m2fnuz": (2, 16, 0x7F, 0x80, 0x80, 0x80),
+    "float6_e2m3fn": (3, 1, 0x1F, 0x1F, 0x20, 0x20),
+    "float6_e3m2fn": (2, 3, 0x1F, 0x1F, 0x20, 0x20),
     "float4_e2m1fn": (1, 1, 0x07, 0x07, 0x08, 0x08),
 }
 NARROW_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
@@ -31,7 +33,7 @@ def narrow_to_f32(code: Any, name: str) -> Any:
         value = (magnitude >= above).choose(special, value)
     elif above != largest:
         value = ((u if nan == sign else magnitude).equals(nan)).choose(value.const(float("nan")), value)
-    return (value.bits().to("u32") | ((u & sign) << (24 if sign == 0x80 else 28))).from_bits()
+    return (value.bits().to("u32") | ((u & sign) << (32 - sign.bit_length()))).from_bits()
 
 
 @arithmetic("u8(f32,static,static)")
@@ -48,10 +50,10 @@ def f32_to_narrow(x: Any, name: str, saturate: bool) -> Any:
     code = (magnitude < ((128 - bias) << 23)).choose(small, normal)
     code = (code > largest).choose(u.const(largest if saturate else above), code)
     code = (magnitude > 0x7F800000).choose(u.const(nan), code)
-    negative = (u >> (24 if sign == 0x80 else 28)) & sign
+    negative = (u >> (32 - sign.bit_length())) & sign
     if nan == 0x80:  # no negative zero: its code is NaN's
         negative = code.equals(0).choose(u.const(0), negative)
-    elif nan == 0x08:
+    elif nan == sign:
         negative = (magnitude > 0x7F800000).choose(u.const(0), negative)
     return (code | negative).to("u8")
 

@@ -12,6 +12,7 @@ from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, nativ
 from ort_lite_cpu.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.gemm.microkernel import ACCUMULATE, panel
 from ort_lite_cpu.gemm.pack import pack_panel
+from ort_lite_cpu.halves import highest, rounded, softmax_rounded
 
 FEW = 3
 """Up to this many query rows a head keys and values are read in place."""
@@ -48,23 +49,28 @@ def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int
 
 @native(fastmath=REDUCE, inline=False)
 def normalise_row(
-    s: Ptr, first: int, last: int, n: int, mask: Ptr, sink: Ptr, softcap: float, qk: Ptr, masked: Static, output: Static
-) -> None:
+    s: Ptr, first: int, last: int, n: int, mask: Ptr, sink: Ptr, softcap: float, qk: Ptr, masked: Static, output: Static,
+    half: Static, precision: Static,
+) -> None:  # fmt: skip
     """The n scores s become probabilities: softmax over [first, last), 0 elsewhere, and everywhere if nothing is left.
 
     masked: "" (no mask), "bool" (True takes part) or "add". sink: null or one more score, that of no key. The scores go to
-    qk (n,) at the stage that `output` says.
+    qk (n,) at the stage that `output` says. half: "" or the 16-bit type to which every step rounds, softmax apart, whose steps
+    round to `precision`.
     """
+    if half != "":
+        for j in range(n):
+            s[j] = rounded(s[j], half)
     lowest = like(s, -math.inf)
     unseen = like(s, 0) if output == SEEN else lowest
     if output == RAW:
         for j in range(n):
             qk[j] = s[j]
     if softcap > 0:
-        cap = like(s, softcap)
+        cap = rounded(like(s, softcap), half)
         begin, end = (0, n) if output in (CAPPED, MASKED) else (first, last)
         for j in range(begin, end):
-            s[j] = cap * tanh(s[j] / cap)
+            s[j] = rounded(cap * rounded(tanh(rounded(s[j] / cap, half)), half), half)
     if output == CAPPED:
         for j in range(n):
             qk[j] = s[j]
@@ -76,7 +82,7 @@ def normalise_row(
         open_ = lowest
         for j in range(first, last):
             open_ = fmax(open_, mask[j])
-            s[j] += mask[j]
+            s[j] = rounded(s[j] + mask[j], half)
     for j in range(first):
         s[j] = unseen
     for j in range(last, n):
@@ -84,7 +90,10 @@ def normalise_row(
     if output in (MASKED, SEEN):
         for j in range(n):
             qk[j] = s[j]
-    softmax_row(s, first, last, n, sink, open_ == lowest)
+    if half == precision == "":
+        softmax_row(s, first, last, n, sink, open_ == lowest)
+    else:
+        softmax_row_rounded(s, first, last, n, open_ == lowest, half, precision)
     if output == SOFTMAX:
         for j in range(n):
             qk[j] = s[j]
@@ -109,6 +118,22 @@ def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) 
     factor = like(s, 1) / total
     for j in range(first, last):
         s[j] *= factor
+    for j in range(first):
+        s[j] = like(s, 0)
+    for j in range(last, n):
+        s[j] = like(s, 0)
+
+
+@native
+def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
+    """As `softmax_row`, without a sink, computed in `precision` ("": f32); the probabilities are of type `half`."""
+    for j in range(first, last):
+        s[j] = rounded(s[j], precision)
+    if closed or highest(s, first, last) == like(s, -math.inf):
+        first = last = n
+    softmax_rounded(s, first, last, precision)
+    for j in range(first, last):
+        s[j] = rounded(s[j], half)
     for j in range(first):
         s[j] = like(s, 0)
     for j in range(last, n):
@@ -147,7 +172,8 @@ def attend(
     batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
     q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
     anchored: int, left: int, right: int, room: int, softcap: float,
-    masked: Static, output: Static, tall: Static, vectors: Static, lanes: Static, part: int, parts: int,
+    masked: Static, output: Static, half: Static, precision: Static, tall: Static, vectors: Static, lanes: Static, part: int,
+    parts: int,
 ) -> int:  # fmt: skip
     """y = softmax(Q @ keys) @ values, from packed heads, a head for each `group` of query heads; parts share blocks of rows.
 
@@ -181,7 +207,7 @@ def attend(
             normalise_row(
                 shift(s, (i - start) * stride), first - begin, last - begin, end - begin,
                 shift(mask, b * m_batch + h * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else h), softcap,
-                shift(qk, (head * rows + i) * length), masked, output,
+                shift(qk, (head * rows + i) * length), masked, output, half, precision,
             )  # fmt: skip
         pieces, piece = cut(end - begin, DEPTH)
         for p in range(across):
@@ -202,7 +228,8 @@ def attend_few(
     batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
     q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
     anchored: int, left: int, right: int, room: int, softcap: float, k_at: int, k_batch: int, k_head: int, k_row: int,
-    v_at: int, v_batch: int, v_head: int, v_row: int, scale: float, masked: Static, output: Static, part: int, parts: int,
+    v_at: int, v_batch: int, v_head: int, v_row: int, scale: float, masked: Static, output: Static, half: Static,
+    precision: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """As `attend` for at most FEW rows and heads that are not packed; parts share heads, up to SHARED of a group at a time."""
     factor = scale if scale != 0 else 1 / sqrt(float(size))
@@ -231,7 +258,7 @@ def attend_few(
             normalise_row(
                 shift(s, r * length), first - begin, last - begin, end - begin,
                 shift(mask, b * m_batch + hr * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else hr), softcap,
-                shift(qk, ((b * heads + hr) * rows + i) * length), masked, output,
+                shift(qk, ((b * heads + hr) * rows + i) * length), masked, output, half, precision,
             )  # fmt: skip
         target, value = shift(y, b * y_batch + h * y_head), shift(v, v_at + b * v_batch + kv_head * v_head)
         for r in range(many):

@@ -6,6 +6,7 @@ _ONNX = {
     "control_flow": "If Loop Scan",
     "conv": "Conv",
     "conv_transpose": "ConvTranspose",
+    "data_sized": "Compress NonZero Unique",
     "deform_conv": "DeformConv",
     "determinant": "Det",
     "detection": "NonMaxSuppression",
@@ -37,7 +38,7 @@ _ONNX = {
     "resize": "Resize Upsample",
     "rotary": "RotaryEmbedding",
     "sampling": "AffineGrid GridSample",
-    "selection": "Compress NonZero OneHot TopK Trilu Unique",
+    "selection": "OneHot TopK Trilu",
     "sequences": (
         "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
         "SequenceInsert SequenceLength SequenceMap SplitToSequence"
@@ -58,21 +59,33 @@ _ONNX = {
     ),
 }
 _MICROSOFT: dict[str, str] = {
+    "bifurcation": "BifurcationDetector",
     "conv": "FusedConv",
+    "data_sized": "Unique",
+    "determinant": "Inverse",
+    "distances": "CDist",
+    "fill": "Range",
+    "gather": "GatherND",
     "group_query_attention": "GroupQueryAttention",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
     "linear_attention": "CausalConvWithState LinearAttention",
     "matmul": "FusedGemm FusedMatMul",
+    "matmul_n_bits": "MatMulNBits",
     "microsoft_attention": "Attention MultiHeadAttention",
     "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
+    "pooling": "NhwcMaxPool",
+    "q_attention": "QAttention",
     "qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
     ),
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_lstm": "DynamicQuantizeLSTM",
+    "reshape": "ExpandDims",
     "rotary": "RotaryEmbedding",
+    "selection": "Trilu",
+    "slices": "Pad",
 }
 _PREVIEW = {"flex_attention": "FlexAttention"}
 _TRAINING = {"training": "Adagrad Adam Momentum"}
@@ -89,13 +102,22 @@ _ML: dict[str, str] = {
 # Nodes with strings among their inputs or outputs.
 _ONNX_STRINGS = {
     "strings": (
-        "Cast CastLike Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND OneHot Pad Reshape ReverseSequence "
-        "Scatter ScatterElements ScatterND Slice SpaceToDepth Split Squeeze Tile Transpose Trilu Unsqueeze Upsample Where"
+        "Cast CastLike CenterCropPad Col2Im Compress Concat DepthToSpace Equal Expand Flatten Gather GatherElements GatherND "
+        "GridSample NonZero OneHot Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Slice SpaceToDepth Split "
+        "Squeeze TensorScatter Tile Transpose Trilu Unique Unsqueeze Upsample Where"
     ),
     "text": "RegexFullMatch StringConcat StringNormalizer StringSplit",
     "tf_idf": "TfIdfVectorizer",
 }
-_MICROSOFT_STRINGS = {"tokenizer": "Tokenizer"}
+# Nodes with complex numbers among their inputs, of which one kernel moves or sums the parts.
+_ONNX_COMPLEX = {
+    "complex_numbers": (
+        "CenterCropPad Col2Im Concat DepthToSpace Expand Gather GatherElements GatherND GridSample OneHot Pad Resize ReverseSequence "
+        "Scatter ScatterElements ScatterND Slice SpaceToDepth Split TensorScatter Tile Transpose Trilu Upsample Where"
+    ),
+}
+_MICROSOFT_STRINGS = {"strings": "ExpandDims GatherND Unique", "tokenizer": "Tokenizer"}
+_MICROSOFT_COMPLEX = {"complex_numbers": "GatherND"}
 _ML_STRINGS = {
     "features": "OneHotEncoder",
     "labels": "CategoryMapper LabelEncoder",
@@ -122,3 +144,5 @@ FAMILIES = _by_operator(
 """(domain, op_type) -> the file here that lowers it."""
 STRING_FAMILIES = _by_operator(("", _ONNX_STRINGS), ("com.microsoft", _MICROSOFT_STRINGS), ("ai.onnx.ml", _ML_STRINGS))
 """As FAMILIES, for nodes that read or make strings; such a node of an operator not in here is no special case."""
+COMPLEX_FAMILIES = _by_operator(("", _ONNX_COMPLEX), ("com.microsoft", _MICROSOFT_COMPLEX))
+"""As FAMILIES, for nodes that read complex numbers."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from ort_lite.dtypes import DType
+from ort_lite.dtypes import DType, to_onnx
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, less, maximum, minimum, same, select
+from ort_lite_cpu.elementwise.expression import formula_tensor
+from ort_lite_cpu.elementwise.fuse import HALVES
 from ort_lite_cpu.gemm import attention as kernels
 from ort_lite_cpu.gemm.microkernel import tile_for
 from ort_lite_cpu.op import Op
@@ -73,6 +75,10 @@ class Rules(Record):
     anchored: Dim = 0
     sink: Tensor | None = None
     stage: int = kernels.NOTHING
+    half: str = ""
+    """The 16-bit type to which every step but those of the softmax is rounded, or "". So are q and k, which are scaled already."""
+    precision: str = ""
+    """The 16-bit type to which the softmax is rounded, or ""."""
 
 
 def emit_attention(
@@ -98,7 +104,9 @@ def emit_attention(
         batch, heads, floordiv(heads, kv_heads), rows, length, size, value_size, *q.numbers, *y.steps, *mask.steps, mask.columns,
         rules.extra, rules.past, rules.anchored, rules.left, rules.right, room, rules.softcap,
     )  # fmt: skip
-    statics: dict[str, int | str] = {"masked": mask.kind, "output": rules.stage}
+    statics: dict[str, int | str] = {
+        "masked": mask.kind, "output": rules.stage, "half": rules.half, "precision": rules.precision,
+    }  # fmt: skip
     many = less(kernels.FEW, rows)
     work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
     if not same(many, 1):
@@ -164,41 +172,65 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
     )
 
 
-@operator("Attention", since=23, types=REAL)
+@operator("Attention", since=23, types=REAL | frozenset(HALVES))
 def attention(op: Op) -> None:
     """Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq. Spec: ONNX Attention-25.
 
-    16-bit floats are computed as float32 and rounded once, at the end: softmax_precision only ever asks for more, which is
-    done, or for less, which is not.
+    16-bit floats are computed as float32 and rounded wherever an operator of its function ends.
     """
-    dtype = _precision(op)
-    q = heads_of(op.cast(op.input(0), dtype), op.attr("q_num_heads", 0))
-    k, v = (heads_of(op.input(index), op.attr("kv_num_heads", 0)) for index in (1, 2))
+    wide = _computed_in(op)
+    half = op.raw(0).dtype if op.raw(0).dtype in HALVES and wide == "float32" else ""
+    q, k, v = (heads_of(op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
     past = op.optional(4)
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
-    mask = mask_of(op, _additive(op, op.input(3), dtype), q.shape[:3]) if op.has(3) else Mask()
+    mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = op.optional(6)
     right = 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
     stage = op.attr("qk_matmul_output_mode", 0) if op.wants(3) else kernels.NOTHING
     rules = Rules(
-        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1), right,
+        1.0 if half else float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1), right,
         past.shape[2] if past is not None else 0, lengths, anchored=int(past is None and lengths is not None), stage=stage,
+        half=half, precision=_softmax_precision(op, half) if wide == "float32" else "",
     )  # fmt: skip
-    result = _target(op, 0, dtype)
-    scores = _target(op, 3, dtype) if op.wants(3) else None
-    k, v = (Heads(op.cast(x.tensor, dtype), x.shape, x.steps, x.at) for x in (k, v))
+    result = _target(op, 0, wide)
+    scores = _target(op, 3, wide) if op.wants(3) else None
+    v = _in_place_of(v, op.cast(v.tensor, wide))
+    if half:
+        q, k = (_in_place_of(x, _scaled(op, x, half)) for x in (q, k))
+    else:
+        q, k = (_in_place_of(x, op.cast(x.tensor, wide)) for x in (q, k))
     emit_attention(op, q, k, v, heads_of(result, q.shape[1]), mask, rules, scores)
     for index, tensor in ((0, result), (3, scores)):
         wanted = op.info(index).dtype if tensor is not None else None
-        if tensor is not None and wanted is not None and wanted != dtype:
+        if tensor is not None and wanted is not None and wanted != wide:
             op.set(index, op.cast(tensor, wanted))
 
 
-def _precision(op: Op) -> DType:
-    """float64 if any operand is, or the softmax is asked to be."""
-    double = 11
+def _computed_in(op: Op) -> DType:
+    """float64 if any operand is, or the softmax of float32 is asked to be; one of 16 bits cannot tell."""
     types = {op.raw(index).dtype for index in range(3)}
-    return "float64" if "float64" in types or op.attr("softmax_precision", 0) == double else "float32"
+    double = op.attr("softmax_precision", 0) == to_onnx("float64") and op.raw(0).dtype not in HALVES
+    return "float64" if "float64" in types or double else "float32"
+
+
+def _softmax_precision(op: Op, half: DType) -> DType:
+    """The 16-bit type that softmax_precision names, by default the operands', else ""."""
+    asked = op.attr("softmax_precision", 0)
+    return next((dtype for dtype in HALVES if asked == to_onnx(dtype)), "" if asked else half)
+
+
+def _scaled(op: Op, x: Heads, half: DType) -> Tensor:
+    """Queries or keys times the root of the scale, both of 16 bits, as float32."""
+    widen, narrow = HALVES[half]
+    scale = float(op.attr("scale", 0.0))
+    root = "sqrt({s0})" if scale else "sqrt(like({0}, 1) / sqrt({s0}))"
+    text = f"{widen}({narrow}({{0}} * {widen}({narrow}({root}))))"
+    return op.lowering.computed(formula_tensor("float32", x.tensor, text, [x.tensor], [scale or x.shape[3]]))
+
+
+def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
+    """The same heads of a tensor that lies alike."""
+    return Heads(tensor, heads.shape, heads.steps, heads.at)
 
 
 def _additive(op: Op, mask: Tensor, dtype: DType) -> Tensor:

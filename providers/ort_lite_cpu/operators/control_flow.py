@@ -87,6 +87,16 @@ def _empty(value: Value) -> Array:
     return np.empty((0, *shape), to_numpy(value.type.dtype))
 
 
+def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The state after all slices along the first axes, and what each turn gave beside it."""
+    rows = []
+    for slices in zip(*rolled, strict=True):
+        results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
+        rows.append(results[len(state) :])
+        state = results[: len(state)]
+    return state, rows
+
+
 @operator("Scan", since=9, types=ANY)
 def scan(op: Op) -> None:
     """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
@@ -104,19 +114,61 @@ def scan(op: Op) -> None:
     empties = [_empty(value) for value in body_graph.outputs[states:]]
 
     def step(*arrays: Any) -> list[Any]:
-        state, captured = list(arrays[:states]), arrays[given:]
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
         rolled = [a[::-1] if back else a for a, back in zip(rolled, in_backward, strict=True)]
-        scans: list[list[Array]] = [[] for _ in range(outputs)]
-        for slices in zip(*rolled, strict=True):
-            results = body([*state, *(np.asarray(part, order="C") for part in slices)], captured)
-            state = results[:states]
-            for rows, row in zip(scans, results[states:], strict=True):
-                rows.append(row)
+        state, rows = _turns(body, list(arrays[:states]), rolled, arrays[given:])
         stacked = []
-        for rows, empty, axis, back in zip(scans, empties, out_axes, out_backward, strict=True):
-            whole = np.stack(rows[::-1] if back else rows) if rows else empty
+        for k, (empty, axis, back) in enumerate(zip(empties, out_axes, out_backward, strict=True)):
+            parts = [row[k] for row in rows]
+            whole = np.stack(parts[::-1] if back else parts) if parts else empty
             stacked.append(np.ascontiguousarray(np.moveaxis(whole, 0, axis)))
         return [*state, *stacked]
 
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(states))
+
+
+@operator("Scan", types=ANY)
+def scan_batched(op: Op) -> None:
+    """A scan for each of a batch, along axis 1, as long as sequence_lens says; zeros behind. Spec: ONNX Scan-8.
+
+    Backwards means from the end of each sequence, not of its padding.
+    """
+    body_graph: Graph = op.attr("body")
+    captures = captures_of(op, body_graph)
+    body = Captured(op, body_graph, captures)
+    given = len(op.node.inputs)
+    scanned: int = op.attr("num_scan_inputs")
+    states = given - 1 - scanned
+    backward = op.attr("directions", [0] * scanned)
+    empties = [_empty(value) for value in body_graph.outputs[states:]]
+
+    def step(*arrays: Any) -> list[Any]:
+        start, xs = arrays[1 : 1 + states], arrays[1 + states : given]
+        batch, longest = xs[0].shape[:2]
+        lengths = [longest] * batch if arrays[0] is None else _lengths(arrays[0], batch, longest)
+        ends, rows = [], []
+        for b, length in enumerate(lengths):
+            rolled = [x[b, :length][::-1] if back else x[b, :length] for x, back in zip(xs, backward, strict=True)]
+            end, found = _turns(body, [np.asarray(x[b], order="C") for x in start], rolled, arrays[given:])
+            ends.append(end)
+            rows.append(found)
+        states_now = [np.stack(parts) for parts in zip(*ends, strict=True)] if ends else [x.copy() for x in start]
+        return [*states_now, *(_padded(rows, k, longest, empty) for k, empty in enumerate(empties))]
+
+    op.lowering.host(op.node, step, python=False, captures=captures)
+
+
+def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
+    if lengths.shape != (batch,) or not all(0 <= length <= longest for length in lengths):
+        raise ValueError(f"sequence_lens is {lengths.tolist()}; {batch} numbers from 0 to {longest} are expected")
+    return [int(length) for length in lengths]
+
+
+def _padded(rows: Sequence[Sequence[Any]], k: int, longest: int, empty: Array) -> Array:
+    """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none."""
+    shape = next((found[0][k].shape for found in rows if found), empty.shape[1:])
+    whole = np.full((len(rows), longest, *shape), "" if empty.dtype == object else 0, empty.dtype)
+    for b, found in enumerate(rows):
+        for t, results in enumerate(found):
+            whole[b, t] = results[k]
+    return whole

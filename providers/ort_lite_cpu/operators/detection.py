@@ -3,13 +3,11 @@
 from typing import Any
 
 from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, span
-from ort_lite.shapes import Dim, as_symbol, maximum, minimum
+from ort_lite.shapes import Dim, maximum, minimum
 from ort_lite_cpu import primitives
-from ort_lite_cpu.lowered import Source
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.selection import sift
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import Tensor
 
 FLOAT = frozenset({"float32"})
 
@@ -121,16 +119,8 @@ def non_max_suppression(op: Op) -> None:
     types = ["f32", "f32", "f32", "f32", "i64", "i64", "i64"]
     op.emit(suppress, operands, batches, classes, n, most, statics=statics, types=types, work=scores.size * 30)
     op.emit(join, [picked, counts, found, total], batches, classes, most, work=0)
-    _read(op, total)
-    y = op.output(0)
-    op.emit(primitives.copy, [found, y], y.size, types=["u64", "u64"])
-
-
-def _read(op: Op, total: Tensor) -> None:
-    """The symbol that stands for the number of rows of the output is total[0], from the next segment on."""
     shape = op.info().shape
     assert shape is not None
-    rows = as_symbol(shape[0])
-    assert rows is not None and total.buffer is not None
-    op.lowering.result.items.append(None)
-    op.lowering.result.sources[rows] = Source(total.buffer, 0, element=True)
+    op.counted(shape[0], total)
+    y = op.output(0)
+    op.emit(primitives.copy, [found, y], y.size, types=["u64", "u64"])

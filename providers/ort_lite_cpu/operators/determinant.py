@@ -1,9 +1,18 @@
-"""Det: determinants by elimination with row exchanges."""
+"""Det, and com.microsoft's Inverse: elimination with row exchanges."""
 
 from ort_lite.native.lang import OK, Ptr, cast, fabs, like, native, span
 from ort_lite.shapes import product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+
+
+def pivot_of(work: Ptr, base: int, n: int, width: int, k: int) -> int:
+    """The row, of those from k on, with the largest element in column k of the matrix (n, width) at `base`."""
+    pivot = k
+    for i in range(k + 1, n):
+        if fabs(work[base + i * width + k]) > fabs(work[base + pivot * width + k]):
+            pivot = i
+    return pivot
 
 
 @native
@@ -15,10 +24,7 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
             work[base + i] = cast(x[base + i], "f64")
         result = 1.0
         for k in range(n):
-            pivot = k
-            for i in range(k + 1, n):
-                if fabs(work[base + i * n + k]) > fabs(work[base + pivot * n + k]):
-                    pivot = i
+            pivot = pivot_of(work, base, n, n, k)
             top, row = base + k * n, base + pivot * n
             if pivot != k:
                 result = -result
@@ -43,3 +49,41 @@ def lower_determinant(op: Op) -> None:
     rows, columns = x.shape[-2:]
     op.agree([rows], [columns], "the matrices are not square")
     op.emit(determinant, [x, op.temporary("float64", x.shape), y], product(x.shape[:-2]), rows, work=x.size * 8)
+
+
+@native
+def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int) -> int:
+    """y (count, n, n): the inverses of x; infinities and NaN for singular matrices. work: (count, n, 2 n). O(n**3) a matrix."""
+    width = 2 * n
+    for matrix in span(count, part, parts):
+        base = matrix * n * width
+        for i in range(n):
+            for j in range(n):
+                work[base + i * width + j] = cast(x[(matrix * n + i) * n + j], "f64")
+                work[base + i * width + n + j] = 1.0 if i == j else 0.0
+        for k in range(n):
+            top, row = base + k * width, base + pivot_of(work, base, n, width, k) * width
+            factor = 1.0 / work[row + k]
+            for j in range(k, width):
+                value = work[row + j] * factor
+                work[row + j] = work[top + j]
+                work[top + j] = value
+            for i in range(n):
+                other = work[base + i * width + k]
+                if i != k and other != 0.0:
+                    for j in range(k, width):
+                        work[base + i * width + j] -= other * work[top + j]
+        for i in range(n):
+            for j in range(n):
+                y[(matrix * n + i) * n + j] = like(y, work[base + i * width + n + j])
+    return OK
+
+
+@operator("Inverse", domain="com.microsoft", types=REAL)
+def lower_inverse(op: Op) -> None:
+    """(..., n, n) -> the same. Computes in float64. Spec: onnxruntime Inverse-1."""
+    x, y = op.input(0), op.output(0)
+    rows, columns = x.shape[-2:]
+    op.agree([rows], [columns], "the matrices are not square")
+    work = op.temporary("float64", (*x.shape[:-1], 2 * columns))
+    op.emit(inverse, [x, work, y], product(x.shape[:-2]), rows, work=x.size * 16)

@@ -27,15 +27,20 @@ class Term(Record):
     strides: dict[str, Dim]
 
 
-@operator("Einsum", since=12, types=REAL | INTEGERS)
+WIDER = {"int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
+
+
+@operator("Einsum", since=12, types=REAL | INTEGERS | WIDER.keys())
 def einsum(op: Op) -> None:
     """Operands are joined from left to right; what only one of them has, and nobody else wants, is summed first.
 
-    Spec: ONNX Einsum-12.
+    Integers wrap. Spec: ONNX Einsum-12.
     """
     left, right = _labels(op)
     sizes = _sizes(op, left)
-    terms = [_term(op, op.input(k), labels, sizes) for k, labels in enumerate(left)]
+    dtype = op.raw(0).dtype
+    inputs = [op.cast(op.input(k), WIDER.get(dtype, dtype)) for k in range(len(left))]
+    terms = [_term(op, x, labels, sizes) for x, labels in zip(inputs, left, strict=True)]
     contraction = _Contraction(op, sizes, right)
     total = terms.pop(0)
     while terms:
@@ -43,7 +48,7 @@ def einsum(op: Op) -> None:
         wanted = {*right, *(label for term in terms for label in term.strides)}
         total = contraction.join(total, other, wanted)
     total = contraction.summed(total, right)
-    op.alias(contraction.arranged(total, right))
+    op.alias(op.cast(contraction.arranged(total, right), dtype))
 
 
 def _labels(op: Op) -> tuple[list[list[str]], list[str]]:

@@ -4,7 +4,8 @@ A formula is text in the native language over {0}, {1}, ... (operands) and {s0},
 """
 
 from ort_lite.dtypes import INTEGERS
-from ort_lite_cpu.elementwise.expression import define
+from ort_lite_cpu.elementwise.expression import define, formula_tensor
+from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import NATIVE, REAL, SIGNED, operator
 from ort_lite_cpu.tensor import Tensor
@@ -14,7 +15,7 @@ REAL_OR_INTEGER = REAL | INTEGERS
 
 # operator -> (formula, about how many nanoseconds an element takes)
 _FLOAT_UNARY = {
-    "Sqrt": ("sqrt({0})", 0.5), "Exp": ("exp({0})", 0.8), "Log": ("log({0})", 1.0), "Erf": ("erf({0})", 1.0),
+    "Sqrt": ("sqrt({0})", 0.5), "Exp": ("exp({0})", 0.8), "Log": ("log({0})", 1.0),
     "Tanh": ("tanh({0})", 1.0), "Sigmoid": ("sigmoid({0})", 1.0), "Reciprocal": ("like({0}, 1) / {0}", 0.5),
     "Floor": ("floor({0})", 0.25), "Ceil": ("ceil({0})", 0.25), "Round": ("rint({0})", 0.25),
     "Sin": ("sin({0})", 8), "Cos": ("cos({0})", 8), "Tan": ("tan({0})", 12), "Asin": ("asin({0})", 8), "Acos": ("acos({0})", 8),
@@ -39,10 +40,6 @@ _FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
     ),
     "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))", [("alpha", 0.2), ("beta", 0.5)]),
     "ThresholdedRelu": ("select({0} > {s0}, {0}, like({0}, 0))", [("alpha", 1.0)]),
-    "Shrink": (
-        "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))",
-        [("lambd", 0.5), ("bias", 0.0)],
-    ),
     "Swish": ("{0} * sigmoid({s0} * {0})", [("alpha", 1.0)]),
 }
 
@@ -71,6 +68,29 @@ def unary(op: Op) -> None:
 def with_attributes(op: Op) -> None:
     formula, attributes = _FLOAT_ATTRIBUTES[op.node.op_type]
     define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
+
+
+@operator("Erf", since=9, types=REAL_OR_INTEGER)
+def erf(op: Op) -> None:
+    """Of integers truncated: 1 where float32 says so, from 4 on. Spec: ONNX Erf-9."""
+    x = op.raw(0)
+    formula = "erf({0})" if is_float(op) else f'cast(cast(erf(cast({{0}}, "f64")), "f32"), "{x.native}")'
+    define(op, formula, [x], cost=1.0)
+
+
+@operator("Shrink", since=9, types=REAL_OR_INTEGER)
+def shrink(op: Op) -> None:
+    """Integers are compared, and moved by the bias, as float64, and truncated. Spec: ONNX Shrink-9."""
+    x, numbers = op.raw(0), [float(op.attr("lambd", 0.5)), float(op.attr("bias", 0.0))]
+    formula = "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))"
+    if is_float(op):
+        define(op, formula, [x], numbers, 0.8)
+    elif numbers[1] == 0.0:
+        wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
+        define(op, "select(({0} < -{s0}) | ({0} > {s0}), {1}, like({1}, 0))", [wide, x], numbers[:1], 0.8)
+    else:
+        wide = formula_tensor("float64", x, 'cast({0}, "f64")', [x])
+        define(op, f'cast({formula}, "{x.native}")', [wide], numbers, 1.2)
 
 
 @operator("SwiGLU", since=28, types=REAL)
@@ -258,12 +278,22 @@ def bit_shift(op: Op) -> None:
     define(op, f"{'shl' if op.attr('direction') == 'LEFT' else 'shr'}({{0}}, {{1}})", operands(op))
 
 
-@operator("IsNaN", since=9, types=REAL)
+def _widened(op: Op) -> Tensor:
+    """Input 0; 8-bit floats in float32, not computed yet."""
+    x = op.raw(0)
+    if x.dtype in REAL:
+        return x
+    from ort_lite_cpu.operators.cast import converted
+
+    return converted(x, "float32")
+
+
+@operator("IsNaN", since=9, types=REAL | NARROW_FLOATS.keys())
 def is_nan(op: Op) -> None:
-    define(op, "isnan({0})", operands(op))
+    define(op, "isnan({0})", [_widened(op)])
 
 
-@operator("IsInf", since=10, types=REAL)
+@operator("IsInf", since=10, types=REAL | NARROW_FLOATS.keys())
 def is_inf(op: Op) -> None:
     positive, negative = op.attr("detect_positive", 1), op.attr("detect_negative", 1)
     formula = "isinf({0})"
@@ -271,7 +301,7 @@ def is_inf(op: Op) -> None:
         formula += " & ({0} < like({0}, 0))"
     if not negative:
         formula += " & ({0} > like({0}, 0))"
-    define(op, formula, operands(op))
+    define(op, formula, [_widened(op)])
 
 
 @operator("Where", since=9, types=BOOL)

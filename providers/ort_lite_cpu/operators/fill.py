@@ -46,8 +46,11 @@ def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) ->
 
 
 @operator("Range", since=11, types=REAL | INTEGERS)
+@operator("Range", domain="com.microsoft", types=REAL | INTEGERS)
 def range_(op: Op) -> None:
-    start, delta, y = op.input(0), op.input(2), op.output(0)
+    """com.microsoft's may leave out the step, which is then 1."""
+    start, y = op.input(0), op.output(0)
+    delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
     op.emit(arange, [start, delta, y], y.size)
 
 

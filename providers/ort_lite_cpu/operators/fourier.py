@@ -1,105 +1,17 @@
-"""DFT and STFT: a radix-2 transform in float64 for lengths that are powers of two, Bluestein's by way of it for the others."""
+"""DFT and STFT, in the precision of their tensors: one axis at a time, through strides."""
 
-from ort_lite.native.lang import OK, Ptr, cast, cos, like, native, null, sin, span
+from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
 from ort_lite.shapes import Dim, product
 from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.fourier_kernels import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
 
-PI = 3.141592653589793
-SCRATCH = 28
-"""float64 a part has for each of n points; it needs 5 m + 2 n for radix-2 transforms of m < 4 n: roots, chirp, spectrum, signal."""
+MIXED, CHIRP = 6, 34
+"""Numbers of scratch a part needs for each of n points: roots, signal, spare of n; those of m < 4 n, chirp of n, spectrum of m."""
 
 
-def power_of_two(n: int) -> int:
-    """The length of the radix-2 transforms that one of n points needs: n itself, or twice n rounded up."""
-    m = 1
-    while m < n:
-        m *= 2
-    if m == n:
-        return n
-    while m < 2 * n - 1:
-        m *= 2
-    return m
-
-
-def fft(work: Ptr, at: int, m: int, roots: int) -> int:
-    """m complex numbers at work[at], transformed in place, for m a power of two; roots: exp(-2 pi i k / m), k < m / 2."""
-    j = 0
-    for i in range(1, m):
-        bit = m // 2
-        while j & bit:
-            j ^= bit
-            bit //= 2
-        j ^= bit
-        if i < j:
-            p, q = at + 2 * i, at + 2 * j
-            work[p], work[q] = work[q], work[p]
-            work[p + 1], work[q + 1] = work[q + 1], work[p + 1]
-    half = 1
-    while half < m:
-        stride = m // (2 * half)
-        for block in range(m // (2 * half)):
-            first = at + 4 * half * block
-            for k in range(half):
-                c, s = work[roots + 2 * k * stride], work[roots + 2 * k * stride + 1]
-                p, q = first + 2 * k, first + 2 * (k + half)
-                re = work[q] * c - work[q + 1] * s
-                im = work[q] * s + work[q + 1] * c
-                work[q], work[q + 1] = work[p] - re, work[p + 1] - im
-                work[p], work[p + 1] = work[p] + re, work[p + 1] + im
-        half *= 2
-    return 0
-
-
-def prepare(work: Ptr, n: int, m: int, roots: int, chirp: int, spectrum: int) -> int:
-    """Tables of a transform of n points by radix-2 ones of m: roots and, where m is not n, the chirp and its spectrum."""
-    for k in range(m // 2):
-        work[roots + 2 * k] = cos(2.0 * PI * k / m)
-        work[roots + 2 * k + 1] = -sin(2.0 * PI * k / m)
-    if m == n:
-        return 0
-    for k in range(2 * m):
-        work[spectrum + k] = 0.0
-    for k in range(n):
-        angle = PI * (k * k % (2 * n)) / n
-        re, im = cos(angle), sin(angle)
-        work[chirp + 2 * k], work[chirp + 2 * k + 1] = re, -im
-        work[spectrum + 2 * k], work[spectrum + 2 * k + 1] = re, im
-        if k > 0:
-            work[spectrum + 2 * (m - k)], work[spectrum + 2 * (m - k) + 1] = re, im
-    fft(work, spectrum, m, roots)
-    return 0
-
-
-def multiply(work: Ptr, a: int, b: int, count: int) -> int:
-    """a[k] *= b[k] for complex numbers."""
-    for k in range(count):
-        re = work[a + 2 * k] * work[b + 2 * k] - work[a + 2 * k + 1] * work[b + 2 * k + 1]
-        work[a + 2 * k + 1] = work[a + 2 * k] * work[b + 2 * k + 1] + work[a + 2 * k + 1] * work[b + 2 * k]
-        work[a + 2 * k] = re
-    return 0
-
-
-def transform(work: Ptr, n: int, m: int, roots: int, chirp: int, spectrum: int, signal: int) -> int:
-    """The n complex numbers at work[signal], with room for m, become their discrete Fourier transform."""
-    if m == n:
-        return fft(work, signal, n, roots)
-    multiply(work, signal, chirp, n)
-    for k in range(2 * n, 2 * m):
-        work[signal + k] = 0.0
-    fft(work, signal, m, roots)
-    multiply(work, signal, spectrum, m)
-    for k in range(m):  # the inverse transform: that of the conjugates, conjugated
-        work[signal + 2 * k + 1] = -work[signal + 2 * k + 1]
-    fft(work, signal, m, roots)
-    for k in range(n):
-        work[signal + 2 * k] /= m
-        work[signal + 2 * k + 1] /= -m
-    multiply(work, signal, chirp, n)
-    return 0
-
-
+@native(fastmath=STRICT)
 def load(
     x: Ptr, window: Ptr, work: Ptr, signal: int, n: int, base: int, given: int, step: int, parts: int, inverse: int, half: int
 ) -> int:
@@ -107,57 +19,75 @@ def load(
     for k in range(n):
         mirrored = half != 0 and 2 * k > n
         at = n - k if mirrored else k
-        re, im = 0.0, 0.0
+        re, im = like(work, 0), like(work, 0)
         if at < given:
-            re = cast(x[base + at * step], "f64")
+            re = like(work, x[base + at * step])
             if parts == 2:
-                im = cast(x[base + at * step + 1], "f64")
+                im = like(work, x[base + at * step + 1])
             if not null(window):
-                factor = cast(window[at], "f64")
+                factor = like(work, window[at])
                 re, im = re * factor, im * factor
         if half != 0 and (k == 0 or 2 * k == n):
-            im = 0.0
+            im = like(work, 0)
         work[signal + 2 * k] = re
         # An inverse transform is that of the conjugates, conjugated.
         work[signal + 2 * k + 1] = im if mirrored == (inverse != 0) else -im
     return 0
 
 
-@native
+@native(fastmath=STRICT)
 def fourier(
     x: Ptr, window: Ptr, y: Ptr, work: Ptr, outer: int, inner: int, n: int, given: int, bins: int,
     x_outer: int, x_inner: int, x_step: int, x_parts: int, y_outer: int, y_inner: int, y_step: int, y_parts: int,
-    inverse: int, half: int, room: int, part: int, parts: int,
+    inverse: int, half: int, room: int, chirp: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """The first `bins` numbers of the transform of n points for each of outer * inner signals, through the given strides.
 
-    work: `room` float64 for each part. Parts share the signals.
+    That of a real signal is Hermitian to the bit: numbers behind the middle are conjugates of those before it, the middle one
+    and the first are real. work: `room` numbers for each part. Parts share the signals. There are two kernels, which compute the
+    lengths of small factors, and, `chirp`, the others.
     """
-    m = power_of_two(n)
+    if smooth(n) == chirp:
+        return OK
+    m = padded(n) if chirp else n
     roots = part * room
-    chirp = roots + m
-    spectrum = chirp + 2 * n
-    signal = spectrum + 2 * m
-    prepare(work, n, m, roots, chirp, spectrum)
-    scale = 1.0 / n if inverse != 0 else 1.0
+    signal, spare, spectrum = roots + 2 * m, roots + 4 * m, roots + 6 * m
+    prepare_roots(work, roots, m)
+    if chirp:
+        prepare_chirp(work, n, m, roots, spectrum + 2 * m, spectrum, spare)
+    scale = like(work, 1) / like(work, n) if inverse != 0 else like(work, 1)
     for row in span(outer * inner, part, parts):
         source = row // inner * x_outer + row % inner * x_inner
         load(x, window, work, signal, n, source, given, x_step, x_parts, inverse, half)
-        transform(work, n, m, roots, chirp, spectrum, signal)
+        if chirp:
+            there = bluestein(work, n, m, signal, spare, roots, spectrum + 2 * m, spectrum)
+        else:
+            there = mixed(work, n, signal, spare, roots, spectrum)
         target = row // inner * y_outer + row % inner * y_inner
         for k in range(bins):
-            y[target + k * y_step] = like(y, work[signal + 2 * k] * scale)
+            mirrored = x_parts == 1 and 2 * k > n
+            at = there + 2 * (n - k if mirrored else k)
+            y[target + k * y_step] = like(y, work[at] * scale)
             if y_parts == 2:
-                im = work[signal + 2 * k + 1] * scale
-                y[target + k * y_step + 1] = like(y, -im if inverse != 0 else im)
+                im = work[at + 1] * scale
+                if x_parts == 1 and (k == 0 or 2 * k == n):
+                    im = like(work, 0)
+                y[target + k * y_step + 1] = like(y, im if mirrored == (inverse != 0) else -im)
     return OK
 
 
 def _emit(op: Op, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, *rest: Dim) -> None:
-    room = n * SCRATCH + 8
-    work = op.temporary("float64", (op.options.threads, room))
-    types = [x.native, x.native if window is None else window.native, y.native, "f64"]
-    op.emit(fourier, [x, window, y, work], outer, inner, n, *rest, room, types=types, work=outer * inner * n * 64)
+    """Which of the two kernels serves n, the run decides where n is open. Bluestein's transform is computed in float64."""
+    for chirp in (False, True):
+        if isinstance(n, int) and smooth(n) == chirp:
+            continue
+        room = n * CHIRP if chirp else n * MIXED + PAIRS
+        work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
+        types = [x.native, x.native if window is None else window.native, y.native, work.native]
+        op.emit(
+            fourier, [x, window, y, work], outer, inner, n, *rest, room,
+            types=types, statics={"chirp": chirp}, work=outer * inner * n * 64,
+        )  # fmt: skip
 
 
 @operator("DFT", since=17, types=REAL)

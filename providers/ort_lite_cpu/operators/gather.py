@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ort_lite.dtypes import INTEGERS, itemsize
+from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
@@ -24,7 +24,7 @@ from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.strided import contiguous
-from ort_lite_cpu.tensor import BY_SIZE, Tensor
+from ort_lite_cpu.tensor import BY_SIZE, Tensor, pairs
 
 OUT_OF_RANGE = "the index at position {index} of its indices is out of range"
 
@@ -53,7 +53,7 @@ def lower_gather(op: Op) -> None:
     op.emit(gather, [x, index, y], *numbers, types=[width, index.native, width], work=y.size, message=OUT_OF_RANGE)
 
 
-def _table(op: Op, *columns: Sequence[Dim]) -> Tensor:
+def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
     """Sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
     return op.lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
@@ -95,7 +95,7 @@ def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, tuple[Dim, ...]]:
         if k != axis:
             op.require(1 - less(whole, mine), f"its indices have {{0}} elements along axis {k}, the input {{1}}", mine, whole)
     strides = contiguous(x.shape)
-    table = _table(op, index.shape, [0 if k == axis else stride for k, stride in enumerate(strides)])
+    table = sizes_table(op, index.shape, [0 if k == axis else stride for k, stride in enumerate(strides)])
     return table, (product(index.shape[:-1]), len(x.shape), x.shape[axis], strides[axis])
 
 
@@ -129,18 +129,38 @@ def gather_nd(
 
 
 @operator("GatherND", types=MOVABLE)
+@operator("GatherND", domain="com.microsoft", types=MOVABLE)
 def lower_gather_nd(op: Op) -> None:
     depth, batches = op.dim(1, -1), op.attr("batch_dims", 0)
     x, index, y = op.input(0), op.input(1), op.output(0)
     op.agree(x.shape[:batches], index.shape[:batches], "batch dimensions differ")
     end = batches + depth
-    table = _table(op, x.shape[batches:end], contiguous(x.shape)[batches:end])
+    table = sizes_table(op, x.shape[batches:end], contiguous(x.shape)[batches:end])
     numbers = (product(x.shape[:batches]), product(index.shape[batches:-1]), depth, product(x.shape[end:]))
     width = BY_SIZE[itemsize(x.dtype)]
     op.emit(
         gather_nd, [x, index, table, y], *numbers, product(x.shape[batches:]), types=[width, index.native, "i64", width],
         work=y.size * 2, message=OUT_OF_RANGE,
     )  # fmt: skip
+
+
+def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
+    """y[at] = what `_reduced` makes of it and updates[k]; of pairs of floats, which are complex numbers, as complex_* say."""
+    if how == "complex_add":
+        y[2 * at] += updates[2 * k]
+        y[2 * at + 1] += updates[2 * k + 1]
+    elif how == "complex_mul":
+        a, b, c, d = y[2 * at], y[2 * at + 1], updates[2 * k], updates[2 * k + 1]
+        y[2 * at] = a * c - b * d
+        y[2 * at + 1] = a * d + b * c
+    elif how == "complex_max" or how == "complex_min":
+        a, b, c, d = y[2 * at], y[2 * at + 1], updates[2 * k], updates[2 * k + 1]
+        later = c > a or (c == a and d > b) if how == "complex_max" else c < a or (c == a and d < b)
+        if (later or c != c or d != d) and a == a and b == b:
+            y[2 * at] = c
+            y[2 * at + 1] = d
+    else:
+        y[at] = _reduced(y[at], updates[k], how)
 
 
 def _reduced(old: object, new: object, how: Static) -> object:
@@ -186,8 +206,7 @@ def scatter_elements(
             j = from_end(index[at], axis)
             if j < 0 or j >= axis:
                 return failed(INDEX_OUT_OF_RANGE, at)
-            target = base + i * step + j * stride
-            y[target] = _reduced(y[target], updates[at], how)
+            _write(y, base + i * step + j * stride, updates, at, how)
     return OK
 
 
@@ -204,7 +223,7 @@ def scatter_nd(
                 return failed(INDEX_OUT_OF_RANGE, row * depth + k)
             target += j * table[depth + k]
         for i in range(inner):
-            y[target + i] = _reduced(y[target + i], updates[row * inner + i], how)
+            _write(y, target + i, updates, row * inner + i, how)
     return OK
 
 
@@ -223,7 +242,7 @@ def lower_scatter_nd(op: Op) -> None:
     depth = op.dim(1, -1)
     index, shape = op.input(1), op.raw(0).shape
     op.agree([*index.shape[:-1], *shape[depth:]], op.raw(2).shape, "shapes of indices, input and updates do not fit")
-    table = _table(op, shape[:depth], contiguous(shape)[:depth])
+    table = sizes_table(op, shape[:depth], contiguous(shape)[:depth])
     _scatter(op, scatter_nd, table, (product(index.shape[:-1]), depth, product(shape[depth:])))
 
 
@@ -231,13 +250,16 @@ def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> N
     """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
+    if how != "none" and dtype in COMPLEX:
+        _scatter_complex(op, kernel, table, numbers)
+        return
     if how == "none":
         width = BY_SIZE[itemsize(dtype)]
-    elif dtype == "bool":
-        raise op.reject(f"reduction {how} over bool")
     else:
         if dtype in ("float16", "bfloat16"):
             x, updates = op.cast(x, "float32"), op.cast(updates, "float32")
+        elif dtype == "bool":
+            how = "imax" if how in ("add", "max") else "imin"
         elif dtype in INTEGERS and how in ("max", "min"):
             how = f"i{how}"
         width = x.native
@@ -250,3 +272,12 @@ def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> N
     )  # fmt: skip
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
+
+
+def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> None:
+    """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
+    x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
+    index, made = op.input(1), pairs(y)
+    op.emit(primitives.copy, [x, made], made.size, work=x.size // 4, inplace=(1, 0))
+    statics = {"how": f"complex_{op.attr('reduction')}"}
+    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=OUT_OF_RANGE)

@@ -14,7 +14,7 @@ from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import Packed, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import Tensor, channels_last
+from ort_lite_cpu.tensor import Tensor, as_channels_last, channels_last
 
 
 @operator("ConvInteger", since=10, types=BYTES)
@@ -44,11 +44,6 @@ def qlinear_conv(op: Op) -> None:
         total = formula("wadd({x}, {bias})", total, bias=bias).tensor("int32")
     factor = quotient(op, [parameter(op, 1), parameter(op, 4, trailing)], parameter(op, 6))
     requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
-
-
-def as_channels_last(x: Tensor) -> Tensor:
-    """x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
-    return Tensor(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.buffer, channels_last(len(x.shape)))
 
 
 def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:

@@ -12,13 +12,16 @@ from ort_lite.dtypes import Array
 from ort_lite.inference import broadcast
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same, select
 from ort_lite_cpu.elementwise.expression import Expression
+from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
 from ort_lite_cpu.gemm import integer
 from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.matmul import emit_matmul
 from ort_lite_cpu.operators.quantization import (
     BYTES,
     Formula,
     Parameter,
     as_float,
+    dequantized,
     emit_dynamic,
     formula,
     parameter,
@@ -38,12 +41,30 @@ def matmul_integer(op: Op) -> None:
     op.set(0, integer_product(op, op.input(0), op.optional(2), 1, 3))
 
 
-@operator("QLinearMatMul", since=10, types=BYTES)
+@operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())
 def qlinear_matmul(op: Op) -> None:
-    """Spec: ONNX QLinearMatMul-21."""
+    """8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""
+    if not {op.raw(0).dtype, op.raw(3).dtype, op.raw(7).dtype} <= BYTES:
+        _float_qlinear_matmul(op)
+        return
     total = integer_product(op, op.input(0), op.optional(2), 3, 5)
     factor = quotient(op, [_by_row(op, 1), parameter(op, 4)], parameter(op, 6))
     requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
+
+
+def _float_qlinear_matmul(op: Op) -> None:
+    """As `qlinear_matmul`, where one of the operands or the result is an 8-bit float."""
+    shape, dtype = op.info().shape, op.raw(7).dtype
+    assert shape is not None
+    away = [zero_point(op, 2, 1 if len(op.raw(2).shape) == 1 and len(op.raw(0).shape) > 1 else 0), zero_point(op, 5)]
+    a, b = (op.lowering.stored(dequantized(op.input(k), 1.0, zero).tensor()) for k, zero in zip((0, 3), away, strict=True))
+    total = op.temporary("float32", shape)
+    emit_matmul(op, a, b, total)
+    factor = quotient(op, [_by_row(op, 1), parameter(op, 4)], parameter(op, 6))
+    if dtype in BYTES:
+        requantized(total, factor, zero_point(op, 7), dtype).define(op)
+    else:
+        formula(f'f32_to_narrow({{x}} * {{factor}}, "{dtype}", True)', total, factor=factor).define(op)
 
 
 @operator("QGemm", domain="com.microsoft", types=BYTES)
@@ -116,8 +137,10 @@ def quotient(op: Op, above: Sequence[Parameter], below: Parameter = 1.0) -> Para
 
 
 # --- The product
-def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False) -> Tensor:
-    """(a - zero) @ (input b - input b_zero), int32, of the shape of output 0; transposed: b holds columns, (n, k)."""
+def integer_product(
+    op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False, shape: Shape | None = None
+) -> Tensor:
+    """(a - zero) @ (input b - input b_zero), int32, of `shape`, by default that of output 0; transposed: b holds columns, (n, k)."""
     shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
     shape_b = op.raw(b).shape if len(op.raw(b).shape) > 1 else (*op.raw(b).shape, 1)
     k, n = shape_b[-2:][::-1] if transposed else shape_b[-2:]
@@ -134,7 +157,7 @@ def integer_product(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int,
         own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
         zero = expanded(op, zero, own, (*batch, shape_a[-2], 1))
     w = _packed(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
-    out = op.info().shape
+    out = shape or op.info().shape
     assert out is not None
     total = op.temporary("int32", out)
     emit_product(op, a, zero, w, total, (count, m, n, k, a_step, b_step))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, equal, product, same, select
+from ort_lite_cpu.elementwise.expression import Expression, define
 from ort_lite_cpu.gemm import gemm as kernels
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.microkernel import tile_for
@@ -74,10 +75,13 @@ def fused_matmul(op: Op) -> None:
     _batched(op, Product(0, 0, 0, float(op.attr("alpha", 1.0))), a, b)
 
 
-@operator("Gemm", types=REAL)
+@operator("Gemm", types=REAL | INTEGERS)
 def gemm(op: Op) -> None:
     """Spec: ONNX Gemm-13."""
-    _gemm(op, NONE)
+    if op.raw(0).dtype in REAL:
+        _gemm(op, NONE)
+    else:
+        _integer_gemm(op)
 
 
 @operator("FusedGemm", domain="com.microsoft", types=REAL)
@@ -98,6 +102,23 @@ def _gemm(op: Op, act: Activation) -> None:
     if op.has(2) and beta != 0.0:
         spec = _with_addend(op, spec, beta)
     _batched(op, spec, a, b)
+
+
+def _integer_gemm(op: Op) -> None:
+    """Wraps where alpha and beta are 1; with others it computes in float64 from the product on, and truncates."""
+    shape = op.info().shape
+    assert shape is not None
+    a, b = _turned(_operand(op, 0), op.attr("transA", 0)), _turned(_operand(op, 1), op.attr("transB", 0))
+    total = op.temporary(a.tensor.dtype, shape)
+    _batched(op, Product(0, 0, 0), a, b, total)
+    alpha, beta = float(op.attr("alpha", 1.0)), float(op.attr("beta", 1.0))
+    addends = [op.raw(2)] if op.has(2) and beta != 0.0 else []
+    if alpha == 1.0 and (beta == 1.0 or not addends):
+        define(op, "wadd({0}, {1})" if addends else "{0}", [total, *addends])
+        return
+    wide = [Tensor("float64", x.shape, pending=Expression('cast({0}, "f64")', (x,))) for x in (total, *addends)]
+    text = "{0} * {s0} + {1} * {s1}" if addends else "{0} * {s0}"
+    define(op, f'cast({text}, "{total.native}")', wide, [alpha, beta][: len(wide)])
 
 
 def _with_addend(op: Op, spec: Product, beta: float) -> Product:
@@ -121,8 +142,15 @@ def _with_addend(op: Op, spec: Product, beta: float) -> Product:
 
 
 # --- Kernels
-def _batched(op: Op, spec: Product, a: Operand, b: Operand) -> None:
-    """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands."""
+def emit_matmul(op: Op, a: Tensor, b: Tensor, y: Tensor) -> None:
+    """y = a @ b as MatMul has it, for tensors in memory."""
+    left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
+    rows, columns = (Operand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
+    _batched(op, Product(0, 0, 0), rows, columns, y)
+
+
+def _batched(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
+    """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
         message = f"the inner dimensions differ: {a.shape[-1]} and {b.shape[-2]}"
         op.require(equal(a.shape[-1], b.shape[-2]), message)
@@ -130,17 +158,17 @@ def _batched(op: Op, spec: Product, a: Operand, b: Operand) -> None:
     if a.tensor.dtype not in REAL:
         a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
         scalars = spec.m, spec.n, spec.k, *loops
-        op.emit(kernels.integer_matmul, [a.tensor, b.tensor, op.output(0)], *scalars, work=spec.work * dims * 8)
+        op.emit(kernels.integer_matmul, [a.tensor, b.tensor, y or op.output(0)], *scalars, work=spec.work * dims * 8)
     elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
         source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
         assert source is not None
-        y, turned = op.output(0), "turned" if b.strides[0] == 1 else ""
+        y, turned = y or op.output(0), "turned" if b.strides[0] == 1 else ""
         emit_packed(op, rows, _compact(op, a).tensor, b.constant, source=source, y=y, form=turned)
     else:
-        _emit_strided_product(op, spec, a, b)
+        _emit_strided_product(op, spec, a, b, y or op.output(0))
 
 
-def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand) -> None:
+def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor) -> None:
     """The product of two computed operands, read where they lie if rows of a, and rows or columns of b, are contiguous."""
     a = a if a.is_row_major else _compact(op, a)
     b = b if b.is_row_major or b.is_column_major else _compact(op, b)
@@ -149,7 +177,7 @@ def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand) -> None
     a, b, dims, loops = _batch_loops(op, a, b)
     spec = spec.replace(m=a.shape[-2], transposed=not b.is_row_major)
     steps = a.strides[-2], b.strides[-1] if spec.transposed else b.strides[-2]
-    emit_computed(op, spec, a.tensor, b.tensor, op.output(0), loops, dims, steps)
+    emit_computed(op, spec, a.tensor, b.tensor, y, loops, dims, steps)
 
 
 def emit_computed(

@@ -19,7 +19,7 @@ def attention(op: Op) -> None:
     for attribute in ("do_rotary", "past_present_share_buffer"):
         if op.attr(attribute, 0):
             raise op.reject(attribute)
-    x, heads = op.input(0), op.attr("num_heads")
+    x = op.input(0)
     batch, rows, _ = x.shape
     total = op.raw(1).shape[1]
     sizes: Sequence[Dim] = op.attr("qkv_hidden_sizes") or (floordiv(total, 3),) * 3
@@ -30,15 +30,21 @@ def attention(op: Op) -> None:
         emit_packed(op, spec, x, constant, source=constant, y=projected)
     else:
         emit_computed(op, spec, x, op.input(1), projected)
+    attend(op, projected, sizes, past=4, mask=3, bias=5)
+
+
+def attend(op: Op, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
+    """Attention from the projections (B, S, q + k + v) on. past, mask, bias: numbers of inputs."""
+    heads, (batch, rows, _) = op.attr("num_heads"), projected.shape
     q, k, v = (columns_of(projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
-    past = op.optional(4)
-    before: Dim = 0 if past is None else past.shape[3]
-    if past is not None or op.wants(1):
-        k, v = _both_joined(op, past, k, v)
-    mask = _mask(op, 3, 5, (batch, heads, rows), before + rows)
+    earlier = op.optional(past)
+    before: Dim = 0 if earlier is None else earlier.shape[3]
+    if earlier is not None or op.wants(1):
+        k, v = _both_joined(op, earlier, k, v)
+    masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
     right = 0 if op.attr("unidirectional", 0) else -1
     rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before)
-    emit_attention(op, q, k, v, heads_of(op.output(0), heads), mask, rules)
+    emit_attention(op, q, k, v, heads_of(op.output(0), heads), masked, rules)
 
 
 def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
@@ -139,10 +145,10 @@ def add_bias(
 
 
 # --- Masks
-def _mask(op: Op, padding: int, bias: int, wanted: Shape, total: Dim) -> Mask:
+def _mask(op: Op, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
     """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
     given = _padding(op, padding, wanted[0], total) if op.has(padding) else None
-    if not op.has(bias):
+    if bias is None or not op.has(bias):
         return Mask() if given is None else mask_of(op, given, wanted)
     added = op.input(bias)
     if given is None:
@@ -158,7 +164,8 @@ def _wider(a: Dim, b: Dim) -> Dim:
 
 def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
     """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts."""
-    mask, dtype = op.input(index), op.raw(0).dtype
+    mask, dtype = op.input(index), op.info().dtype
+    assert dtype is not None
     value = float(op.attr("mask_filter_value", -10000.0))
     rank = len(mask.shape)
     if rank == 4:

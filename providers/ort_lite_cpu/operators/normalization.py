@@ -6,6 +6,7 @@ import numpy as np
 
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
 from ort_lite.shapes import Dim, equal, product, same, select
+from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
@@ -15,14 +16,18 @@ from ort_lite_cpu.tensor import Tensor, channels_last
 
 @operator("BatchNormalization", types=REAL)
 def batch_normalization(op: Op) -> None:
-    """x * scale + shift with two numbers a channel, made here when the statistics are constants."""
+    """x * scale + shift with two numbers a channel, made here when the statistics are constants.
+
+    Before opset 9 `spatial=0` asks for two numbers an element of an item; before 14 the outputs that are asked for say whether
+    it is training.
+    """
     if op.attr("training_mode", 0) or op.wants(1):
         from ort_lite_cpu.operators.statistics import train_batch_normalization
 
         train_batch_normalization(op)
         return
     x = op.raw(0)
-    spatial = (1,) * max(len(x.shape) - 2, 0)
+    spatial = (1,) * max(len(x.shape) - 2, 0) if op.attr("spatial", 1) else ()
     constants = [op.constant(k) for k in range(1, 5)]
     epsilon = float(op.attr("epsilon", 1e-5))
     if all(array is not None for array in constants):
@@ -30,7 +35,7 @@ def batch_normalization(op: Op) -> None:
         factor = scale / np.sqrt(variance + epsilon)
         shift = bias - mean * factor
         dtype = np.dtype(x.dtype)
-        operands = [op.array(a.astype(dtype).reshape(-1, *spatial)) for a in (factor, shift)]
+        operands = [op.array(a.astype(dtype).reshape(*a.shape, *spatial)) for a in (factor, shift)]
         define(op, "{0} * {1} + {2}", [x, *operands])
         return
     views = [op.view(op.input(k), (*op.raw(k).shape, *spatial)) for k in range(1, 5)]
@@ -67,16 +72,16 @@ def normalise(
         if run == 1:
             if null(bias):
                 for i in range(n):
-                    y[p + i] = (x[p + i] - centre) * factor * scale[first + i]
+                    put(y, p + i, (fetch(x, p + i) - centre) * factor * fetch(scale, first + i))
             else:
                 for i in range(n):
-                    y[p + i] = (x[p + i] - centre) * factor * scale[first + i] + bias[first + i]
+                    put(y, p + i, (fetch(x, p + i) - centre) * factor * fetch(scale, first + i) + fetch(bias, first + i))
             continue
         for c in range(n // run):
             s = factor if null(scale) else factor * scale[first + c]
             b = like(x, 0) if null(bias) else bias[first + c]
             for i in range(c * run, (c + 1) * run):
-                y[p + i] = (x[p + i] - centre) * s + b
+                put(y, p + i, (fetch(x, p + i) - centre) * s + b)
     return OK
 
 

@@ -12,7 +12,7 @@ from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor, channels_last
+from ort_lite_cpu.tensor import Tensor, as_channels_last, channels_last
 
 INFINITY = float("inf")
 INTEGER_BYTES = frozenset({"int8", "uint8"})
@@ -21,13 +21,13 @@ INTEGER_BYTES = frozenset({"int8", "uint8"})
 @native
 def pool(
     x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int, p: int,
+    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int, p: float,
     kind: Static, rows: Static, columns: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, c) from x (n, id, ih, iw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
 
     kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
-    "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms, NaN for averages.
+    "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms and averages.
     rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
     """
     for row in span(n * od * oh, part, parts):
@@ -56,13 +56,14 @@ def pool(
                     y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
                 count = _inside(d0, kd, dd, pd, ed) * _inside(h0, kh, dh, ph, eh) * _inside(w0, kw, dw, pw, ew)
+            count = max(count, 1)
             for q in range(c):
                 y[out + q] = _last(y[out + q], count, p, kind)
     return OK
 
 
 def _unrolled(
-    x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, p: int, kind: Static, rows: Static, columns: Static
+    x: Ptr, y: Ptr, out: int, source: int, c: int, line: int, p: float, kind: Static, rows: Static, columns: Static
 ) -> int:
     """One output position whose window lies inside: every channel is read, joined and written once."""
     for q in range(c):
@@ -75,7 +76,7 @@ def _unrolled(
     return 0
 
 
-def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: int, kind: Static) -> int:
+def _add_tap(x: Ptr, y: Ptr, out: int, source: int, c: int, count: int, p: float, kind: Static) -> int:
     """Joins one pixel of the window into the output position; the first one starts it."""
     if count == 0:
         for q in range(c):
@@ -95,13 +96,13 @@ def _nothing(v: Any, kind: Static) -> Any:
     return like(v, 0)
 
 
-def _first(v: Any, p: int, kind: Static) -> Any:
+def _first(v: Any, p: float, kind: Static) -> Any:
     if kind == "norm":
         return fabs(v) if p == 1 else v * v if p == 2 else power(fabs(v), like(v, p))
     return v
 
 
-def _join(a: Any, v: Any, p: int, kind: Static) -> Any:
+def _join(a: Any, v: Any, p: float, kind: Static) -> Any:
     if kind == "max":
         return fmax(a, v)
     if kind == "max_integer":
@@ -109,7 +110,7 @@ def _join(a: Any, v: Any, p: int, kind: Static) -> Any:
     return a + _first(v, p, kind)
 
 
-def _last(total: Any, count: int, p: int, kind: Static) -> Any:
+def _last(total: Any, count: int, p: float, kind: Static) -> Any:
     if kind == "average" or kind == "average_padded":
         return total / like(total, count)
     if kind == "norm":
@@ -166,6 +167,13 @@ def max_pool(op: Op) -> None:
         op.emit(max_indices, [plain, index], *numbers, int(op.attr("storage_order", 0)), work=index.size * 16)
 
 
+@operator("NhwcMaxPool", domain="com.microsoft", types=INTEGER_BYTES)
+def nhwc_max_pool(op: Op) -> None:
+    """(N, spatial axes, C), as MaxPool. Spec: onnxruntime NhwcMaxPool-1."""
+    x, y = op.input(0), op.output(0)
+    emit_pool(op, as_channels_last(x), as_channels_last(y), "max_integer")
+
+
 @operator("AveragePool", types=REAL)
 def average_pool(op: Op) -> None:
     x = op.input(0, channels_last(len(op.raw(0).shape)))
@@ -187,7 +195,7 @@ def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     numbers = _numbers(op, x.shape, y.shape)
     plane = len(window) == 2 and math.prod(window) <= 16 and set(op.attr("dilations", [1])) == {1}
     statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
-    op.emit(pool, [x, y], *numbers, int(op.attr("p", 2)), statics=statics, work=y.size * math.prod(window) // 8)
+    op.emit(pool, [x, y], *numbers, float(op.attr("p", 2)), statics=statics, work=y.size * math.prod(window) // 8)
 
 
 def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
@@ -225,7 +233,7 @@ def pads_of(
 
 
 @native
-def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: int, kind: Static, part: int, parts: int) -> int:
+def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Static, part: int, parts: int) -> int:
     """y (n, c) from x (n, area, c): `kind` as of pool. Parts share batches and blocks of 16 channels."""
     blocks = (c + 15) // 16
     for job in span(n * blocks, part, parts):
@@ -254,4 +262,4 @@ def global_pools(op: Op) -> None:
 def emit_global(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     """y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
-    op.emit(global_pool, [x, y], n, c, product(space), int(op.attr("p", 2)), statics={"kind": kind}, work=x.size // 4)
+    op.emit(global_pool, [x, y], n, c, product(space), float(op.attr("p", 2)), statics={"kind": kind}, work=x.size // 4)

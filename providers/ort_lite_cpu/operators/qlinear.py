@@ -7,7 +7,6 @@ operator documentation, QLinearAdd-1 and so on.
 from ort_lite.dtypes import DType
 from ort_lite.shapes import Dim
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.integer_conv import as_channels_last
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -21,7 +20,7 @@ from ort_lite_cpu.operators.quantization import (
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, softmax
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, channels_last
+from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last
 
 
 def _input(op: Op, index: int) -> Tensor:

@@ -14,7 +14,7 @@ from ort_lite.shapes import equal
 from ort_lite_cpu.atomics import fetch_add
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.windows import finish
-from ort_lite_cpu.registry import FLOATS, NATIVE, REAL, operator
+from ort_lite_cpu.registry import ANY, FLOATS, REAL, operator
 from ort_lite_cpu.tensor import Tensor
 
 PI = 3.141592653589793
@@ -116,7 +116,7 @@ def _made(op: Op) -> Tensor:
     return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)
 
 
-@operator("RandomUniform", "RandomUniformLike", types=NATIVE)
+@operator("RandomUniform", "RandomUniformLike", types=ANY)
 def lower_uniform(op: Op) -> None:
     y = _made(op)
     limits = (float(op.attr("low", 0.0)), float(op.attr("high", 1.0)))
@@ -124,7 +124,7 @@ def lower_uniform(op: Op) -> None:
     finish(op, y)
 
 
-@operator("RandomNormal", "RandomNormalLike", types=NATIVE)
+@operator("RandomNormal", "RandomNormalLike", types=ANY)
 def lower_normal(op: Op) -> None:
     y = _made(op)
     numbers = (float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0)))

@@ -43,9 +43,12 @@ def lower_reverse_sequence(op: Op) -> None:
     )  # fmt: skip
 
 
-@operator("BitCast", since=26, types=MOVABLE)
+@operator("BitCast", since=26, types=MOVABLE | {"complex128"})
 def bit_cast(op: Op) -> None:
     """Bytes as elements of another type of the same size: a copy, in place where x is not needed any more."""
+    if op.info().dtype == op.raw(0).dtype:
+        op.pass_on(op.raw(0))
+        return
     x, y = op.input(0), op.output(0)
     if itemsize(x.dtype) != itemsize(y.dtype):
         raise op.reject(f"{x.dtype} and {y.dtype} are not of one size")

@@ -7,7 +7,8 @@ from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.tensor import Tensor
 
 
-@operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE)
+@operator("ExpandDims", domain="com.microsoft", types=MOVABLE | {"complex128"})
+@operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE | {"complex128"})
 def reshape(op: Op) -> None:
     """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
     _same_size(op)
@@ -106,11 +107,16 @@ def _require_one_or(op: Op, dim: Dim, wanted: Dim) -> None:
     op.require(fits, "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
-@operator("Tile", since=6, types=MOVABLE)
+@operator("Tile", types=MOVABLE)
 def tile(op: Op) -> None:
-    """Repeats along every axis; each axis of the output is an axis of repeats and one of the input."""
+    """Repeats along every axis; each axis of the output is an axis of repeats and one of the input.
+
+    Before opset 6 the inputs are one count, and the axis that it is for, both of the input's type.
+    """
+    repeats: list[Dim] = list(op.contents(1)) if op.version >= 6 else [1] * len(op.raw(0).shape)
+    if op.version < 6:
+        repeats[int(op.known(2).reshape(-1)[0])] = int(op.known(1).reshape(-1)[0])
     x, y = op.input(0), op.output(0)
-    repeats = op.contents(1)
     own, out = contiguous(x.shape), contiguous(y.shape)
     dims = tuple(d for pair in zip(repeats, x.shape, strict=True) for d in pair)
     x_strides = [s for stride in own for s in (0, stride)]

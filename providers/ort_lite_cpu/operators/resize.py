@@ -5,14 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ort_lite.dtypes import INTEGERS
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import Dim, equal, less, product, same, select
 from ort_lite_cpu.elementwise.expression import formula_tensor
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor, channels_last
+from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, channels_last
 
-BYTES = frozenset({"int8", "uint8"})
+WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
+BOOL = frozenset({"bool"})
 
 
 def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start: float, end: float, how: Static) -> float:
@@ -129,9 +131,9 @@ class _Scale(NamedTuple):
     given: float
 
 
-@operator("Resize", "Upsample", types=REAL | BYTES)
+@operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL)
 def resize(op: Op) -> None:
-    """Scales, sizes, or a region of the input. Bytes are interpolated as float32 and rounded. Spec: ONNX Resize-19."""
+    """Scales, sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
     mode = "linear" if op.attr("mode", "nearest") == "bilinear" else op.attr("mode", "nearest")
     legacy = op.node.op_type == "Upsample" or op.version < 11
     how = "asymmetric" if legacy else op.attr("coordinate_transformation_mode", "half_pixel")
@@ -143,10 +145,10 @@ def resize(op: Op) -> None:
     dtype = op.raw(0).dtype
     order = channels_last(rank) if rank > 2 else tuple(range(rank))
     x = op.input(0, order)
-    if dtype in BYTES and mode != "nearest":
-        x = op.cast(x, "float32")
+    if mode != "nearest":
+        x = as_float(op, x)
     statics = {
-        "mode": mode, "how": how, "nearest": "floor" if legacy else op.attr("nearest_mode", "round_prefer_floor"),
+        "mode": mode, "how": how, "nearest": op.attr("nearest_mode", "round_prefer_floor"),
         "exclude": bool(op.attr("exclude_outside", 0)), "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
     }  # fmt: skip
     floats = (float(op.attr("cubic_coeff_a", -0.75)), float(op.attr("extrapolation_value", 0.0)))
@@ -158,18 +160,30 @@ def resize(op: Op) -> None:
         op.require(n + equal(shape[axis], 0), f"axis {axis} has no elements to resize")
         y = op.lowering.new(x.dtype, tuple(dims), order)
         stored, at = y.stored_shape, order.index(axis)
+        if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
+            statics["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
         numbers = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
         op.emit(resize_axis, [x, y], *numbers, *scales[axis], *regions[axis], *floats, statics=statics, work=y.size)
         x = y
-    op.pass_on(_rounded(x, dtype) if x.dtype != dtype else x)
+    op.pass_on(rounded(op, x, dtype))
 
 
-def _rounded(x: Tensor, dtype: str) -> Tensor:
-    """Floats as bytes: the nearest ones, those at the end for what is beyond."""
+def as_float(op: Op, x: Tensor) -> Tensor:
+    """x as floats that can be interpolated: exactly, but for integers of more than 53 bits."""
+    return x if x.dtype in REAL else op.cast(x, "float64" if x.dtype in WIDE else "float32")
+
+
+def rounded(op: Op, x: Tensor, dtype: str) -> Tensor:
+    """Floats as integers: the nearest ones, those at the end for what is beyond. As bool: what is not 0 is True."""
+    if x.dtype == dtype:
+        return x
+    if dtype == "bool":
+        return op.cast(x, dtype)
     limits = np.iinfo(dtype)
-    name = "u8" if dtype == "uint8" else "i8"
-    formula = f'cast(rint(fmin(fmax({{0}}, {{s0}}), {{s1}})), "{name}")'
-    return formula_tensor(dtype, x, formula, [x], [float(limits.min), float(limits.max)])
+    most = float(limits.max)
+    most = most if int(most) == limits.max else float(np.nextafter(most, 0))
+    formula = f'cast(rint(fmin(fmax({{0}}, {{s0}}), {{s1}})), "{NATIVE_TYPES[dtype]}")'
+    return formula_tensor(dtype, x, formula, [x], [float(limits.min), most])
 
 
 def _axes(op: Op, rank: int) -> list[int]:

@@ -5,9 +5,11 @@ Space is padded to three axes, and activations are channels last: a position and
 
 from typing import Any
 
+from ort_lite.dtypes import INTEGERS
 from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, rint, span
 from ort_lite.shapes import Dim, product
 from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.resize import BOOL, as_float, rounded
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import channels_last
 
@@ -120,26 +122,32 @@ def near(v: Any, taps: Static) -> Any:
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 
-@operator("GridSample", since=16, types=REAL)
+@operator("GridSample", since=16, types=REAL | INTEGERS | BOOL)
 def lower_grid_sample(op: Op) -> None:
-    """Two or three spatial axes, every mode for both. O(outputs * taps). Spec: ONNX GridSample-22."""
+    """Two or three spatial axes, every mode for both; integers are interpolated as floats and rounded. O(outputs * taps).
+
+    Spec: ONNX GridSample-22.
+    """
     rank = len(op.raw(0).shape)
     if rank not in (4, 5):
         raise op.reject(f"an input of rank {rank}; there are 4 and 5")
-    x, y = op.input(0, channels_last(rank)), op.output(0, channels_last(rank))
-    grid = op.input(1)
+    x, grid, dtype = op.input(0, channels_last(rank)), op.input(1), op.raw(0).dtype
     space: list[Dim] = [*([1] * (5 - rank)), *x.shape[2:]]
-    taps = _TAPS[op.attr("mode", "linear")]
+    taps, shape = _TAPS[op.attr("mode", "linear")], op.info().shape
+    assert shape is not None
+    x = x if taps == 1 else as_float(op, x)
+    y = op.lowering.new(x.dtype, shape, channels_last(rank))
     statics = {
         "axes": rank - 2,
         "taps": taps,
         "padding": op.attr("padding_mode", "zeros"),
         "align": bool(op.attr("align_corners", 0)),
     }
-    points = product(y.shape[2:])
+    points = product(shape[2:])
     op.emit(
         grid_sample, [x, grid, y], x.shape[0], x.shape[1], *space, points, statics=statics, work=y.size * taps ** (rank - 2)
     )
+    op.pass_on(rounded(op, y, dtype))
 
 
 @native

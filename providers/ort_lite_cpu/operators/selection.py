@@ -1,15 +1,10 @@
-"""TopK, OneHot, Trilu; and, as Python steps, what has as many results as the data says: NonZero, Compress, Unique."""
+"""TopK, OneHot, Trilu."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
-from ort_lite.dtypes import INTEGERS, Array, itemsize
+from ort_lite.dtypes import INTEGERS, itemsize
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
 from ort_lite.shapes import less, product
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import ANY, MOVABLE, REAL, operator
+from ort_lite_cpu.registry import MOVABLE, REAL, operator
 from ort_lite_cpu.tensor import BY_SIZE
 
 
@@ -117,46 +112,9 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
 
 
 @operator("Trilu", since=14, types=MOVABLE)
+@operator("Trilu", domain="com.microsoft", types=MOVABLE)
 def trilu(op: Op) -> None:
     x, y = op.input(0), op.output(0)
     k = op.contents(1)[0] if op.has(1) else 0
     numbers = (product(x.shape[:-2]), x.shape[-2], x.shape[-1], k, op.attr("upper", 1))
     op.emit(triangle, [x, y], *numbers, types=[BY_SIZE[itemsize(x.dtype)]] * 2)
-
-
-@operator("NonZero", since=9, types=ANY, python=True)
-def non_zero(op: Op) -> None:
-    """Positions, one column each, in order; a scalar counts as a vector."""
-
-    def step(x: Array) -> Sequence[Array]:
-        return [np.array(np.nonzero(np.atleast_1d(x)), np.int64)]
-
-    op.python(step)
-
-
-@operator("Compress", since=9, types=ANY, python=True)
-def compress(op: Op) -> None:
-    axis = op.attr("axis")
-
-    def step(x: Array, condition: Array) -> Sequence[Array]:
-        return [np.compress(condition, x, axis=axis)]
-
-    op.python(step)
-
-
-@operator("Unique", since=11, types=ANY, python=True)
-def unique(op: Op) -> None:
-    axis, in_order = op.attr("axis"), not op.attr("sorted", 1)
-
-    def step(x: Array) -> Sequence[Any]:
-        values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
-        inverse = inverse.reshape(-1)
-        if in_order:
-            order = np.argsort(first, kind="stable")
-            rank = np.empty_like(order)
-            rank[order] = np.arange(order.size)
-            values, first, counts = np.take(values, order, axis or 0), first[order], counts[order]
-            inverse = rank[inverse]
-        return [values, *(a.astype(np.int64) for a in (first, inverse, counts))]
-
-    op.python(step)

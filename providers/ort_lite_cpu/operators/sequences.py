@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.graph import Graph
+from ort_lite.graph import Graph, TensorType
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.registry import ANY, operator
@@ -139,7 +139,11 @@ def optional(op: Op) -> None:
 
 @operator("OptionalGetElement", since=15, types=ANY, python=True)
 def optional_get_element(op: Op) -> None:
-    """Spec: ONNX OptionalGetElement-18."""
+    """A tensor is handed on as it is. Spec: ONNX OptionalGetElement-18."""
+    value = op.node.inputs[0]
+    if value is not None and isinstance(op.lowering.inference.of(value).type, TensorType):
+        op.pass_on(op.raw(0))
+        return
 
     def step(value: Any) -> list[Any]:
         if value is None:

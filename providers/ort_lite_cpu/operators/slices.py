@@ -108,11 +108,13 @@ def pad_axis(
 
 
 @operator("Pad", types=MOVABLE)
+@operator("Pad", domain="com.microsoft", types=MOVABLE)
 def pad(op: Op) -> None:
     """Modes constant, reflect, edge, wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""
     x = op.input(0)
     rank = len(x.shape)
-    pads: tuple[Dim, ...] = tuple(op.attr("pads", op.attr("paddings"))) if op.version < 11 else op.contents(1)
+    given = op.attr("pads", op.attr("paddings"))
+    pads: tuple[Dim, ...] = op.contents(1) if given is None else tuple(given)
     axes = [axis % rank for axis in op.numbers(3)] if op.has(3) else list(range(rank))
     count = len(axes)
     before: list[Dim] = [0] * rank
@@ -130,11 +132,11 @@ def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> Non
     from ort_lite_cpu import primitives
 
     y = op.output(0)
-    value = op.optional(2) if op.version >= 11 else None
+    value = op.optional(2)
     if value is not None:
         op.emit(primitives.fill, [value, y], y.size, types=[BY_SIZE[itemsize(y.dtype)]] * 2, work=y.size // 4)
     else:
-        emit_fill(op, y, op.attr("value", 0.0) if op.version < 11 else 0)
+        emit_fill(op, y, op.attr("value", 0))
     own, out = contiguous(x.shape), contiguous(y.shape)
     cut = [maximum(0, 0 - b) for b in before]
     dims = tuple(n - c - maximum(0, 0 - a) for n, c, a in zip(x.shape, cut, after, strict=True))

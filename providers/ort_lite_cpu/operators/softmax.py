@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, span
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, shift, span
 from ort_lite.shapes import Dim, product, same
+from ort_lite_cpu.elementwise.access import fetch, put
+from ort_lite_cpu.elementwise.fuse import HALVES
+from ort_lite_cpu.halves import softmax_rounded
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.strided import emit_permute
@@ -14,7 +17,7 @@ INFINITY = float("inf")
 
 @native(fastmath=REDUCE)
 def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, parts: int) -> int:
-    """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm. Three passes, the second and third over y."""
+    """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm. Three passes, the second and third over y, which may be x."""
     for row in span(rows, part, parts):
         p = row * n
         top = like(x, -INFINITY)
@@ -24,13 +27,13 @@ def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, par
         if logarithm:
             for i in range(n):
                 total += exp(x[p + i] - top)
-            shift = top + log(total)
+            offset = top + log(total)
             for i in range(n):
-                y[p + i] = x[p + i] - shift
+                put(y, p + i, fetch(x, p + i) - offset)
         else:
             for i in range(n):
-                e = exp(x[p + i] - top)
-                y[p + i] = e
+                e = exp(fetch(x, p + i) - top)
+                put(y, p + i, e)
                 total += e
             factor = like(x, 1) / total
             for i in range(n):
@@ -54,14 +57,43 @@ def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
     return OK
 
 
-@operator("Softmax", "LogSoftmax", types=REAL)
+@native
+def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, parts: int) -> int:
+    """As `softmax`, of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
+    for row in span(rows, part, parts):
+        own = shift(y, row * n)
+        for i in range(n):
+            own[i] = x[row * n + i]
+        softmax_rounded(own, 0, n, half)
+    return OK
+
+
+@operator("Softmax", types=REAL | frozenset(HALVES))
 def lower_softmax(op: Op) -> None:
-    statics = {"logarithm": op.node.op_type == "LogSoftmax"}
+    """16-bit types are rounded where the operator's function rounds, not only at its end. Spec: ONNX Softmax-13."""
+    half = op.raw(0).dtype
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(softmax, [x, y], rows, n, statics=statics, work=x.size * 2, inplace=(1, 0))
+        if half in HALVES:
+            op.emit(softmax_half, [x, y], rows, n, statics={"half": half}, work=x.size * 4, inplace=(1, 0))
+        else:
+            op.emit(softmax, [x, y], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
 
-    _own_rows(op, emit)
+    if half not in HALVES:
+        _own_rows(op, op.input(0), op.output(0), emit)
+        return
+    x = op.cast(op.input(0), "float32")
+    y = op.temporary("float32", x.shape)
+    _own_rows(op, x, y, emit)
+    op.set(0, op.cast(y, half))
+
+
+@operator("LogSoftmax", types=REAL)
+def lower_log_softmax(op: Op) -> None:
+    def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
+        op.emit(softmax, [x, y], rows, n, statics={"logarithm": True}, work=x.size * 2, inplace=(1, 0))
+
+    _own_rows(op, op.input(0), op.output(0), emit)
 
 
 @operator("Hardmax", types=REAL)
@@ -69,14 +101,14 @@ def lower_hardmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         op.emit(hardmax, [x, y], rows, n, work=x.size)
 
-    _own_rows(op, emit)
+    _own_rows(op, op.input(0), op.output(0), emit)
 
 
 Emit = Callable[[Tensor, Tensor, Dim, Dim], None]
 
 
-def _own_rows(op: Op, emit: Emit) -> None:
-    by_rows(op, op.input(0), op.output(0), op.attr("axis", 1 if op.version < 13 else -1), op.version < 13, emit)
+def _own_rows(op: Op, x: Tensor, y: Tensor, emit: Emit) -> None:
+    by_rows(op, x, y, op.attr("axis", 1 if op.version < 13 else -1), op.version < 13, emit)
 
 
 def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:

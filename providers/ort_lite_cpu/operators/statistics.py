@@ -31,20 +31,26 @@ def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int,
 
 
 def train_batch_normalization(op: Op) -> None:
-    """Normalised by the batch's own mean and variance, which move the running ones. Spec: ONNX BatchNormalization-15."""
-    if op.version < 14:
-        raise op.reject("training before opset 14")
+    """Normalised by the batch's own mean and variance, which move the running ones; before opset 14 they are outputs 3 and 4.
+
+    Spec: ONNX BatchNormalization-15.
+    """
     x = op.input(0)
-    c, area = x.shape[1], product(x.shape[2:])
+    own = x.shape[1:2] if op.attr("spatial", 1) else x.shape[1:]
+    c, area = product(own), product(x.shape[1 + len(own) :])
     mean, variance = op.temporary(x.dtype, (c,)), op.temporary(x.dtype, (c,))
     op.emit(channel_moments, [x, mean, variance], x.shape[0], c, area, work=x.size)
-    around = (c, *(1,) * (len(x.shape) - 2))
+    around = (*own, *(1,) * (len(x.shape) - 1 - len(own)))
     views = [op.view(tensor, around) for tensor in (op.input(1), op.input(2), mean, variance)]
     define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
     momentum = float(op.attr("momentum", 0.9))
     for output, running, batch in ((1, op.raw(3), mean), (2, op.raw(4), variance)):
         if op.wants(output):
-            define(op, "{0} * {s0} + like({0}, {1}) * {s1}", [running, batch], [momentum, 1.0 - momentum], output=output)
+            moved = "{0} * {s0} + like({0}, {1}) * {s1}"
+            define(op, moved, [running, op.view(batch, own)], [momentum, 1.0 - momentum], output=output)
+    for output, batch in ((3, mean), (4, variance)):
+        if op.wants(output):
+            op.alias(batch, output)
 
 
 @operator("MeanVarianceNormalization", since=9, types=REAL)

@@ -1,5 +1,7 @@
 """Strings in operators that are not about text. What only moves elements moves numbers instead; Cast and Equal are Python."""
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
@@ -10,11 +12,13 @@ from ort_lite_cpu.registry import STRING, find_native, operator
 
 
 @operator(
-    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "OneHot", "Pad", "Reshape",
-    "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-    "Trilu", "Unsqueeze", "Upsample", "Where", types=STRING, python=True,
+    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
+    "GridSample", "OneHot", "Pad", "Reshape", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where",
+    types=STRING, python=True,
 )  # fmt: skip
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)
+@operator("ExpandDims", "GatherND", domain="com.microsoft", types=STRING, python=True)
 def move(op: Op) -> None:
     """The node's own kernel moves positions of strings; two steps number all strings of the inputs and pick those that came out.
 
@@ -24,6 +28,12 @@ def move(op: Op) -> None:
     native = find_native(node)
     if native is None:
         raise op.reject("no kernel moves strings for it")
+    if op.attr("reduction", "none") != "none":
+        raise op.reject(f"reduction {op.attr('reduction')} over strings")
+    if node.op_type in _MODES and op.attr("mode", _MODES[node.op_type]) != "nearest":
+        raise op.reject("there is nothing between two strings; mode should be nearest")
+    if op.attr("extrapolation_value", 0.0) != 0.0:
+        raise op.reject("a number stands for no string; extrapolation_value should be 0, which gives empty ones")
     values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype == "string"]
     strings = {value: lowering.tensor(value) for value in values}
     infos = {value: lowering.inference.of(value) for value in values}
@@ -47,6 +57,10 @@ def move(op: Op) -> None:
     op.python(pick, [*moved, *strings.values()])
 
 
+_MODES = {"GridSample": "linear", "Resize": "nearest", "Upsample": "nearest"}
+"""Operators that may interpolate, with the mode that they have by default."""
+
+
 def _as_numbers(info: Info) -> Info:
     return Info(TensorType("int64", info.type.shape)) if isinstance(info.type, TensorType) else info
 
@@ -56,6 +70,60 @@ def _positions(*arrays: Array) -> list[Array]:
     ends = np.cumsum([1, *(array.size for array in arrays)])
     pairs = zip(ends, arrays, strict=False)
     return [np.arange(start, start + array.size, dtype=np.int64).reshape(array.shape) for start, array in pairs]
+
+
+@operator("Col2Im", since=18, types=STRING, python=True)
+def col2im(op: Op) -> None:
+    """The sum of strings is one behind the other, in the order of their places in a block. Spec: ONNX Col2Im-18."""
+    image, block = op.numbers(1), op.numbers(2)
+    rank = len(image)
+    strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
+    pads = op.attr("pads", [0] * 2 * rank)
+    padded = [image[k] + pads[k] + pads[rank + k] for k in range(rank)]
+    counts = [(padded[k] - dilations[k] * (block[k] - 1) - 1) // strides[k] + 1 for k in range(rank)]
+    kept: tuple[Any, ...] = (..., *(slice(pads[k], pads[k] + image[k]) for k in range(rank)))
+
+    def step(x: Array, *sizes: Array) -> list[Array]:
+        columns = x.reshape(x.shape[0], -1, *block, *counts)
+        y = np.full((*columns.shape[:2], *padded), "", object)
+        for at in np.ndindex(*block):
+            places: tuple[Any, ...] = (
+                ...,
+                *(slice(i * d, i * d + n * s, s) for i, d, n, s in zip(at, dilations, counts, strides, strict=True)),
+            )
+            y[places] += columns[(slice(None), slice(None), *at)]
+        return [np.ascontiguousarray(y[kept])]
+
+    op.python(step)
+
+
+@operator("NonZero", since=9, types=STRING, python=True)
+def non_zero(op: Op) -> None:
+    """Where a string is not empty. Spec: ONNX NonZero-13."""
+    op.python(lambda x: [np.array(np.nonzero(np.atleast_1d(x)), np.int64)])
+
+
+@operator("Unique", since=11, types=STRING, python=True)
+@operator("Unique", domain="com.microsoft", types=STRING, python=True)
+def unique(op: Op) -> None:
+    """By their numbers in alphabetical order, since slices of objects cannot be compared. Spec: ONNX Unique-11."""
+    older = op.node.domain != ""
+    axis, in_order = op.attr("axis"), older or not op.attr("sorted", 1)
+
+    def step(x: Array) -> list[Array]:
+        values, codes = np.unique(x, return_inverse=True)
+        found, first, inverse, counts = np.unique(codes.reshape(x.shape), True, True, True, axis=axis)
+        inverse = inverse.reshape(-1)
+        if in_order:
+            order = np.argsort(first, kind="stable")
+            rank = np.empty_like(order)
+            rank[order] = np.arange(order.size)
+            found, first, counts = np.take(found, order, axis or 0), first[order], counts[order]
+            inverse = rank[inverse]
+        told = (inverse, counts) if older else (first, inverse, counts)
+        return [values[found], *(a.astype(np.int64) for a in told)]
+
+    op.python(step)
 
 
 @operator("Equal", since=19, types=STRING, python=True)

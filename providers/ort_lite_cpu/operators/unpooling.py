@@ -6,7 +6,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, nati
 from ort_lite.shapes import Dim, floordiv, maximum, minimum, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
-from ort_lite_cpu.registry import MOVABLE, REAL, operator
+from ort_lite_cpu.registry import INTEGERS, MOVABLE, REAL, operator
 from ort_lite_cpu.strided import contiguous, emit_strided
 
 
@@ -86,11 +86,11 @@ def col2im(
     return OK
 
 
-@operator("Col2Im", since=18, types=REAL)
+@operator("Col2Im", since=18, types=REAL | INTEGERS | {"bool"})
 def lower_col2im(op: Op) -> None:
+    """Integers wrap; of bools the sum is True where one of them is. Spec: ONNX Col2Im-18."""
     image, block = op.contents(1), op.contents(2)
-    x, y = op.input(0), op.output(0)
-    rank = len(image)
+    x, rank = op.input(0), len(image)
     if rank > 3:
         raise op.reject(f"{rank} spatial axes; there are 1 to 3")
     strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
@@ -101,7 +101,12 @@ def lower_col2im(op: Op) -> None:
     op.agree([product(blocks)], [x.shape[2]], "the number of blocks that fit into the image differs from that of the columns")
     columns = ((image, 1), (block, 1), (blocks, 1), (strides, 1), (pads[:rank], 0), (dilations, 1))
     numbers = [number for values, fill in columns for number in three(values, fill)]
-    op.emit(col2im, [x, y], product(y.shape[:2]), *numbers, work=y.size * 8)
+    shape = op.info().shape
+    assert shape is not None
+    dtype = "int32" if x.dtype == "bool" else x.dtype
+    y = op.lowering.new(dtype, shape)
+    op.emit(col2im, [op.cast(x, dtype), y], product(shape[:2]), *numbers, work=y.size * 8)
+    op.set(0, op.cast(y, x.dtype))
 
 
 @operator("CenterCropPad", since=18, types=MOVABLE)

@@ -6,7 +6,7 @@ from ort_lite.dtypes import FLOATS, INTEGERS
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, cast, cos, expm1, failed, floor, imax, like, log1p, native, span
 from ort_lite_cpu.elementwise.fuse import HALVES
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import operator
+from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
 
 PI = 3.141592653589793
@@ -88,7 +88,8 @@ def mel_weight_matrix(op: Op) -> None:
     """(length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
     [length] = op.contents(1)
     y = written(op)
-    operands = [op.input(2), op.input(3), op.input(4), y]
+    low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
+    operands = [op.input(2), low, high, y]
     message = "triangle {index} reaches beyond the spectrum"
     op.emit(mel_weights, operands, *y.shape, length, work=y.size * 4, message=message)
     finish(op, y)

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto
+from ml_dtypes import bfloat16
+from onnx import TensorProto, helper
+from onnx.inliner import inline_selected_functions
+from onnx.reference import ReferenceEvaluator
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
@@ -138,6 +141,50 @@ def test_a_double_softmax_computes_in_doubles() -> None:
     [got] = run_op("Attention", [q, k, v], {"softmax_precision": TensorProto.DOUBLE}, opset=25)
     [exact] = run_op("Attention", [x.astype(np.float64) for x in (q, k, v)], {}, opset=25)
     assert np.array_equal(got, exact.astype(np.float32))
+
+
+def by_function(inputs: Sequence[Array], attributes: dict[str, Any]) -> list[Array]:
+    """What onnx.reference makes of the function that ONNX gives for Attention-23, operator by operator."""
+    names, outputs = ["q", "k", "v", "mask", "past_key", "past_value"][: len(inputs)], ["y", "key", "value", "scores"]
+    element = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
+    feeds = dict(zip(names, inputs, strict=True))
+    graph = helper.make_graph(
+        [helper.make_node("Attention", names, outputs, **attributes)],
+        "main",
+        [helper.make_tensor_value_info(name, element, array.shape) for name, array in feeds.items()],
+        [helper.make_tensor_value_info(name, element, None) for name in outputs],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    inlined = inline_selected_functions(model, [("", "Attention")], exclude=False, inline_schema_functions=True)
+    assert "Attention" not in {node.op_type for node in inlined.graph.node}
+    return list(ReferenceEvaluator(inlined).run(None, feeds))
+
+
+SIXTEEN: list[dict[str, Any]] = [
+    {"is_causal": 1, "qk_matmul_output_mode": 0},
+    {"softcap": 2.0, "scale": 0.3, "qk_matmul_output_mode": 2},
+    {"softmax_precision": TensorProto.FLOAT, "qk_matmul_output_mode": 3},
+]
+
+
+@pytest.mark.parametrize("attributes", SIXTEEN, ids=["causal", "softcap", "softmax in float32"])
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16])
+@pytest.mark.parametrize("rows", [2, 5])
+def test_sixteen_bits_are_rounded_where_an_operator_of_the_function_ends(
+    rows: int, dtype: type, attributes: dict[str, Any]
+) -> None:
+    past = [ramp((2, 2, 3, size)) for size in (8, 5)]
+    inputs = [x.astype(dtype) for x in (*qkv(2, 4, 2, rows, 4, 8, 5), ramp((rows, 7)), *past)]
+    want = by_function(inputs, attributes)
+    check_op("Attention", *inputs, expected=want, opset=23, outputs=4, rtol=0, atol=0, **attributes)
+
+
+def test_the_softmax_of_float32_may_be_asked_to_round() -> None:
+    q, k, v = qkv(1, 2, 2, 4, 5, 4, 3)
+    check_op("Attention", q, k, v, softmax_precision=TensorProto.FLOAT16, **TOLERANCE)
+    [got] = run_op("Attention", [q, k, v], {"softmax_precision": TensorProto.FLOAT16}, opset=25)
+    [full] = run_op("Attention", [q, k, v], {}, opset=25)
+    assert not np.array_equal(got, full)
 
 
 def test_values_may_be_of_another_type() -> None:

@@ -13,12 +13,12 @@ from ort_lite.errors import RuntimeException
 from tests.cpu.check import assert_close, ramp
 
 
-def model(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> main {text}')
+def model(text: str, opset: int = 21) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> main {text}')
 
 
-def run(text: str, **feeds: Array) -> list[Any]:
-    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+def run(text: str, opset: int | Any = 21, **feeds: Array) -> list[Any]:
+    session = ort_lite.InferenceSession(model(text, opset).SerializeToString(), providers=["CPUExecutionProvider"])
     first, second = session.run(None, feeds), session.run(None, feeds)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -164,9 +164,10 @@ def scanned(start: Array, xs: Array) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4])
-def test_scan_carries_a_state_along_slices(steps: int) -> None:
+@pytest.mark.parametrize("opset", [9, 11, 16, 21, 25])
+def test_scan_carries_a_state_along_slices(steps: int, opset: int) -> None:
     start, xs = ramp((3,)), ramp((steps, 3))
-    last, ys = run(SCAN.format(attributes=""), start=start, xs=xs)
+    last, ys = run(SCAN.format(attributes=""), opset, start=start, xs=xs)
     want_last, want = scanned(start, xs)
     np.testing.assert_allclose(last, want_last, rtol=1e-5)
     assert len(ys) == steps  # without steps nobody tells the other dimensions
@@ -206,3 +207,45 @@ def test_a_state_that_was_folded_to_zeros_has_all_its_elements() -> None:
     last, ys = run(text, xs=np.arange(6, dtype=np.float32).reshape(2, 3))
     assert last.tolist() == [3, 5, 7]
     assert ys.tolist() == [[0, 0, 0], [0, 1, 2]]
+
+
+# Scan-8: a batch in front, lengths before it
+BATCHED = """(int64[B] n, float[B,3] start, float[B,T,3] xs) => (float[B,3] last, float[B,T,3] ys) {{
+    last, ys = Scan ({n}, start, xs) <num_scan_inputs = 1 {attributes}, body = b (float[3] s, float[3] x) => (float[3] t, float[3] y) {{
+        t = Add(s, x)
+        y = Mul(t, x)
+    }}>
+}}"""
+
+
+def scanned_batch(start: Array, xs: Array, lengths: Array, back: bool) -> tuple[Array, Array]:
+    rows = [scanned(s, x[:n][::-1] if back else x[:n]) for s, x, n in zip(start, xs, lengths, strict=True)]
+    padded = [np.pad(y, ((0, len(xs[0]) - len(y)), (0, 0))) for _, y in rows]
+    return np.stack([last for last, _ in rows]), np.stack(padded)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("lengths", [[4, 4], [4, 1], [0, 3], None], ids=str)
+def test_before_opset_9_sequences_of_a_batch_have_their_lengths(lengths: list[int] | None, back: bool) -> None:
+    start, xs, n = ramp((2, 3)), ramp((2, 4, 3)), np.array(lengths or [4, 4])
+    text = BATCHED.format(n="n" if lengths else "", attributes=", directions = [1]" if back else "")
+    last, ys = run(text, 8, n=n, start=start, xs=xs)
+    want_last, want = scanned_batch(start, xs, n, back)
+    np.testing.assert_allclose(last, want_last, rtol=1e-5)
+    np.testing.assert_allclose(ys, want, rtol=1e-5)
+
+
+def test_before_opset_9_there_may_be_no_sequence_and_no_step() -> None:
+    text = BATCHED.format(n="n", attributes="")
+    for batch, steps in ((0, 4), (2, 0)):
+        n, start, xs = np.zeros(batch, np.int64), ramp((batch, 3)), ramp((batch, steps, 3))
+        last, ys = run(text, 8, n=n, start=start, xs=xs)
+        np.testing.assert_array_equal(last, start)
+        assert ys.shape == (batch, steps, 3)
+
+
+@pytest.mark.parametrize("lengths", [[5, 1], [-1, 1]], ids=str)
+def test_a_sequence_is_not_longer_than_its_tensor(lengths: list[int]) -> None:
+    feeds = {"n": np.array(lengths), "start": ramp((2, 3)), "xs": ramp((2, 4, 3))}
+    with pytest.raises(RuntimeException, match=r"Scan .*sequence_lens is .*; 2 numbers from 0 to 4 are expected"):
+        run(BATCHED.format(n="n", attributes=""), 8, **feeds)

@@ -62,3 +62,14 @@ def test_any_equation_of_two_operands(data: st.DataObject) -> None:
 def test_sizes_of_a_letter_must_agree() -> None:
     with pytest.raises(InvalidArgument, match=r"Einsum 'node' .*sizes of 'j' differ: 5 against 4"):
         run_op("Einsum", [ramp((3, 4)), ramp((5, 6))], {"equation": "ij,jk->ik"})
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16"])
+def test_small_integers_wrap(dtype: str) -> None:
+    for equation, shapes in (
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij->j", [(3, 4)]),
+        ("i,j->ij", [(3,), (4,)]),
+        ("ij->ji", [(2, 3)]),
+    ):
+        check_op("Einsum", *(ramp(shape, dtype) for shape in shapes), equation=equation, expected=einsum)

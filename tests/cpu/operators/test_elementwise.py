@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_lite.dtypes import Array
-from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.dtypes import Array, to_numpy
 from tests.cpu.check import check_op, ramp, run_op
 
 Function = Callable[..., Any]
@@ -273,6 +272,27 @@ def test_operands_stood_where_the_axis_said_before_opset_7() -> None:
     check_op("Mul", x, ramp((3, 4)), broadcast=1, opset=6, expected=lambda x, y, **_: x * y)
 
 
-def test_where_of_complex_numbers_is_declined() -> None:
-    with pytest.raises(NotSupported, match=r"Where 'node' .* complex64"):
-        run_op("Where", [np.array([True]), np.array([1j], np.complex64), np.array([2j], np.complex64)])
+def test_where_of_complex_numbers() -> None:
+    condition, x, y = np.array([True, False]), np.array([1j, 2], np.complex64), np.array([3j], np.complex64)
+    check_op("Where", condition, x, y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64"])
+def test_erf_of_integers_is_truncated(dtype: str) -> None:
+    x = np.array([0, 1, 3, 4, 5, 100]).astype(dtype)
+    check_op("Erf", np.concatenate([x, -x]) if dtype == "int8" else x)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"lambd": 2.5, "bias": 1.5}, {"lambd": 1.0}], ids=str)
+def test_shrink_of_integers(attributes: dict[str, float]) -> None:
+    for dtype in ("int16", "uint8"):
+        check_op("Shrink", np.array([0, 1, 2, 3, 90]).astype(dtype), **attributes)
+    large = np.array([2**62 + 1, -(2**62) - 1])
+    check_op("Shrink", large, expected=large)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"])
+def test_eight_bit_floats_may_be_infinite_or_no_number(dtype: str) -> None:
+    x = np.arange(256, dtype=np.uint8).view(to_numpy(dtype))
+    check_op("IsNaN", x, expected=np.isnan(x.astype(np.float32)))
+    check_op("IsInf", x, detect_negative=0, expected=np.isposinf(x.astype(np.float32)))

@@ -3,8 +3,11 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
+import ort_lite
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
@@ -60,3 +63,27 @@ def test_a_diagonal_of_another_type(dtype: str) -> None:
 def test_complex_numbers_are_declined() -> None:
     with pytest.raises(NotSupported, match="complex128"):
         run_op("ConstantOfShape", [ints(2)], {"value": np.array([1j])})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.array([1.5, 2], np.float16), np.array([1j, 2]), np.array(["a", "b"], object)],
+    ids=["float16", "complex128", "string"],
+)
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+def test_sparse_constants_and_initialisers(values: Array, level: str) -> None:
+    sparse = onnx.SparseTensorProto(
+        dims=[2, 3], values=numpy_helper.from_array(values, "w"), indices=numpy_helper.from_array(ints(1, 5))
+    )
+    made = helper.make_node("Constant", [], ["v"], sparse_value=sparse)
+    outputs = [helper.make_tensor_value_info(name, sparse.values.data_type, None) for name in ("v", "y")]
+    graph = helper.make_graph(
+        [made, helper.make_node("Transpose", ["w"], ["y"])], "g", [], outputs, sparse_initializer=[sparse]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel[level]
+    want = np.full(6, "", object) if values.dtype == object else np.zeros(6, values.dtype)
+    want[[1, 5]] = values
+    got = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {})
+    assert [array.tolist() for array in got] == [want.reshape(2, 3).tolist(), want.reshape(2, 3).T.tolist()]

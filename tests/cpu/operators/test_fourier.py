@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
-from tests.cpu.check import check_op, ints, ramp
+from tests.cpu.check import check_op, ints, ramp, run_op
 
 
 def parts(z: Array, dtype: str) -> Array:
@@ -28,7 +28,7 @@ def transformed(x: Array, length: Array | None, axis: Array, inverse: int = 0, o
     return parts(z.take(range(z.shape[along] // 2 + 1), along) if onesided else z, x.dtype.name)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 10, 17])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 10, 17, 84, 106])
 @pytest.mark.parametrize("complex_", [1, 2])
 def test_any_length_matches_numpy(n: int, complex_: int) -> None:
     check_op("DFT", ramp((2, n, 3, complex_)), None, np.array(1), opset=20, atol=1e-5, constants=[2], expected=transformed)
@@ -48,6 +48,20 @@ def test_lengths_cut_and_fill(length: int | None, inverse: int, onesided: int) -
 def test_before_opset_20_the_axis_is_an_attribute() -> None:
     x = ramp((2, 5, 3, 2))
     check_op("DFT", x, opset=17, axis=2, atol=1e-5, expected=lambda x, axis: transformed(x, None, np.array(axis)))
+
+
+@pytest.mark.parametrize("n", [10, 12, 55, 84])
+def test_float32_rounds_as_numpy_does(n: int) -> None:
+    """To the bit, as the suite of onnx wants it where exact values cancel. NumPy's other transforms of complex64 are complex128."""
+    x = np.random.default_rng(n).standard_normal((3, n, 2)).astype(np.float32)
+    [y] = run_op("DFT", [x, None, np.array(1)], {"inverse": 1}, opset=20, constants=[2])
+    np.testing.assert_array_equal(y, parts(np.fft.ifft(x[..., 0] + 1j * x[..., 1], axis=1), "float32"))
+
+
+@pytest.mark.parametrize("n", [9, 10, 53])
+def test_the_transform_of_a_real_signal_is_hermitian_to_the_bit(n: int) -> None:
+    [y] = run_op("DFT", [ramp((n, 1)), None, np.array(0)], opset=20, constants=[2])
+    np.testing.assert_array_equal(y, y[-np.arange(n)] * np.array([1, -1], np.float32))
 
 
 @settings(max_examples=12, deadline=None)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
-from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
@@ -127,9 +126,13 @@ def test_scatter_of_integers_halves_and_bools() -> None:
     check_op("Scatter", ramp((4,)), index, ramp((3,)), opset=9, expected=lambda x, i, u: np.array([u[2], u[1], x[2], x[3]]))
 
 
-def test_reductions_of_bools_are_declined() -> None:
-    with pytest.raises(NotSupported, match="reduction add over bool"):
-        run_op("ScatterElements", [ramp((4,), "bool"), np.array([1]), ramp((1,), "bool")], {"reduction": "add"})
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_reductions_of_bools_and_complex_numbers(reduction: str) -> None:
+    bools = np.array([True, False, True]), np.array([0, 1, 2, 2]), np.array([False, True, False, True])
+    check_op("ScatterElements", *bools, reduction=reduction)
+    x, updates = (np.arange(12) - 5j).reshape(4, 3), np.arange(6).reshape(2, 3) - np.array([9j, 0, 1j])
+    check_op("ScatterElements", x, np.array([[0, 1, 1], [3, 0, 1]]), updates, axis=0, reduction=reduction)
+    check_op("ScatterND", x.astype(np.complex64), np.array([[1], [1]]), updates.astype(np.complex64), reduction=reduction)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
 from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.ort import ort_op
@@ -137,3 +137,24 @@ def test_dynamic_quantize_matmul(constants: list[int]) -> None:
     inputs = [ramp((3, 5, 9)), narrow((9, 7), "int8"), scales_of(7), np.zeros(7, np.int8), ramp((7,))]
     expected = ort_op("DynamicQuantizeMatMul", inputs, {}, **MICROSOFT)
     check_op("DynamicQuantizeMatMul", *inputs, expected=expected, constants=constants, rtol=1e-4, atol=1e-4, **MICROSOFT)
+
+
+@pytest.mark.parametrize(("a_type", "b_type", "y_type"), [
+    ("float8_e4m3fn", "float8_e4m3fn", "float8_e4m3fn"), ("float8_e5m2", "int8", "uint8"), ("uint8", "float8_e4m3fnuz", "float8_e5m2"),
+])  # fmt: skip
+@pytest.mark.parametrize("constants", [(), (3,)])
+def test_eight_bit_floats_are_multiplied_in_float32(a_type: str, b_type: str, y_type: str, constants: tuple[int, ...]) -> None:
+    def made(shape: Shape, dtype: str) -> Array:
+        return np.asarray(ramp(shape, low=1, high=6)).astype(to_numpy(dtype))
+
+    a, b = made((2, 3, 5), a_type), made((5, 4), b_type)
+    zeros = [
+        np.ones((), to_numpy(dtype)) if "int" in dtype else np.zeros((), to_numpy(dtype)) for dtype in (a_type, b_type, y_type)
+    ]
+    scales = [np.array(scale, np.float32) for scale in (0.5, 0.25, 0.125)]
+    left, right, away = (x.astype(np.float32) for x in (a - zeros[0], b - zeros[1], zeros[2]))
+    total = left @ right * (scales[0] * scales[1] / scales[2])
+    limits = np.iinfo(y_type) if "int" in y_type else None
+    want = (np.rint(total) + away).clip(limits.min, limits.max) if limits else total
+    inputs = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]]
+    check_op("QLinearMatMul", *inputs, constants=constants, expected=want.astype(to_numpy(y_type)))

@@ -177,3 +177,12 @@ def test_inner_dimensions_that_differ_are_an_error() -> None:
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))], fixed=True)
     with pytest.raises(InvalidArgument, match="the inner dimensions differ"):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))])
+
+
+@pytest.mark.parametrize("attributes", [{}, {"transA": 1}, {"alpha": 0.5, "beta": 1.5}, {"transB": 1, "beta": 0.0}], ids=str)
+def test_gemm_of_integers(attributes: dict[str, Any]) -> None:
+    for dtype, c in (("int32", (4,)), ("uint64", (3, 1))):
+        a, b = ramp((3, 5), dtype), ramp((5, 4), dtype)
+        a, b = a.T.copy() if "transA" in attributes else a, b.T.copy() if "transB" in attributes else b
+        check_op("Gemm", a, b, ramp(c, dtype), **attributes)
+        check_op("Gemm", a, b, **attributes)

@@ -11,13 +11,22 @@ from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite_cpu.registry import NARROW
 from tests.cpu.check import check_op, ints, ramp, run_op
 
-FLOATS = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn"]
+FLOATS = [
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+]
+CODES = {"float4_e2m1fn": 16, "float6_e2m3fn": 64, "float6_e3m2fn": 64}
 INTEGERS = {"int4": 16, "uint4": 16, "int2": 4, "uint2": 4}
 
 
 def codes(dtype: str) -> Array:
     """Every value of the type."""
-    return np.arange(INTEGERS.get(dtype, 16 if dtype.startswith("float4") else 256), dtype=np.uint8).view(to_numpy(dtype))
+    return np.arange((CODES | INTEGERS).get(dtype, 256), dtype=np.uint8).view(to_numpy(dtype))
 
 
 def around(dtype: str) -> Array:

@@ -104,6 +104,12 @@ def test_positions_of_the_largest() -> None:
     check_op("MaxPool", x, kernel_shape=[2, 2], storage_order=1, outputs=2, expected=[values.max(0), by_columns])
 
 
+def test_means_of_windows_in_the_padding_are_zero() -> None:
+    """As in onnxruntime; the reference divides by 0."""
+    attributes: dict[str, Any] = {"kernel_shape": [2], "dilations": [2], "pads": [1, 1]}
+    check_op("AveragePool", np.ones((1, 1, 1), np.float32), **attributes, expected=np.zeros((1, 1, 1), np.float32))
+
+
 def test_windows_in_the_padding_hold_the_least_number() -> None:
     attributes: dict[str, Any] = {"kernel_shape": [2], "dilations": [3], "pads": [2, 2]}
     check_op("MaxPool", np.array([[[7]]], np.float32), **attributes, expected=np.array([[[-np.inf, -np.inf]]], np.float32))

@@ -88,7 +88,9 @@ def test_half_precision_scales() -> None:
     check_op("DequantizeLinear", ramp((4, 5), "int8"), scale, np.array(3, np.int8), rtol=1e-3)
 
 
-@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
+@pytest.mark.parametrize(
+    "dtype", ["int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float6_e2m3fn"]
+)
 def test_narrow_types(dtype: str) -> None:
     kind = getattr(ml_dtypes, dtype)
     x, scale, zero = ramp((3, 4), low=-9, high=9), f32(0.5, 1, 2), np.zeros(3, kind)

@@ -84,3 +84,9 @@ def test_without_a_seed_no_two_runs_are_alike(op: str) -> None:
 def test_random_integers_are_declined() -> None:
     with pytest.raises(NotSupported, match=r"RandomUniform 'node' .*numbers of type int32"):
         run_op("RandomUniform", [], {"shape": [2], "dtype": to_onnx("int32")})
+
+
+def test_only_the_shape_of_another_tensor_counts() -> None:
+    for like in (np.array(["a", "b"], object), np.array([1j, 2])):
+        [got] = run_op("RandomUniformLike", [like], {"dtype": to_onnx("float32"), "seed": 1.0})
+        assert got.shape == (2,) and got.dtype == np.float32

@@ -48,3 +48,8 @@ def test_bytes_stay_as_they_are(source: str, target: str) -> None:
 def test_types_of_another_size_are_declined() -> None:
     with pytest.raises(NotSupported, match=r"BitCast 'node' .*float32 and int64 are not of one size"):
         run_op("BitCast", [np.ones(2, np.float32)], {"to": to_onnx("int64")}, opset=26)
+
+
+def test_a_cast_to_its_own_type_is_nothing() -> None:
+    x = np.array([1 + 2j, 3])
+    check_op("BitCast", x, opset=26, to=to_onnx("complex128"), expected=x)

@@ -150,3 +150,10 @@ def test_tile(shape: Shape, repeats: Shape) -> None:
         return np.tile(x, repeats)
 
     check_op("Tile", ramp(shape), ints(*repeats), constants=[1], expected=oracle)
+
+
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+def test_tile_began_with_one_axis(constants: tuple[int, ...]) -> None:
+    """Count and axis are of the input's type, float."""
+    x, count, axis = ramp((2, 3)), np.array(3, np.float32), np.array(1, np.float32)
+    check_op("Tile", x, count, axis, opset=1, constants=constants, expected=np.tile(x, (1, 3)))

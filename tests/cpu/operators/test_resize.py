@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ints, op_program, ramp
+from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 X = ramp((1, 2, 4, 5))
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -111,3 +111,28 @@ def test_positions_may_begin_half_a_pixel_later() -> None:
     attributes: dict[str, Any] = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
     expected = np.repeat(X, 2, 3)
     check_op("Resize", X, None, floats(1, 1, 1, 2), opset=11, constants=[2], expected=expected, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "int64", "bool"])
+def test_integers_of_any_size(dtype: str, mode: str) -> None:
+    x = ramp((1, 2, 3, 4), dtype)
+    scales = floats(1, 1, 2, 1.5)
+    [wide] = run_op("Resize", [x.astype(np.float64), None, scales], {"mode": mode}, constants=[2])
+    want = wide != 0 if dtype == "bool" else np.rint(wide).astype(dtype)
+    check_op("Resize", x, None, scales, mode=mode, constants=[2], expected=want)
+
+
+def test_integers_end_where_their_type_does() -> None:
+    for dtype in ("int16", "int64", "uint64"):
+        limits = np.iinfo(dtype)
+        x = np.array([[[limits.min, limits.max, limits.max, limits.min]]], dtype)
+        got = run_op("Resize", [x, None, floats(1, 1, 4)], {"mode": "cubic"}, constants=[2])[0].astype(float)
+        assert got.min() == float(limits.min) and got.max() >= float(limits.max) * 0.999999
+
+
+def test_upsample_of_bools_and_integers() -> None:
+    x = ramp((1, 1, 2, 2), "bool")
+    check_op("Upsample", x, opset=1, height_scale=2.0, width_scale=2.0, expected=x.repeat(2, 2).repeat(2, 3))
+    x = ramp((1, 1, 2, 2), "int32")
+    check_op("Upsample", x, opset=7, scales=[1.0, 1.0, 2.0, 3.0], expected=x.repeat(2, 2).repeat(3, 3))

@@ -46,3 +46,13 @@ def test_affine_grid_matches_the_reference(space: tuple[int, ...], align: int) -
     rank = len(space)
     theta = ramp((2, rank, rank + 1))
     check_op("AffineGrid", theta, ints(2, 3, *space), align_corners=align, constants=[1])
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint64", "bool"])
+def test_integers_are_interpolated_as_floats_and_rounded(dtype: str) -> None:
+    x, grid = ramp((1, 2, 3, 4), dtype), ramp((1, 3, 5, 2), low=-1, high=1)
+    check_op("GridSample", x, grid, opset=22, mode="nearest")
+    floats = x.astype(np.float32 if dtype == "int16" else np.float64)
+    [wide] = run_op("GridSample", [floats, grid], {"padding_mode": "border"}, opset=22)
+    want = wide != 0 if dtype == "bool" else np.rint(wide).astype(dtype)
+    check_op("GridSample", x, grid, opset=22, padding_mode="border", expected=want)

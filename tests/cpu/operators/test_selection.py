@@ -1,4 +1,4 @@
-"""TopK, OneHot, Trilu, NonZero, Compress, Unique."""
+"""TopK, OneHot, Trilu."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ints, op_program, ramp, run_op
+from tests.cpu.check import check_op, ints, op_program, ramp
 
 Shape = tuple[int, ...]
 
@@ -73,39 +73,3 @@ def test_triangles(upper: int, k: int) -> None:
 def test_triangles_of_any_type() -> None:
     for dtype in ("bool", "int64"):
         check_op("Trilu", ramp((3, 3), dtype), expected=np.triu)
-
-
-def test_positions_of_what_is_not_zero() -> None:
-    x = np.array([[1, 0, 3], [0, 0, 5]], np.float32)
-    check_op("NonZero", x, expected=np.array(np.nonzero(x)))
-    check_op("NonZero", np.zeros((2, 2), bool), expected=np.zeros((2, 0), np.int64))
-    check_op("NonZero", np.array(3, np.int32), expected=np.array([[0]]))
-    check_op("NonZero", np.array(["", "a"], object), expected=np.array([[1]]))
-
-
-@pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_compress(axis: int | None) -> None:
-    condition = np.array([False, True, True])
-    attributes: dict[str, Any] = {} if axis is None else {"axis": axis}
-    check_op("Compress", ramp((3, 4)), condition, **attributes, expected=np.compress(condition, ramp((3, 4)), axis))
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float32", "object"])
-def test_unique_elements(dtype: str) -> None:
-    x = np.array([2, 1, 1, 3, 2]).astype(str if dtype == "object" else dtype).astype(dtype)
-    values = np.unique(x)
-    check_op("Unique", x, outputs=4, expected=[values, ints(1, 0, 3), ints(1, 0, 0, 2, 1), ints(2, 2, 1)])
-    first_come = [values[[1, 0, 2]], ints(0, 1, 3), ints(0, 1, 1, 2, 0), ints(2, 2, 1)]
-    check_op("Unique", x, sorted=0, outputs=4, expected=first_come)
-
-
-def test_unique_slices() -> None:
-    x = np.array([[1, 0, 1], [0, 0, 0], [1, 0, 1]], np.float32)
-    check_op("Unique", x, axis=0, outputs=4, expected=[x[1::-1], ints(1, 0), ints(1, 0, 1), ints(1, 2)])
-    check_op("Unique", x, axis=-1, sorted=0, outputs=2, expected=[x[:, :2], ints(0, 1)])
-
-
-def test_elements_of_the_result_can_be_read_by_kernels() -> None:
-    """What NumPy makes of another axis lies in another order in memory."""
-    [got] = run_op("Compress", [ramp((4, 5)).T.copy(), np.array([True, False, True, True])], {"axis": 1})
-    assert got.flags.c_contiguous

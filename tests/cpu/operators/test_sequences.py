@@ -101,6 +101,15 @@ def test_elements_are_joined(new: int, axis: int) -> None:
     assert same(run(text.replace("float[...]", f"float[{', '.join('?' * wanted.ndim)}]"), given), [wanted])
 
 
+def test_the_rank_of_elements_may_turn_up_in_the_run() -> None:
+    made = session("(seq(float[]) s) => (float[M,3] y) { x = ConcatFromSequence<axis: int = -2>(s) y = Relu(x) }")
+    for given in ([A, B], [C], [C, A, A]):
+        assert same(made.run(None, {"s": given}), [np.maximum(np.concatenate(given), 0)])
+    for odd, ranks in (([A, A[0]], "2, 1"), ([], "none, as it is empty")):
+        with pytest.raises(RuntimeException, match=f"ConcatFromSequence .*'s' should have one rank; theirs: {ranks}"):
+            made.run(None, {"s": odd})
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_without_lengths_pieces_are_single(keepdims: int) -> None:
     text = f"(float[N,3] x) => (seq(float[...]) s) {{ s = SplitToSequence<axis: int = 0, keepdims: int = {keepdims}>(x) }}"
@@ -234,3 +243,10 @@ def test_a_loop_without_trips_hands_its_state_on() -> None:
     fed = {"n": np.array(0), "x": np.array([5, 6], np.float32)}
     made.run(None, fed)[0][:] = 0
     assert fed["x"].tolist() == [5, 6]
+
+
+def test_a_tensor_is_taken_for_an_optional_that_holds_it() -> None:
+    made = session("(float[N] x) => (float[N] y) { y = OptionalGetElement(x) }")
+    x = ramp((3,))
+    assert np.array_equal(made.run(None, {"x": x})[0], x)
+    assert made.explain().python_steps == 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 from ort_lite.dtypes import Array
 from tests.cpu.check import check_op, ramp
@@ -59,6 +60,26 @@ def test_rows_were_all_that_follows_the_axis_before_opset_13(op: str, axis: int)
     x = ramp((2, 3, 4))
     flat = x.reshape(int(np.prod(x.shape[:axis])), -1)
     check_op(op, x, axis=axis, opset=11, expected=ORACLES[op](flat).reshape(x.shape))
+
+
+def by_steps(x: Array, axis: int = -1) -> Array:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"), [(np.float16, (40, 8), -1), (bfloat16, (40, 8), -1), (bfloat16, (3, 5, 4), 1)], ids=str
+)
+def test_sixteen_bits_are_rounded_at_every_step(dtype: type, shape: Shape, axis: int) -> None:
+    x = ramp(shape, low=-5, high=9).astype(dtype)
+    check_op("Softmax", x, axis=axis, expected=by_steps(x, axis), rtol=0, atol=0)
+
+
+def test_a_long_sum_of_bfloat16_goes_on_growing() -> None:
+    """As bfloat16 it would stop at 256: adding 1 to that changes nothing."""
+    check_op("Softmax", np.zeros((2, 4096), bfloat16), expected=np.full((2, 4096), 1 / 4096, bfloat16), rtol=0, atol=0)
+    x = ramp((1, 5000), low=-2, high=2).astype(bfloat16)
+    check_op("Softmax", x, expected=softmax(x.astype(np.float64)).astype(bfloat16), rtol=2**-6)
 
 
 def test_of_equal_largest_the_first_is_one() -> None:

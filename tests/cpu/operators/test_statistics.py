@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ramp, run_op
+from tests.cpu.check import check_op, ramp
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (3, 4, 2, 5)], ids=str)
@@ -17,10 +16,27 @@ def test_training_normalises_by_the_batch_and_moves_the_running_statistics(shape
     )
 
 
-def test_training_of_old_models_is_declined() -> None:
-    vectors = [np.ones(3, np.float32)] * 4
-    with pytest.raises(NotSupported, match=r"BatchNormalization 'node' .*training before opset 14"):
-        run_op("BatchNormalization", [ramp((2, 3)), *vectors], opset=9, outputs=3)
+@pytest.mark.parametrize("spatial", [0, 1])
+def test_older_models_train_where_they_ask_for_statistics(spatial: int) -> None:
+    x = ramp((3, 2, 4))
+    axes = (0, 2) if spatial else 0
+    scale, bias, mean, variance = (ramp((2,) if spatial else (2, 4), low=low, high=low + 1) for low in (1, 0, 2, 1))
+    batch_mean, batch_variance = x.mean(axes), x.var(axes)
+    fit = (2, 1) if spatial else (2, 4)
+    scaled = (x - batch_mean.reshape(fit)) / np.sqrt(batch_variance.reshape(fit) + 1e-5)
+    y = scaled * scale.reshape(fit) + bias.reshape(fit)
+    moved = [0.7 * old + 0.3 * new for old, new in ((mean, batch_mean), (variance, batch_variance))]
+    want = [array.astype(np.float32) for array in (y, *moved, batch_mean, batch_variance)]
+    how = {"opset": 7, "outputs": 5, "momentum": 0.7, "spatial": spatial, "rtol": 1e-4, "atol": 1e-5}
+    check_op("BatchNormalization", x, scale, bias, mean, variance, expected=want, **how)
+
+
+def test_statistics_of_each_element() -> None:
+    x = ramp((3, 2, 4))
+    scale, bias, mean, variance = (ramp((2, 4), low=low, high=low + 1) for low in (1, 0, 2, 1))
+    want = (x - mean) / np.sqrt(variance + np.float32(1e-5)) * scale + bias
+    how = {"opset": 7, "spatial": 0, "constants": [1, 2, 3, 4], "rtol": 1e-4, "atol": 1e-5}
+    check_op("BatchNormalization", x, scale, bias, mean, variance, expected=want, **how)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array, to_onnx
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
 from tests.cpu.check import check_op, ints, op_program, run_op
 
 X = np.array([[f"{row}é{column}" for column in range(4)] for row in range(3)], object)
 OTHER = np.array([["p"], ["q"], [""]], object)
-MOVES: list[tuple[str, tuple[Array, ...], tuple[int, ...], dict[str, Any], Callable[..., Any]]] = [
+MOVES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any], Callable[..., Any]]] = [
     ("Reshape", (X, ints(2, -1)), (1,), {}, lambda x, s: x.reshape(2, -1)),
     ("Flatten", (X,), (), {"axis": 0}, lambda x, axis: x.reshape(1, -1)),
     ("Squeeze", (OTHER, ints(1)), (1,), {}, lambda x, axes: x[:, 0]),
@@ -35,6 +36,8 @@ MOVES: list[tuple[str, tuple[Array, ...], tuple[int, ...], dict[str, Any], Calla
         {},
         lambda x, *_: np.pad(x, ((0, 1), (0, 0)), constant_values="-"),
     ),
+    ("Resize", (X, None, np.array([2, 1.5], np.float32)), (2,), {}, lambda x, *_: x[[0, 0, 1, 1, 2, 2]][:, [0, 0, 1, 2, 2, 3]]),
+    ("CenterCropPad", (X, ints(2, 6)), (1,), {}, lambda x, s: np.pad(x[:2], ((0, 0), (1, 1)), constant_values="")),
     ("Where", (np.eye(3, 4) > 0, X, OTHER), (1, 2), {}, np.where),
     ("Identity", (X,), (), {}, lambda x: x),
     ("Compress", (X, np.array([True, False, True])), (), {"axis": 0}, lambda x, c, axis: x[c]),
@@ -120,3 +123,40 @@ def test_what_identity_returns_is_the_callers_own() -> None:
     program = op_program("Identity", [X])
     program([X])[0][:] = "gone"
     assert program([X])[0].tolist() == X.tolist() != [["gone"] * 4] * 3
+
+
+def test_the_nearest_of_a_grid() -> None:
+    x = X[None, None]
+    grid = np.array([[[[-1, -1], [1, 1], [5, 0]]]], np.float32)
+    want = np.array([[[["0é0", "2é3", ""]]]], object)
+    check_op("GridSample", x, grid, mode="nearest", align_corners=1, opset=22, expected=want)
+
+
+@pytest.mark.parametrize(("block", "strides", "pads"), [((1, 2), [1, 1], [0] * 4), ((2, 2), [2, 1], [0, 1, 0, 0])], ids=str)
+def test_columns_become_an_image(block: tuple[int, int], strides: list[int], pads: list[int]) -> None:
+    """What falls on one pixel is joined, in the order of the places in a block."""
+    image = (2, 3)
+    rows = (image[0] + pads[0] + pads[2] - block[0]) // strides[0] + 1
+    columns = (image[1] + pads[1] + pads[3] - block[1]) // strides[1] + 1
+    x = np.array([f"{k}." for k in range(block[0] * block[1] * rows * columns)], object).reshape(1, -1, rows * columns)
+    want = np.full((1, 1, *image), "", object)
+    for place, at in enumerate(np.ndindex(*block)):
+        for number, (i, j) in enumerate(np.ndindex(rows, columns)):
+            row, column = i * strides[0] + at[0] - pads[0], j * strides[1] + at[1] - pads[1]
+            if 0 <= row < 2 and 0 <= column < 3:
+                want[0, 0, row, column] += x[0, place, number]
+    check_op("Col2Im", x, ints(*image), ints(*block), strides=strides, pads=pads, constants=[1, 2], expected=want)
+
+
+def test_there_is_nothing_between_two_strings() -> None:
+    scales = np.array([2, 2], np.float32)
+    with pytest.raises(NotSupported, match="mode should be nearest"):
+        op_program("Resize", [X, None, scales], {"mode": "linear"}, constants=(2,))
+    with pytest.raises(NotSupported, match="reduction add over strings"):
+        op_program("ScatterND", [X, np.array([[1, 2]]), np.array(["new"], object)], {"reduction": "add"})
+
+
+def test_rows_of_a_cache_are_overwritten() -> None:
+    want = X[None].copy()
+    want[0, 1] = "p"
+    check_op("TensorScatter", X[None], np.full((1, 1, 4), "p", object), ints(1), opset=24, expected=want)

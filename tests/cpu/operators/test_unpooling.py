@@ -64,3 +64,11 @@ def test_center_crop_pad_matches_the_reference(
 ) -> None:
     attributes: dict[str, Any] = {} if axes is None else {"axes": axes}
     check_op("CenterCropPad", ramp(shape, dtype), ints(*lengths), opset=18, constants=[1], **attributes)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "bool"])
+def test_columns_of_integers_and_bools(dtype: str) -> None:
+    x = ramp((1, 4, 6), dtype)
+    [wide] = run_op("Col2Im", [x.astype(np.float64), ints(3, 4), ints(2, 2)], {})
+    want = wide != 0 if dtype == "bool" else wide.astype(np.int64).astype(dtype)
+    check_op("Col2Im", x, ints(3, 4), ints(2, 2), constants=[1, 2], expected=want)

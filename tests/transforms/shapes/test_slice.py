@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import ContentsUnknown, NumbersUnknown
+from ort_lite.shapes import symbol
 from tests.transforms.shapes.checking import check, floats, infer, integers, numbers, scalar, tensor, text, unknown
 
 END = 2**63 - 1
@@ -165,6 +166,12 @@ def test_expanding_to_an_unknown_shape_leaves_the_rank() -> None:
     assert text(infer("Expand", tensor("float32", "N", 3), unknown("int64", 4))[0]) == "float32[y0#1, y0#2, y0#3, y0#4]"
     with pytest.raises(ContentsUnknown):
         infer("Expand", tensor("float32", "N", 3), unknown("int64", 4), strict=True)
+
+
+def test_nothing_is_expanded_or_repeated_to_a_size_that_is_open() -> None:
+    nothing, sizes = tensor("int64", 1, 0, contents=[]), tensor("int64", 2, contents=[symbol("N"), 1])
+    for op_type in ("Expand", "Tile"):
+        assert text(infer(op_type, nothing, sizes)[0]) == "int64[N, 0]"
 
 
 def test_a_known_scalar_is_expanded() -> None:

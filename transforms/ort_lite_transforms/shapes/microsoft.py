@@ -173,7 +173,7 @@ def dynamic_time_warping(op: Op) -> list[Info]:
 @microsoft_rule("BifurcationDetector")
 def bifurcation_detector(op: Op) -> list[Info]:
     """Tokens and the position of a match."""
-    return [op.tensor(op.dtype(0), (op.fresh(),)), op.tensor(op.dtype(0), ())]
+    return [op.tensor(op.dtype(0), (op.fresh(),)), op.tensor(op.dtype(0), (1,))]
 
 
 @microsoft_rule("IsAllFinite", types=("bool",))

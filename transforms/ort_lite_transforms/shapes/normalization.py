@@ -7,11 +7,17 @@ from ort_lite_transforms.shapes.elementwise import like
 
 @shape_rule(
     "GroupNormalization", "Hardmax", "InstanceNormalization", "LRN", "LogSoftmax", "LpNormalization",
-    "MeanVarianceNormalization", "RMSNormalization", "Softmax",
+    "MeanVarianceNormalization", "Softmax",
 )  # fmt: skip
 def normalized(op: Op) -> list[Info]:
     """y like x. Spec: ONNX Softmax-13 and others."""
     return [like(op)]
+
+
+@shape_rule("RMSNormalization", types=(1,))
+def rms_normalized(op: Op) -> list[Info]:
+    """y like x, of the type of the scale. Spec: ONNX RMSNormalization-23."""
+    return [op.tensor(op.dtype(1), op.shape(0))]
 
 
 @shape_rule("BatchNormalization", types=(0, 3))
@@ -30,4 +36,4 @@ def layer_normalization(op: Op) -> list[Info]:
     return [like(op), statistics, statistics]
 
 
-RULES = [*normalized, *batch_normalization, *layer_normalization]
+RULES = [*normalized, *rms_normalized, *batch_normalization, *layer_normalization]

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from math import prod
 
 import numpy as np
 
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Info, NumbersUnknown, Op, broadcast, shape_rule
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, least, less, maximum, minimum, product, same, select
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, least, less, maximum, minimum, same, select
 from ort_lite_transforms.shapes.contents import Contents, elements, grid
-from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, integers, length_of, operand, replaced
+from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, length_of, operand, replaced
 
 _FAR = 2**31 - 1  # exporters write this or INT64_MAX for "to the end"
 
@@ -123,7 +124,7 @@ def split(op: Op) -> list[Info]:
     axis = op.axis(op.attr("axis", 0), len(shape))
     count = len(op.node.outputs)
     try:
-        sizes = operand(op, "split", 1)
+        sizes = _split_sizes(op)
     except ContentsUnknown as unknown:
         op.needs(unknown)
         sizes = tuple(op.fresh() for _ in range(count))
@@ -136,6 +137,16 @@ def split(op: Op) -> list[Info]:
         raise op.error(f"parts {list(sizes)} do not make up {shape[axis]}, axis {axis}")
     parts = _parts(op, axis, sizes)
     return [op.tensor(dtype, replaced(shape, axis, size), part) for size, part in zip(sizes, parts, strict=True)]
+
+
+def _split_sizes(op: Op) -> tuple[Dim, ...] | None:
+    """As `operand`; in version 1 an input of sizes has the type of the data. Raises ContentsUnknown."""
+    if op.version > 1 or not op.has(1):
+        return operand(op, "split", 1)
+    sizes = op.constant(1)
+    if sizes is None:
+        raise NumbersUnknown(1)
+    return tuple(int(size) for size in sizes)
 
 
 def _parts(op: Op, axis: int, sizes: Sequence[Dim]) -> Sequence[Contents | None]:
@@ -219,8 +230,12 @@ def tile(op: Op) -> list[Info]:
     """Each dim times its repeats; opset 1 has one count and one axis. Spec: ONNX Tile-13."""
     dtype, shape = op.dtype(0), op.shape(0)
     if op.version < 6:
-        axis = op.axis((integers(op, "axis", 2) or [0])[0], len(shape))
-        return [op.tensor(dtype, replaced(shape, axis, shape[axis] * op.contents(1)[0]))]
+        tiles, along = op.constant(1), op.constant(2)
+        if tiles is None or along is None:
+            op.needs(NumbersUnknown(1 if tiles is None else 2))
+            return [op.tensor(dtype, fresh_shape(op, len(shape)))]
+        axis = op.axis(int(along.reshape(-1)[0]), len(shape))
+        return [op.tensor(dtype, replaced(shape, axis, shape[axis] * int(tiles.reshape(-1)[0])))]
     repeats = op.known(1)
     if repeats is None:
         op.needs(ContentsUnknown(1))
@@ -235,8 +250,8 @@ def tile(op: Op) -> list[Info]:
 
 
 def _are_few(dims: Sequence[Dim]) -> bool:
-    count = product(dims)
-    return isinstance(count, int) and count <= CONTENTS_LIMIT
+    numbers = _numbers(dims)  # all of them: where one is 0, so is the product with what is open
+    return len(numbers) == len(dims) and prod(numbers) <= CONTENTS_LIMIT
 
 
 def _numbers(dims: Sequence[Dim]) -> list[int]:

@@ -1,0 +1,57 @@
+"""Where the scratch memory of one session comes from, and how much it may hold.
+
+Providers find the account of their session in `SessionOptions.account`, when they are configured.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ort_lite.memory.arenas import Arena, Growth
+from ort_lite.memory.environment import ENVIRONMENT, Environment
+from ort_lite.memory.pool import A, Budget, ScratchPool
+
+LIMIT_KEY = "session.memory_limit_bytes"
+"""A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""
+
+
+class Account:
+    """One session's. With an `environment`, it leases from the pools of the whole process."""
+
+    def __init__(self, limit: int | None = None, keep: bool = True, environment: Environment | None = None) -> None:
+        """Without `keep`, scratch memory goes back after each run."""
+        self.budget = Budget(limit, LIMIT_KEY)
+        self._keep, self._environment = keep, environment
+        self.pools: dict[type[Arena], ScratchPool[Any]] = {}
+
+    @property
+    def shared(self) -> bool:
+        return self._environment is not None
+
+    def pool(self, kind: type[A], growth: Growth = Growth.half, keep: bool = True) -> ScratchPool[A]:
+        """The pool of arenas of one kind (`kind(growth=..., source=...)` makes one); made when first asked for.
+
+        An environment's pool grows as its allocator was registered to.
+        """
+        found: ScratchPool[A] | None = self.pools.get(kind)
+        if found is None:
+            if self._environment is not None:
+                found = self._environment.pool(kind)
+            else:
+                make: Callable[[], A] = lambda: kind(growth=growth)  # noqa: E731
+                found = ScratchPool(make, self.budget, keep and self._keep)
+            self.pools[kind] = found
+        return found
+
+    def trim(self) -> None:
+        """Gives the memory that no run has back; of an environment's pools that is everybody's."""
+        for pool in self.pools.values():
+            pool.trim()
+
+    def figures(self) -> dict[str, int | bool]:
+        """Bytes of scratch memory held, in use now, held at most; leases given and arenas made. Of an environment's: all sessions'."""
+        every = [pool.statistics() for pool in self.pools.values()]
+        names = {"held": "bytes", "in_use": "in_use", "peak": "peak", "leases": "leases", "arenas": "arenas"}
+        return {"shared": self.shared, **{name: sum(getattr(s, own) for s in every) for name, own in names.items()}}
+
+
+__all__ = ["ENVIRONMENT", "LIMIT_KEY", "Account"]

@@ -1,0 +1,1 @@
+"""Who owns a model's bytes, who borrows them from whom, and when they go: docs/memory.md."""

@@ -1,0 +1,1 @@
+"""Tensors outside of a model: NDArray over a counted container, parameter files, DLPack, OrtValue, IOBinding: docs/memory.md."""

@@ -1,0 +1,158 @@
+"""Container: a DLTensor with what keeps it: a reference count and a deleter. A Container's address is its DLTensor's.
+
+Layout as CVM's C++ has it: the DLTensor is the first member, so that C code which knows only DLTensor may be handed either. The
+bytes behind the DLTensor are the library's: callers must not write there.
+"""
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.tensors.dltensor import CPU, DLContext, DLDataType, DLTensor, check_size, check_type
+
+ALIGNMENT = 64  # kAllocAlignment
+
+
+class Container(ctypes.Structure):
+    """Made with a count of 1 by `allocate` and `over`; gone, its deleter called once, when `dec_ref` reaches 0.
+
+    `manager_ctx` of a view is the address of the container that it looks into. Counting is safe from any thread.
+    """
+
+    _fields_ = (
+        ("dl_tensor", DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("array_type_code", ctypes.c_int32),
+        ("ref_counter", ctypes.c_int32),
+        ("shape_", ctypes.POINTER(ctypes.c_int64)),
+    )
+
+    live: ClassVar[dict[int, "Container"]] = {}
+    """Those whose count is not 0, by address: what a handle leads to, and what a leak is seen by."""
+
+    _lock: ClassVar[threading.RLock] = threading.RLock()  # a collection inside it may count down another container
+
+    memory: Any
+    writeable: bool
+    _on_free: Callable[[], object] | None
+
+    @staticmethod
+    def allocate(shape: Sequence[int], dtype: tuple[int, int, int], device: tuple[int, int] = (CPU, 0)) -> "Container":
+        """Uninitialised memory of `dtype` (code, bits, lanes), its start a multiple of 64 and of the element's size.
+
+        Raises InvalidArgument for a type or shape that cannot be and for another device than the CPU, OutOfMemory.
+        """
+        code, bits, lanes = dtype
+        shape = [index(dim) for dim in shape]
+        check_type(code, bits, lanes)
+        if device != (CPU, 0):
+            raise InvalidArgument(f"device {device}: containers are allocated on the CPU, device (1, 0)")
+        itemsize = (bits + 7) // 8 * lanes
+        size = check_size(shape, itemsize)
+        alignment = max(itemsize, ALIGNMENT)
+        try:
+            memory = np.empty(size + alignment, np.uint8)
+        except (MemoryError, ValueError) as error:
+            raise OutOfMemory(f"a tensor of shape {list(shape)}, {size:,} bytes, cannot be allocated: {error}") from error
+        address = memory.ctypes.data
+        address += -address % alignment
+        return Container.over(address, shape, dtype, memory)
+
+    @staticmethod
+    def over(
+        address: int,
+        shape: Sequence[int],
+        dtype: tuple[int, int, int],
+        memory: Any,
+        writeable: bool = True,
+        on_free: Callable[[], object] | None = None,
+    ) -> "Container":
+        """Compact memory at `address`, which `memory` keeps there. `on_free` is called once, when the container goes."""
+        made = Container()
+        tensor = made.dl_tensor
+        tensor.data, tensor.ndim, tensor.ctx = address, len(shape), DLContext(CPU, 0)
+        tensor.dtype = DLDataType(*dtype)
+        dims = (ctypes.c_int64 * len(shape))(*shape)
+        tensor.shape = made.shape_ = ctypes.cast(dims, ctypes.POINTER(ctypes.c_int64))
+        made.memory, made.writeable, made._on_free = memory, writeable, on_free
+        made.deleter = ctypes.cast(_DELETER, ctypes.c_void_p)
+        made.ref_counter = 1
+        with Container._lock:
+            Container.live[made.address] = made
+        return made
+
+    @staticmethod
+    def at(address: int) -> "Container":
+        """The living container at an address, that is a handle. Raises InvalidArgument where there is none."""
+        found = Container.live.get(address)
+        if found is None:
+            raise InvalidArgument(f"{address:#x} is no tensor's handle: it was freed already, or never allocated")
+        return found
+
+    def view(self, shape: Sequence[int], dtype: tuple[int, int, int]) -> "Container":
+        """The same memory under another shape and type; counts as a reference to this container."""
+        self.inc_ref()
+        made = Container.over(self.data_address, shape, dtype, self, self.writeable, self.dec_ref)
+        made.manager_ctx = self.address
+        return made
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self)
+
+    @property
+    def data_address(self) -> int:
+        return (self.dl_tensor.data or 0) + int(self.dl_tensor.byte_offset)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.dl_tensor.shape[: self.dl_tensor.ndim]) if self.dl_tensor.ndim else ()
+
+    @property
+    def dtype(self) -> tuple[int, int, int]:
+        """(code, bits, lanes)."""
+        found = self.dl_tensor.dtype
+        return found.code, found.bits, found.lanes
+
+    def inc_ref(self) -> None:
+        """Raises InvalidArgument for a container that is gone."""
+        with Container._lock:
+            if self.ref_counter < 1:
+                raise InvalidArgument("the container is gone: its last reference was dropped")
+            self.ref_counter += 1
+
+    def dec_ref(self) -> None:
+        """Calls the deleter when it was the last reference. Raises InvalidArgument for a container that is gone."""
+        with Container._lock:
+            if self.ref_counter < 1:
+                raise InvalidArgument("the container is gone: its last reference was dropped")
+            self.ref_counter -= 1
+            last = self.ref_counter == 0
+        if last:
+            self.free()
+
+    def free(self) -> None:
+        """What the deleter does: the memory is let go."""
+        with Container._lock:
+            Container.live.pop(self.address, None)
+            on_free, self._on_free, self.memory = self._on_free, None, None
+            self.dl_tensor.data = None
+        if on_free is not None:
+            on_free()
+
+
+def _free_at(address: int) -> None:
+    """For C code that drops the last reference itself: it gets the container's address."""
+    Container.at(address).free()
+
+
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_free_at)
+
+
+__all__ = ["ALIGNMENT", "Container"]

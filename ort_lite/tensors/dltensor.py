@@ -1,0 +1,109 @@
+"""DLPack's structures in memory, as C has them, and its element types. Spec: dlpack.h 1.1; CVM's `DLContext` is its DLDevice."""
+
+import ctypes
+from math import prod
+from typing import Any
+
+from ort_lite.dtypes import DType
+from ort_lite.errors import InvalidArgument
+
+CPU = 1  # kDLCPU
+INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6  # DLDataTypeCode
+READ_ONLY = 1  # flag of a versioned tensor
+
+
+class DLContext(ctypes.Structure):
+    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class DLTensor(ctypes.Structure):
+    """A plain view: shape and strides are counted in elements, no strides mean compact, `byte_offset` comes on top of `data`."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("ctx", DLContext),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DLDataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+_CODES: dict[DType, tuple[int, int]] = {
+    **{f"int{bits}": (INT, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (UINT, bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (FLOAT, bits) for bits in (16, 32, 64)},
+    "bfloat16": (BFLOAT, 16),
+    "complex64": (COMPLEX, 64),
+    "complex128": (COMPLEX, 128),
+    "bool": (BOOL, 8),
+}
+_BY_CODE = {pair: name for name, pair in _CODES.items()} | {(UINT, 1): "bool"}
+
+
+def check_type(code: int, bits: int, lanes: int) -> None:
+    """Raises InvalidArgument unless lanes >= 1 and bits are a power of two of whole bytes; uint1 is a bool of old."""
+    if lanes < 1:
+        raise InvalidArgument(f"DLDataType with {lanes} lanes; expected 1 or more")
+    if (code, bits) != (UINT, 1) and (bits < 8 or bits & (bits - 1)):
+        raise InvalidArgument(f"DLDataType with {bits} bits; expected whole bytes, a power of two of bits")
+
+
+def type_of(code: int, bits: int) -> DType:
+    """The element type. Raises InvalidArgument for one that is not known."""
+    try:
+        return _BY_CODE[code, bits]
+    except KeyError:
+        raise InvalidArgument(
+            f"DLDataType of code {code} and {bits} bits is not known; known are {', '.join(_CODES)}"
+        ) from None
+
+
+def code_of(dtype: DType) -> tuple[int, int]:
+    """(code, bits). Raises InvalidArgument for strings and types narrower than a byte."""
+    try:
+        return _CODES[dtype]
+    except KeyError:
+        raise InvalidArgument(f"{dtype} has no DLDataType; those that have are {', '.join(_CODES)}") from None
+
+
+def nbytes(tensor: DLTensor) -> int:
+    """Of a compact tensor's elements, all lanes. Raises InvalidArgument for a size that no address space has."""
+    shape = tensor.shape[: tensor.ndim] if tensor.ndim else []
+    return check_size(shape, (tensor.dtype.bits + 7) // 8 * tensor.dtype.lanes)
+
+
+def check_size(shape: Any, itemsize: int) -> int:
+    """The bytes of `shape`. Raises InvalidArgument where a dimension is negative or the product passes 63 bits."""
+    if any(dim < 0 for dim in shape):
+        raise InvalidArgument(f"shape {list(shape)} has a negative dimension")
+    size: int = prod(shape) * itemsize
+    if prod(dim for dim in shape if dim) * itemsize >= 2**63:
+        raise InvalidArgument(f"shape {list(shape)} of {itemsize} bytes an element is larger than any memory")
+    return size
+
+
+__all__ = [
+    "BFLOAT", "BOOL", "COMPLEX", "CPU", "FLOAT", "INT", "READ_ONLY", "UINT", "DLContext", "DLDataType", "DLManagedTensor",
+    "DLManagedTensorVersioned", "DLTensor", "check_size", "check_type", "code_of", "nbytes", "type_of",
+]  # fmt: skip

@@ -1,0 +1,240 @@
+"""NDArray: one reference to a Container, which holds a tensor's memory. Sharing is counted, copying is asked for by name."""
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, itemsize, to_numpy
+from ort_lite.errors import InvalidArgument
+from ort_lite.ownership.spans import ByteSpan, span_of
+from ort_lite.tensors.container import Container
+from ort_lite.tensors.dltensor import CPU, check_size, code_of, type_of
+from ort_lite.tensors.values import element_type_of
+
+
+class NDArray:
+    """A compact tensor on the CPU. `NDArray(other)` and `copy.copy` share the container ("lazy copy"): what is written through
+    one is read through the other; there is no copy on write. `copy.deepcopy` and `copy()` copy the elements.
+    """
+
+    __slots__ = ("__weakref__", "_container")
+
+    def __init__(self, other: "NDArray | None" = None) -> None:
+        """Undefined without `other`."""
+        self._container: Container | None = None
+        if other is not None and other._container is not None:
+            other._container.inc_ref()
+            self._container = other._container
+
+    def __del__(self) -> None:
+        self.reset()
+
+    # Making
+
+    @classmethod
+    def adopt(cls, container: Container) -> "NDArray":
+        """Takes over a reference that the caller has."""
+        made = cls()
+        made._container = container
+        return made
+
+    @classmethod
+    def empty(cls, shape: Sequence[int], dtype: DType = "float32", device: tuple[int, int] = (CPU, 0)) -> "NDArray":
+        """Uninitialised. Raises InvalidArgument for a shape, element type or device that cannot be, OutOfMemory."""
+        return cls.adopt(Container.allocate(shape, (*code_of(dtype), 1), device))
+
+    @classmethod
+    def from_numpy(cls, array: Array, copy: bool = False, on_free: Callable[[], object] | None = None) -> "NDArray":
+        """Over the array's own memory where that is C-contiguous and aligned; a copy where it is not, and with `copy`.
+
+        `on_free` is called once, when the last reference to the array's memory goes; of a copy, never. Raises InvalidArgument
+        for strings and objects.
+        """
+        dtype = element_type_of(array)
+        code = (*code_of(dtype), 1)
+        if copy or not array.flags.c_contiguous or not array.flags.aligned or not array.dtype.isnative:
+            made = cls.empty(array.shape, dtype)
+            made.numpy()[...] = array
+            return made
+        span = span_of(array)
+        memory = array if span is None else span  # an NDArray over a model's tensor keeps the tensor's bytes, not the array
+        address = array.__array_interface__["data"][0]
+        return cls.adopt(Container.over(address, array.shape, code, memory, array.flags.writeable, on_free))
+
+    @classmethod
+    def over_span(cls, span: ByteSpan, dtype: DType, shape: Sequence[int]) -> "NDArray":
+        """Read-only, over bytes that somebody has; they must suffice. Misaligned ones are copied."""
+        check_size(shape, itemsize(dtype))
+        return cls.from_numpy(span.array(dtype, tuple(shape)))
+
+    @classmethod
+    def from_dlpack(cls, source: Any) -> "NDArray":
+        """Shares the memory of an object with `__dlpack__`, or of a capsule; its deleter is called once, with the last reference.
+
+        Raises InvalidArgument for another device than the CPU, a layout that is not compact, an unknown element type.
+        """
+        from ort_lite.tensors.dlpack import from_dlpack
+
+        return cls.adopt(from_dlpack(source))
+
+    # Being shared
+
+    def _there(self) -> Container:
+        if self._container is None:
+            raise InvalidArgument("the NDArray is undefined: it was reset or moved from")
+        return self._container
+
+    @property
+    def container(self) -> Container:
+        """Raises InvalidArgument where undefined, as all that needs elements does."""
+        return self._there()
+
+    @property
+    def defined(self) -> bool:
+        return self._container is not None
+
+    def use_count(self) -> int:
+        """References to the container; 0 where undefined."""
+        return 0 if self._container is None else int(self._container.ref_counter)
+
+    def same_as(self, other: "NDArray") -> bool:
+        """Whether both refer to one container."""
+        return self._container is other._container
+
+    def move(self) -> "NDArray":
+        """The reference itself in a new NDArray; this one is undefined afterwards."""
+        container, self._container = self._container, None
+        return type(self)() if container is None else type(self).adopt(container)
+
+    def reset(self) -> None:
+        """Gives the reference back."""
+        container, self._container = self._container, None
+        if container is not None:
+            container.dec_ref()
+
+    def __copy__(self) -> "NDArray":
+        return type(self)(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "NDArray":
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loaded, (self.save(),)
+
+    # Elements
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._there().shape
+
+    @property
+    def dtype(self) -> DType:
+        code, bits, _ = self._there().dtype
+        return type_of(code, bits)
+
+    @property
+    def lanes(self) -> int:
+        return self._there().dtype[2]
+
+    @property
+    def nbytes(self) -> int:
+        return check_size(self.shape, itemsize(self.dtype) * self.lanes)
+
+    @property
+    def data_ptr(self) -> int:
+        return self._there().data_address
+
+    def numpy(self) -> Array:
+        """An array over the same memory, which counts as a reference. More lanes than one become a last axis."""
+        container = self._there()
+        shape = (*container.shape, *([self.lanes] if self.lanes > 1 else ()))
+        kind = to_numpy(self.dtype)
+        plain = kind.isbuiltin == 1
+        exported = _Exported(self, shape, kind.str if plain else f"<u{kind.itemsize}", container.writeable)
+        array: Array = np.asarray(exported)
+        return array if plain else array.view(kind)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def copy(self) -> "NDArray":
+        """The same elements in memory of their own."""
+        made = type(self).adopt(Container.allocate(self.shape, self._there().dtype))
+        self.copyto(made)
+        return made
+
+    def copyfrom(self, source: "Array | NDArray") -> None:
+        """Overwrites the elements. Raises InvalidArgument where the bytes are not exactly as many, or this is read-only."""
+        theirs = source.numpy() if isinstance(source, NDArray) else np.ascontiguousarray(source)
+        if not self._there().writeable:
+            raise InvalidArgument("the NDArray is read-only: it lies in bytes that were borrowed")
+        if theirs.nbytes != self.nbytes:
+            raise InvalidArgument(f"copy of {theirs.nbytes} bytes into an NDArray of {self.nbytes}: expected as many")
+        ctypes.memmove(self.data_ptr, theirs.__array_interface__["data"][0], self.nbytes)
+
+    def copyto(self, target: "NDArray") -> None:
+        """As `target.copyfrom(self)`."""
+        target.copyfrom(self)
+
+    def create_view(self, shape: Sequence[int], dtype: DType | None = None) -> "NDArray":
+        """The memory from its start on as another shape and element type; it counts as a reference.
+
+        Raises InvalidArgument for a view that is larger than this.
+        """
+        dtype = self.dtype if dtype is None else dtype
+        size = check_size(shape, itemsize(dtype))
+        if size > self.nbytes:
+            raise InvalidArgument(f"a view of {size} bytes over an NDArray of {self.nbytes} needs a bigger memory")
+        return type(self).adopt(self._there().view(shape, (*code_of(dtype), 1)))
+
+    # Files and other libraries
+
+    def save(self, target: "str | os.PathLike[str] | BinaryIO | None" = None) -> bytes:
+        """The bytes of a parameter file's record for this tensor, also written to `target`: a path or a binary file."""
+        from ort_lite.tensors.params import record, written
+
+        return written(record(self), target)
+
+    @staticmethod
+    def load(source: "bytes | str | os.PathLike[str] | BinaryIO", no_copy: bool = False) -> "NDArray":
+        """What `save` gave: bytes, a path or a binary file. With `no_copy`, over the caller's bytes, read-only.
+
+        Raises InvalidParams for anything else.
+        """
+        from ort_lite.tensors.params import load_tensor
+
+        return load_tensor(source, no_copy)
+
+    def __dlpack__(self, **request: Any) -> Any:
+        """A capsule for `numpy.from_dlpack`, `torch.from_dlpack`, ...; it counts as a reference. BufferError as the array API."""
+        from ort_lite.tensors.dlpack import to_dlpack
+
+        return to_dlpack(self, **request)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        context = self._there().dl_tensor.ctx
+        return context.device_type, context.device_id
+
+    def __repr__(self) -> str:
+        return f"NDArray({self.dtype}{list(self.shape)})" if self.defined else "NDArray(undefined)"
+
+
+class _Exported:
+    """What NumPy makes an array from; as the array's base it holds a reference to the container."""
+
+    __slots__ = ("__array_interface__", "_reference")
+
+    def __init__(self, array: NDArray, shape: tuple[int, ...], typestr: str, writeable: bool) -> None:
+        self._reference = NDArray(array)
+        data = (array.data_ptr, not writeable)
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": typestr, "data": data}
+
+
+def _loaded(data: bytes) -> NDArray:
+    return NDArray.load(data)
+
+
+__all__ = ["NDArray"]

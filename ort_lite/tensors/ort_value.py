@@ -1,0 +1,185 @@
+"""OrtValue: what a session takes and gives, with onnxruntime's methods. Tensors are NDArrays: sharing memory, not copies."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, ort_name, to_numpy, to_onnx
+from ort_lite.errors import InvalidArgument
+from ort_lite.tensors.dltensor import CPU
+from ort_lite.tensors.ndarray import NDArray
+from ort_lite.tensors.values import array_of
+
+_UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types that have no DLDataType
+
+
+class OrtValue:
+    """A tensor, a sequence, a map, or an optional that is empty. Values are on the CPU."""
+
+    __slots__ = ("__weakref__", "_held")
+
+    def __init__(self, value: Any = None) -> None:
+        """Over an NDArray, an array's own memory (a copy where that is not contiguous), a list or a dict; None: no value."""
+        self._held = _held(value)
+
+    @classmethod
+    def ortvalue_from_numpy(
+        cls, numpy_obj: Array, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """Shares the array's memory. Raises InvalidArgument for another device than the CPU."""
+        check_device(device_type, device_id)
+        return cls(array_of(numpy_obj))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> "OrtValue":
+        """Shares the array's memory, read as an ONNX element type of the same size: uint16 as bfloat16."""
+        dtype = dtype_of(onnx_element_type)
+        if to_numpy(dtype).itemsize != data.dtype.itemsize or dtype == "string":
+            raise InvalidArgument(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
+        return cls(np.ascontiguousarray(data).view(to_numpy(dtype)).reshape(data.shape))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """A tensor of zeros. `element_type` is a NumPy type or a number of TensorProto.DataType."""
+        check_device(device_type, device_id)
+        value = cls(np.empty(shape, to_numpy(dtype_of(element_type))))
+        value.numpy()[...] = 0
+        return value
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> "OrtValue":
+        """Shares the memory of an object with `__dlpack__`, or of a capsule."""
+        return cls(NDArray.from_dlpack(data))
+
+    # What it is
+
+    def has_value(self) -> bool:
+        """False for an optional that is empty."""
+        return self._held is not None
+
+    def is_tensor(self) -> bool:
+        return isinstance(self._held, (NDArray, np.ndarray))
+
+    def is_sparse_tensor(self) -> bool:
+        """Always False: sparse tensors are made dense."""
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        return isinstance(self._held, list)
+
+    def data_type(self) -> str:
+        """As onnxruntime spells it: "tensor(int64)", "seq(tensor(float))"."""
+        return _type_name(self._held)
+
+    def element_type(self) -> int:
+        """TensorProto.DataType of a tensor."""
+        return to_onnx(self._dtype())
+
+    def shape(self) -> list[int]:
+        return list(self._tensor().shape)
+
+    def tensor_size_in_bytes(self) -> int:
+        return self._tensor().nbytes
+
+    def device_name(self) -> str:
+        return "cpu"
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        tensor = self._tensor()
+        return tensor.data_ptr if isinstance(tensor, NDArray) else tensor.ctypes.data
+
+    # What is in it
+
+    def numpy(self) -> Any:
+        """An array over the same memory. Raises InvalidArgument for what is no tensor."""
+        tensor = self._tensor()
+        return tensor.numpy() if isinstance(tensor, NDArray) else tensor
+
+    def value(self) -> Any:
+        """What `InferenceSession.run` would give: an array, a list, a dict or None."""
+        return self.numpy() if self.is_tensor() else self._held
+
+    def update_inplace(self, data: "Array | OrtValue") -> None:
+        """Overwrites the elements; the memory stays. Raises InvalidArgument for another type or shape."""
+        array = array_of(data)
+        if array.shape != tuple(self.shape()) or from_numpy(array.dtype) != self._dtype():
+            came = f"{array.dtype}{list(array.shape)}"
+            raise InvalidArgument(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
+        target = self.numpy()
+        if not target.flags.writeable:
+            raise InvalidArgument("update_inplace: the value lies in read-only memory")
+        target[...] = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype, copy=copy)
+
+    def __dlpack__(self, **request: Any) -> Any:
+        return self._counted().__dlpack__(**request)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0)
+
+    def _tensor(self) -> NDArray | Array:
+        if not self.is_tensor():
+            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
+        return cast("NDArray | Array", self._held)
+
+    def _counted(self) -> NDArray:
+        tensor = self._tensor()
+        if not isinstance(tensor, NDArray):
+            raise InvalidArgument(f"{self._dtype()} has no DLDataType")
+        return tensor
+
+    def _dtype(self) -> DType:
+        tensor = self._tensor()
+        return tensor.dtype if isinstance(tensor, NDArray) else from_numpy(tensor.dtype)
+
+    def __repr__(self) -> str:
+        return f"OrtValue({self.data_type()}{self.shape() if self.is_tensor() else ''})"
+
+
+def _held(value: Any) -> Any:
+    if isinstance(value, OrtValue):
+        return value._held
+    if isinstance(value, np.ndarray):
+        dtype = from_numpy(value.dtype)
+        if dtype not in _UNCOUNTED and not dtype.startswith(("float8", "float6", "float4")):
+            return NDArray.from_numpy(value)
+    return value
+
+
+def _type_name(held: Any) -> str:
+    if isinstance(held, NDArray):
+        return ort_name(held.dtype)
+    if isinstance(held, np.ndarray):
+        return ort_name(from_numpy(held.dtype))
+    if isinstance(held, list):
+        return f"seq({_type_name(held[0]) if held else 'unknown'})"
+    if isinstance(held, dict):
+        key, value = next(iter(held.items()), (0, 0.0))
+        return f"map({'string' if isinstance(key, str) else 'int64'},{_type_name(np.asarray(value))})"
+    return "unknown"
+
+
+def dtype_of(element_type: Any) -> DType:
+    """The element type for a NumPy type or a number of TensorProto.DataType. Raises InvalidArgument for others."""
+    try:
+        return from_onnx(element_type) if isinstance(element_type, int) else from_numpy(np.dtype(element_type))
+    except (KeyError, TypeError):
+        raise InvalidArgument(f"element type {element_type!r}; expected a NumPy type or a TensorProto.DataType") from None
+
+
+def check_device(device_type: str, device_id: int) -> None:
+    """Raises InvalidArgument for another device than the CPU."""
+    if device_type.lower() != "cpu" or device_id:
+        raise InvalidArgument(
+            f"device {os.fspath(device_type)}:{device_id}: values of a session are on cpu:0; providers copy them"
+        )
+
+
+__all__ = ["OrtValue", "check_device", "dtype_of"]

@@ -1,0 +1,53 @@
+"""What InferenceSession offers for NDArray, OrtValue and IOBinding. What they need is imported when it is used."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ort_lite.options import RunOptions
+
+if TYPE_CHECKING:
+    from ort_lite.opening import Params
+    from ort_lite.session import InferenceSession
+    from ort_lite.tensors.io_binding import IOBinding
+    from ort_lite.tensors.ort_value import OrtValue
+
+
+class TensorMethods:
+    """Base of InferenceSession, and of nothing else."""
+
+    def io_binding(self) -> "IOBinding":
+        """A new IOBinding for this session."""
+        from ort_lite.tensors.io_binding import IOBinding
+
+        return IOBinding(cast("InferenceSession", self))
+
+    def run_with_iobinding(self, iobinding: "IOBinding", run_options: RunOptions | None = None) -> None:
+        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to."""
+        iobinding.run(run_options)
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, "OrtValue"],
+        run_options: RunOptions | None = None,
+    ) -> list["OrtValue"]:
+        """As `run`, with OrtValues in and out; neither side is copied."""
+        from ort_lite.tensors.ort_value import OrtValue
+
+        feed = {name: value.value() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(value) for value in cast("InferenceSession", self).run(output_names, feed, run_options)]
+
+    def load_params(self, params: "Params") -> None:
+        """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
+
+        A name is that of an initialiser, or of an input, which then need not be fed any more. Parameters that are not named
+        have the values of the model's file. The session is prepared anew, from the file or object that it was made from; runs
+        in flight end with the old values. Raises InvalidArgument for a name that the model lacks, another element type or
+        shape, a parameter that has no value at all, and where the session was made from a large buffer, which it has not
+        kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
+        """
+        from ort_lite.tensors.reloading import reloaded
+
+        fresh = reloaded(cast("InferenceSession", self), params)
+        # What watches over `fresh` ends with it: it stays as long as its state is in use.
+        self.__dict__ = {**vars(fresh), "_fresh": fresh}

@@ -1,0 +1,232 @@
+"""Models to try a provider on: the node tests of the onnx package, and variations of them."""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.record import Record
+
+
+class Case(Record, eq=False):
+    """A model with inputs, and what it should compute within `rtol` and `atol`."""
+
+    name: str
+    model: Any
+    feed: Mapping[str, Any]
+    expected: tuple[Any, ...]
+    rtol: float
+    atol: float
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
+
+
+@cache
+def node_cases() -> tuple[Case, ...]:
+    """ONNX's node tests whose inputs and outputs are tensors of numbers, in their order; random ones left out. Seconds, once."""
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ONNX divides by zero while it makes its expectations
+        return tuple(case for found in load_model_tests(kind="node") if (case := _case(found)) is not None)
+
+
+RANDOM = ("bernoulli", "training_dropout", "randomnormal", "randomuniform", "multinomial")
+
+
+def _case(found: Any) -> Case | None:
+    if any(word in found.name for word in RANDOM):
+        return None
+    model, sets = _loaded(found)
+    if not sets:
+        return None
+    inputs, outputs = sets[0]
+    values = [*inputs, *outputs]
+    if not all(isinstance(value, np.ndarray) and value.dtype != object and value.dtype.kind not in "SU" for value in values):
+        return None
+    names = [value.name for value in model.graph.input]
+    feed = dict(zip(names, inputs, strict=False))
+    return Case(found.name.removeprefix("test_"), model, feed, tuple(outputs), found.rtol, max(found.atol, 1e-5))
+
+
+def _loaded(found: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+    import onnx
+    from onnx import numpy_helper
+
+    def value(given: Any) -> Any:
+        if isinstance(given, onnx.TensorProto):
+            return numpy_helper.to_array(given)
+        return given if isinstance(given, np.ndarray) else None
+
+    if found.model is not None:
+        sets = [([value(x) for x in inputs], [value(y) for y in outputs]) for inputs, outputs in found.data_sets]
+        return found.model, sets
+    from pathlib import Path
+
+    folder = Path(found.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    sets = []
+    for data in sorted(folder.glob("test_data_set_*")):
+        tensors = [
+            [_tensor(path, info) for path, info in zip(_numbered(data, kind), infos, strict=False)]
+            for kind, infos in (("input", model.graph.input), ("output", model.graph.output))
+        ]
+        sets.append((tensors[0], tensors[1]))
+    return model, sets
+
+
+def _numbered(folder: Any, kind: str) -> list[Any]:
+    return sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.split("_")[1]))
+
+
+def _tensor(path: Any, info: Any) -> Any:
+    import onnx
+    from onnx import numpy_helper
+
+    if not info.type.HasField("tensor_type"):
+        return None
+    return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+
+
+def with_open_dimensions(case: Case) -> Any:
+    """The model with a name for the first dimension of each input that has one; equal sizes share a name."""
+    model = type(case.model)()
+    model.CopyFrom(case.model)
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        if len(dims):
+            dims[0].dim_param = f"n{dims[0].dim_value}"
+    for value in (*model.graph.output, *model.graph.value_info):
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
+def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Feeds with another first dimension for all inputs that share its size: three times as long, of one, empty."""
+    sizes = [array.shape[0] for array in case.feed.values() if array.ndim]
+    if not sizes:
+        return
+    size = sizes[0]
+    for label, index in (("longer", np.arange(3 * size) % max(size, 1)), ("of one", np.arange(1)), ("empty", np.arange(0))):
+        if size or label == "empty":
+            yield label, {k: a[index] if a.ndim and a.shape[0] == size else a for k, a in case.feed.items()}
+
+
+def scalars(case: Case) -> dict[str, Array] | None:
+    """The first element of each input as a 0-d array; None where there is none."""
+    if not all(array.size for array in case.feed.values()):
+        return None
+    return {name: np.array(array.reshape(-1)[0]) for name, array in case.feed.items()}
+
+
+def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
+    """A model that applies nodes with one input one after the other; the value in the middle is an output too.
+
+    `operators` are NodeProtos; float32 of `shape` in and out.
+    """
+    from onnx import TensorProto, helper
+
+    nodes = []
+    for k, node in enumerate(operators):
+        made = type(node)()
+        made.CopyFrom(node)
+        del made.input[:], made.output[:]
+        made.input.append(f"v{k}")
+        made.output.append(f"v{k + 1}")
+        made.name = f"node{k}"
+        nodes.append(made)
+    names = ["v0", *dict.fromkeys([f"v{(len(nodes) + 1) // 2}", f"v{len(nodes)}"])]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)) for name in names]
+    return helper.make_graph(nodes, "chain", infos[:1], infos[1:])
+
+
+def with_rank_0(case: Case) -> Any:
+    """The model with 0-d inputs, and outputs of any rank."""
+    model = type(case.model)()
+    model.CopyFrom(case.model)
+    for value in model.graph.input:
+        del value.type.tensor_type.shape.dim[:]
+    for value in (*model.graph.output, *model.graph.value_info):
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
+def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str, Array]]]:
+    """(label, model, feed) of operators that keep a float32 tensor's shape, put together: chains, a fork, an If."""
+    feed = {"v0": np.linspace(-2.3, 3.4, 12, dtype=np.float32).reshape(3, 4)}
+    for k in range(len(unary)):
+        several = [unary[(k + j) % len(unary)] for j in range(3)]
+        nodes = [case.model.graph.node[0] for case in several]
+        version = max(case.model.opset_import[0].version for case in several)
+        yield "chain of " + ", ".join(node.op_type for node in nodes), _model(chain(nodes, (3, 4)), version), feed
+    if unary:
+        node, version = unary[0].model.graph.node[0], unary[0].model.opset_import[0].version
+        yield f"{node.op_type} around a foreign node", _model(_around(node), version), feed
+        yield f"{node.op_type} captured by an If", _model(_captured(node), version), {**feed, "c": np.array(True)}
+
+
+def keeps_shape(case: Case) -> bool:
+    """Whether it is one node from a float32 tensor to one of the same shape, element by element as far as one can see."""
+    node = case.model.graph.node
+    array = next(iter(case.feed.values())) if len(case.feed) == 1 else None
+    domains = {imported.domain for imported in case.model.opset_import} <= {"", "ai.onnx"}
+    return (
+        domains and len(node) == 1 and len(node[0].input) == len(node[0].output) == 1 and len(case.expected) == 1
+        and isinstance(array, np.ndarray) and array.dtype == case.expected[0].dtype == np.float32
+        and array.shape == case.expected[0].shape and not any(a.name in ("axis", "axes", "perm") for a in node[0].attribute)
+        and node[0].op_type not in ("LRN", "LpNormalization", "MeanVarianceNormalization", "Transpose")
+    )  # fmt: skip
+
+
+def _model(graph: Any, version: int) -> Any:
+    from onnx import helper
+
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", max(version, 13))], ir_version=10)
+
+
+def _renamed(node: Any, source: str, to: str) -> Any:
+    made = type(node)()
+    made.CopyFrom(node)
+    del made.input[:], made.output[:]
+    made.input.append(source)
+    made.output.append(to)
+    made.name = to
+    return made
+
+
+def _around(node: Any) -> Any:
+    """a = F(v0), b = CumSum(a), c = F(b) + a: joined, the two F would make a cycle through CumSum, which few accelerators take."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        _renamed(node, "v0", "a"),
+        helper.make_node("CumSum", ["a", "axis"], ["b"], name="b"),
+        _renamed(node, "b", "c"),
+        helper.make_node("Add", ["c", "a"], ["d"], name="d"),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("v0", "a", "d")]
+    return helper.make_graph(nodes, "around", infos[:1], infos[1:], [numpy_helper.from_array(np.array(0), "axis")])
+
+
+def _captured(node: Any) -> Any:
+    """An If whose branches read what F computed outside, and F inside."""
+    from onnx import TensorProto, helper
+
+    branches = [
+        helper.make_graph(
+            [_renamed(node, "a", name)], name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4])]
+        )
+        for name in ("then", "else")
+    ]
+    nodes = [
+        _renamed(node, "v0", "a"),
+        helper.make_node("If", ["c"], ["d"], name="if", then_branch=branches[0], else_branch=branches[1]),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3, 4]) for name in ("v0", "d")]
+    flag = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    return helper.make_graph(nodes, "captured", [infos[0], flag], infos[1:])

@@ -1,0 +1,92 @@
+"""An allocator's books: what it gave, what came back, and where it lay."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ort_lite.provider import Allocator
+
+ALIGNMENT = 64
+SIZES = (1, 63, 64, 1000, 1 << 16)
+
+
+class Ledger:
+    """Notes what goes through `allocate` and `free` of an allocator whose methods can be replaced."""
+
+    def __init__(self, memory: Allocator) -> None:
+        self.memory = memory
+        self.given: dict[int, int] = {}  # id of a handle -> bytes
+        self.returned: set[int] = set()
+        self.held: list[Any] = []  # keeps ids valid
+        self.problems: list[str] = []
+        self._allocate: Callable[[int], Any] = memory.allocate
+        self._free: Callable[[Any], None] = memory.free
+        with suppress(AttributeError):  # slots: its own figures tell
+            memory.allocate, memory.free = self.allocate, self.free  # type: ignore[method-assign]
+
+    @classmethod
+    def of(cls, memory: Allocator) -> "Ledger":
+        known = getattr(memory.allocate, "__self__", None)
+        return known if isinstance(known, cls) else cls(memory)
+
+    def allocate(self, nbytes: int) -> Any:
+        handle = self._allocate(nbytes)
+        self.given[id(handle)] = nbytes
+        self.held.append(handle)
+        address = address_of(handle)
+        if address is not None and address % ALIGNMENT:
+            self.problems.append(f"{nbytes} bytes lie at {address:#x}, no multiple of {ALIGNMENT}")
+        return handle
+
+    def free(self, handle: Any) -> None:
+        if id(handle) in self.returned:
+            self.problems.append("something was freed twice")
+        if self.given.pop(id(handle), None) is not None:
+            self.returned.add(id(handle))
+        self._free(handle)
+
+    def in_use(self) -> int | None:
+        """Bytes given and not freed: the allocator's own figure where it has one, else the ledger's."""
+        own = getattr(self.memory, "bytes_in_use", None)
+        return int(own) if isinstance(own, int) else sum(self.given.values()) if self.held else None
+
+    def trials(self) -> list[str]:
+        """Allocates and frees some sizes; what went wrong."""
+        found: list[str] = []
+        before = self.in_use() or 0
+        handles = [self.allocate(nbytes) for nbytes in SIZES]
+        addresses = [(a, n) for h, n in zip(handles, SIZES, strict=True) if (a := address_of(h)) is not None]
+        for k, (low, size) in enumerate(addresses):
+            if any(low < b + m and b < low + size for b, m in addresses[:k]):
+                found.append(f"{size} bytes at {low:#x} overlap what was given before")
+        for handle in handles:
+            self.free(handle)
+        after = self.in_use() or 0
+        if after != before:
+            found.append(f"{after - before} bytes stay in use after all was freed")
+        found += self.problems
+        self.problems = []
+        again = self._allocate(64)
+        self._free(again)
+        used = self.in_use() or 0
+        try:
+            self._free(again)
+        except Exception:  # noqa: BLE001  # an error is right, whichever
+            return found
+        if (self.in_use() or 0) != used:
+            found.append("freeing twice changed the books: expected an error, or no effect")
+        return found
+
+
+def address_of(handle: Any) -> int | None:
+    """Of handles that say where they lie: integers, arrays, objects with `address` or `ptr`."""
+    if isinstance(handle, int):
+        return handle
+    interface = getattr(handle, "__array_interface__", None) or getattr(handle, "__cuda_array_interface__", None)
+    if interface is not None:
+        return int(interface["data"][0])
+    for name in ("address", "ptr"):
+        value = getattr(handle, name, None)
+        if isinstance(value, int):
+            return value
+    return None

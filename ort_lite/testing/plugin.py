@@ -1,0 +1,76 @@
+"""A pytest plugin: one test for each check of the kit.
+
+    pytest -p ort_lite.testing.plugin --provider my_package:MyExecutionProvider [--provider-options '{"device_id": 0}']
+        [--operators Add,MatMul] [--score score.json]
+
+Other tests are collected as always; with `--provider` alone and no path, only the checks run.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ort_lite.testing.kit import Finding, Kit
+from ort_lite.testing.report import CHECKS, Report, named, run
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ort-lite", "conformance of an execution provider")
+    group.addoption("--provider", metavar="MODULE:CLASS", help="the execution provider to check")
+    group.addoption("--provider-options", metavar="JSON", default="{}", help="its options, an object")
+    group.addoption("--operators", metavar="A,B", default="", help="only node tests with one of these operators")
+    group.addoption("--score", metavar="FILE.json", help="where to write the report")
+
+
+class Checks(pytest.Collector):
+    """The checks as tests, behind whatever else was collected."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        for name in CHECKS:
+            yield CheckItem.from_parent(self, name=name)
+
+
+class CheckItem(pytest.Item):
+    def runtest(self) -> None:
+        found = run(CHECKS[self.name], kit_of(self.config))
+        findings_of(self.config)[self.name] = tuple(found)
+        if found:
+            pytest.fail("\n".join(map(str, found)), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return Path(__file__), None, f"{self.config.getoption('provider')}: {self.name}"
+
+
+_KIT, _FINDINGS = pytest.StashKey[Kit](), pytest.StashKey[dict[str, tuple[Finding, ...]]]()
+
+
+def kit_of(config: pytest.Config) -> Kit:
+    if _KIT not in config.stash:
+        cls = named(config.getoption("provider"))
+        options: dict[str, Any] = json.loads(config.getoption("provider_options"))
+        operators = config.getoption("operators")
+        config.stash[_KIT] = Kit(partial(cls, **options), operators.split(",") if operators else None)
+    return config.stash[_KIT]
+
+
+def findings_of(config: pytest.Config) -> dict[str, tuple[Finding, ...]]:
+    return config.stash.setdefault(_FINDINGS, {})
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("provider"):
+        given = [] if not config.args or config.args_source.name != "ARGS" else list(items)
+        collector = Checks.from_parent(session, name="ort-lite")
+        items[:] = [*given, *collector.collect()]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("score")
+    if path and session.config.getoption("provider"):
+        kit = kit_of(session.config)
+        report = Report(kit.make().name, len(kit.claimed), findings_of(session.config))
+        Path(path).write_text(report.to_json())

@@ -1,0 +1,78 @@
+"""Operators that onnxruntime has, and computes otherwise than ONNX says: the (code, detail) of a Rejection, or None."""
+
+from collections.abc import Callable
+
+from ort_lite.graph import Node, Value
+
+Why = tuple[str, str]
+
+
+def limit(node: Node) -> Why | None:
+    """Why onnxruntime should not run a node for which it can make a session."""
+    found = _LIMITS.get(node.op_type)
+    return found(node) if found is not None and not node.domain else None
+
+
+def _input(node: Node, index: int) -> Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def _imprecise(node: Node) -> Why | None:
+    return "precision", f"{node.op_type} is off by 1e-5 of its largest element"
+
+
+def _random(node: Node) -> Why | None:
+    return "random", "it draws other numbers than the CPU provider for the same seed"
+
+
+def _attention(node: Node) -> Why | None:
+    if len(node.outputs) > 3 and node.outputs[3] is not None:
+        return "output", f"{node.outputs[3].name!r}, the scores, lacks the mask where it should have it"
+    if _input(node, 3) is not None and _input(node, 6) is not None:
+        return "attribute", "a mask with nonpad_kv_seqlen"
+    return ("type", "float16 is less exact than ONNX asks for") if node.output.dtype == "float16" else None
+
+
+def _conv_integer(node: Node) -> Why | None:
+    zero = _input(node, 3)
+    one = zero is None or zero.shape in ((), (1,))
+    return None if one else ("shape", f"{zero.name!r} is {zero.type}, takes one zero point for all weights")  # type: ignore[union-attr]
+
+
+def _dropout(node: Node) -> Why | None:
+    mode = _input(node, 2)
+    off = mode is None or (mode.constant is not None and not mode.constant.any())
+    return None if off else _random(node)
+
+
+def _max_unpool(node: Node) -> Why | None:
+    return None if _input(node, 2) is None else ("attribute", "output_shape, which moves no element")
+
+
+def _no_bool(node: Node) -> Why | None:
+    value = _input(node, 0)
+    return ("type", "bool, whose maximum of nothing is an error") if value is not None and value.dtype == "bool" else None
+
+
+def _resize(node: Node) -> Why | None:
+    scaled = node.attr("coordinate_transformation_mode") == "align_corners" and _input(node, 2) is not None
+    return ("attribute", "align_corners by scales, takes sizes") if scaled else None
+
+
+_LIMITS: dict[str, Callable[[Node], Why | None]] = {
+    "Attention": _attention,
+    "Bernoulli": _random,
+    "ConvInteger": _conv_integer,
+    "DFT": _imprecise,
+    "Dropout": _dropout,
+    "MaxUnpool": _max_unpool,
+    "Multinomial": _random,
+    "RandomNormal": _random,
+    "RandomNormalLike": _random,
+    "RandomUniform": _random,
+    "RandomUniformLike": _random,
+    "ReduceMax": _no_bool,
+    "ReduceMin": _no_bool,
+    "Resize": _resize,
+    "STFT": _imprecise,
+}

@@ -1,0 +1,191 @@
+"""The onnxruntime provider in sessions, beside a CPU provider: results, borders, threads, options."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+from ort_lite_onnxruntime import OnnxRuntimeExecutionProvider
+
+import ort_lite
+from ort_lite.dtypes import Array
+from ort_lite.errors import NoDevice, ProviderError
+from ort_lite.inference import ShapeRules
+from ort_lite.provider import GraphView, Rejection
+from ort_lite.stages.load import load
+
+LAYERS = (
+    "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"
+    "{ a = Tanh(x)  p = MatMul(a, w)  s = Add(p, b)  y = Relu(s) }"
+)
+BRANCHES = (
+    "(bool c, float[N] x) => (float[N] y) { z = Mul(x, x)  y = If(c) <then_branch = a () => (float[N] t) { t = Exp(z) },"
+    " else_branch = b () => (float[N] e) { e = Neg(z) }> }"
+)
+
+
+def layers(x: Array) -> Array:
+    w, b = np.array([[1, 2], [3, 4], [5, 6]], np.float32), np.array([0.5, -0.5], np.float32)
+    expected: Array = np.maximum(np.tanh(x) @ w + b, 0)
+    return expected
+
+
+def session(text: str, opset: int = 17, optimise: bool = False, **options: Any) -> ort_lite.InferenceSession:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
+    chosen = ort_lite.SessionOptions()
+    if not optimise:
+        chosen.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = OnnxRuntimeExecutionProvider(**options)
+    return ort_lite.InferenceSession(model, chosen, providers=[provider, "CPUExecutionProvider"])
+
+
+def runs_on(made: ort_lite.InferenceSession) -> list[str]:
+    return [partition.provider.name for partition in made.explain().assignment.partitions]
+
+
+def reasons(made: ort_lite.InferenceSession) -> dict[str, str]:
+    """operator -> why onnxruntime does not run it."""
+    places = made.explain().assignment.placements.values()
+    return {p.node.op_type: str(p.reasons[0]) for p in places if p.provider != OnnxRuntimeExecutionProvider.name}
+
+
+def test_one_partition_takes_any_number_of_rows() -> None:
+    made = session(LAYERS)
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+    for rows in (1, 5, 0, 64, 1):
+        x = np.random.default_rng(rows).standard_normal((rows, 3), dtype=np.float32)
+        np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
+
+
+def test_tensors_without_dimensions_come_and_go() -> None:
+    (y,) = session("(float x) => (float y) { y = Exp(x) }").run(None, {"x": np.array(1, np.float32)})
+    assert y.shape == ()
+    np.testing.assert_allclose(y, np.e, rtol=1e-6)
+
+
+def test_texts_and_sequences_go_through() -> None:
+    made = session("(string[N] x) => (string[N] y) { y = Identity(x) }")
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+    assert made.run(None, {"x": np.array(["a", "bc"], object)})[0].tolist() == ["a", "bc"]
+    made = session("(float[N] x) => (float[] y) { s = SequenceConstruct(x, x)  y = ConcatFromSequence<axis=0>(s) }")
+    np.testing.assert_array_equal(made.run(None, {"x": np.array([1, 2], np.float32)})[0], [1, 2, 1, 2])
+
+
+def test_control_flow_is_taken_with_its_bodies() -> None:
+    made = session(BRANCHES)
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+    for choice, expected in ((True, np.exp(4)), (False, -4)):
+        (y,) = made.run(None, {"c": np.array(choice), "x": np.full(2, 2, np.float32)})
+        np.testing.assert_allclose(y, [expected] * 2, rtol=1e-6)
+
+
+def test_a_body_with_a_node_that_it_lacks_leaves_the_node_around_it() -> None:
+    made = session(BRANCHES.replace("Exp(z)", "Dropout(z, r, m)").replace("x) =>", "x, float r, bool m) =>"))
+    assert reasons(made)["Dropout"].startswith("declined random")
+    assert made.run(None, {
+        "c": np.array(False), "x": np.full(2, 2, np.float32), "r": np.array(0, np.float32), "m": np.array(False),
+    })[0].tolist() == [-4, -4]  # fmt: skip
+
+
+def test_the_fusions_of_the_transforms_are_operators_that_it_knows() -> None:
+    made = session(LAYERS, optimise=True)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(x), rtol=1e-5)
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(bfloat16[N] x) => (bfloat16[N] y) { y = Exp(x) }", "type: 'x' is bfloat16"),
+        ("(bool[N] x) => (bool[N] y) { y = CumSum(x, x) }", "type: [ONNXRuntimeError]"),
+        ("(float[N] x) => (float[N] y) { y = my.Own(x) }", "operator: [ONNXRuntimeError]"),
+        ("(float[1,N,1] x) => (float[1,N,2] y) { y = DFT(x) }", "precision: DFT is off by 1e-5"),
+    ],
+)
+def test_a_node_that_stays_says_why(text: str, reason: str) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17, "my": 1]> main {text}')
+    view = GraphView(load(model).graph, rules=ShapeRules(()))
+    (answer,) = OnnxRuntimeExecutionProvider().get_capability(view)
+    assert isinstance(answer, Rejection)
+    assert str(answer).startswith(reason)
+
+
+def test_inputs_are_not_written_to_and_may_be_read_only() -> None:
+    made = session(LAYERS)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x.flags.writeable = False
+    np.testing.assert_allclose(made.run(None, {"x": x})[0], layers(np.arange(6, dtype=np.float32).reshape(2, 3)), rtol=1e-5)
+
+
+def test_outputs_are_the_callers_own() -> None:
+    made = session("(float[N] x) => (float[N] y, float[N] z) { y = Identity(x)  z = Neg(x) }")
+    x = np.array([1, 2, 3], np.float32)
+    y, z = made.run(None, {"x": x})
+    made.run(None, {"x": x * 2})
+    np.testing.assert_array_equal(y, [1, 2, 3])
+    y[:] = z[:] = 7
+    np.testing.assert_array_equal(x, [1, 2, 3])
+
+
+def test_many_threads_get_their_own_results() -> None:
+    made = session(LAYERS)
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        x = np.random.default_rng(seed).standard_normal((seed + 1, 3), dtype=np.float32)
+        expected = made.run(None, {"x": x})[0].copy()
+        wrong.extend(seed for _ in range(100) if not np.array_equal(made.run(None, {"x": x})[0], expected))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_one_session_is_made_for_nodes_that_differ_in_names_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    original = onnxruntime.InferenceSession
+
+    def counted(*args: Any, **more: Any) -> onnxruntime.InferenceSession:
+        made.append(1)
+        return original(*args, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", counted)
+    session("(float[N] x, float[3] z) => (float[N] y, float[3] v) { a = Exp(x)  y = Exp(a)  v = Exp(z) }")
+    assert len(made) == 2  # for Exp, and for the partition
+
+
+def test_its_options_are_checked() -> None:
+    with pytest.raises(ProviderError, match="knows no option treads"):
+        OnnxRuntimeExecutionProvider(treads=3)
+    with pytest.raises(ProviderError, match="num_threads is -1; expected a number"):
+        OnnxRuntimeExecutionProvider(num_threads=-1)
+    with pytest.raises(
+        ProviderError, match=r"'MyExecutionProvider' is none of onnxruntime's.*available: .*CPUExecutionProvider"
+    ):
+        OnnxRuntimeExecutionProvider(execution_provider="MyExecutionProvider")
+
+
+def test_a_provider_that_is_not_built_in_is_no_device() -> None:
+    lacking = next(n for n in onnxruntime.get_all_providers() if n not in onnxruntime.get_available_providers())
+    with pytest.raises(NoDevice, match="is not in the installed onnxruntime"):
+        OnnxRuntimeExecutionProvider(execution_provider=lacking)
+
+
+def test_the_sessions_threads_hold_where_none_are_given() -> None:
+    provider, options = OnnxRuntimeExecutionProvider(), ort_lite.SessionOptions()
+    options.intra_op_num_threads = 3
+    provider.configure(options)
+    assert provider.get_options() == {"execution_provider": "CPUExecutionProvider", "provider_options": {}, "num_threads": 3}
+
+
+def test_it_takes_part_only_where_it_is_named() -> None:
+    assert OnnxRuntimeExecutionProvider.name not in ort_lite.get_available_providers()
+    made = session(LAYERS)
+    (facts,) = made.explain().facts.values()
+    assert facts["providers"] == "CPUExecutionProvider"

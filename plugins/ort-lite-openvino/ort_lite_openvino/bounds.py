@@ -1,0 +1,42 @@
+"""Which numbers are known to fit into 32 bits, in which OpenVINO computes int64: those that come from shapes and constants."""
+
+import numpy as np
+
+from ort_lite.graph import Node, Value
+
+_SIZES = frozenset({"ArgMax", "ArgMin", "NonMaxSuppression", "NonZero", "Shape", "Size"})
+_KEEPS = frozenset({
+    "Abs", "Add", "Cast", "Ceil", "Concat", "CumSum", "Div", "Equal", "Expand", "Flatten", "Floor", "Gather", "Identity",
+    "Max", "Min", "Mod", "Mul", "Neg", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round",
+    "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tile", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+_LIMIT = 2**31
+
+
+class Bounds:
+    """Follows the nodes of a graph in order. Sizes of tensors that fit into memory are small, and what is made of them."""
+
+    def __init__(self) -> None:
+        self._small: set[Value] = set()
+
+    def visit(self, node: Node) -> None:
+        outputs = [value for value in node.outputs if value is not None]
+        if node.op_type in _SIZES or (node.op_type in _KEEPS and all(map(self.is_small, filter(None, node.inputs)))):
+            self._small.update(outputs)
+        elif node.op_type == "TopK":
+            self._small.update(outputs[1:])
+
+    def is_small(self, value: Value) -> bool:
+        if value.constant is not None:
+            return fits(value)
+        return value in self._small or value.dtype == "bool"
+
+
+def fits(value: Value) -> bool:
+    """Whether a constant is of numbers within 32 bits. Weights are not looked at: only tensors of integers can be wide."""
+    array = value.constant
+    if array is None or array.dtype.kind not in "iuf":
+        return array is not None and array.dtype.kind == "b"
+    if array.dtype.kind == "f" and array.size > 64:
+        return False
+    return not array.size or bool(np.abs(array[np.isfinite(array)].astype(np.float64)).max(initial=0) < _LIMIT)

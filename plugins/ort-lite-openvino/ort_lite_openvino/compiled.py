@@ -1,0 +1,115 @@
+"""A partition as an OpenVINO compiled model: arrays in, arrays out, as few copies as possible."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import openvino
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.errors import CompileError, RuntimeException
+from ort_lite.export import partition_model
+from ort_lite.graph import Value
+from ort_lite.provider import Partition
+from ort_lite_openvino.unfuse import unfuse
+
+_INT32 = np.iinfo(np.int32)
+
+
+def compile_partition(core: Any, partition: Partition, device: str, config: Mapping[str, Any]) -> "CompiledModel":
+    """Raises what OpenVINO raises, and CompileError where its model has other outputs than the partition."""
+    exported = partition_model(partition, unfuse)
+    model = core.read_model(exported.data)
+    for operation in model.get_ops():
+        if operation.get_type_name() == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49
+            operation.get_rt_info()["nonconvertable_divide_0"] = True
+    return CompiledModel(core.compile_model(model, device, dict(config)), partition, exported.inputs)
+
+
+class CompiledModel:
+    """Runs on infer requests of its own, one for each thread that is inside at the same time.
+
+    Inputs are OpenVINO's without a copy. An output of a fixed shape is written straight into a new array, any other is
+    copied once, out of the request's own memory.
+    """
+
+    def __init__(self, compiled: Any, partition: Partition, names: Sequence[str]) -> None:
+        self._compiled = compiled
+        self._requests: list[Any] = []  # idle ones; append and pop are atomic
+        self._inputs = _ports(compiled, names)
+        self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
+        outputs = [_output(port, value) for port, value in zip(compiled.outputs, partition.outputs, strict=True)]
+        self._outputs = [None for _ in outputs] if _hands_on(compiled) else outputs
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        for k, value in self._wide:
+            _check_range(inputs[k], value)
+        try:
+            request = self._requests.pop()
+        except IndexError:
+            request = self._compiled.create_infer_request()
+        for k, port in self._inputs:
+            request.set_input_tensor(port, openvino.Tensor(_writable(inputs[k]), shared_memory=True))
+        results = [None if made is None else np.empty(*made) for made in self._outputs]
+        for k, result in enumerate(results):
+            if result is not None:
+                request.set_output_tensor(k, openvino.Tensor(result, shared_memory=True))
+        request.infer(share_outputs=True)
+        outputs = [request.get_output_tensor(k).data.copy() if r is None else r for k, r in enumerate(results)]
+        self._requests.append(request)  # one that failed is not used again
+        return outputs
+
+    def facts(self) -> dict[str, int | str]:
+        devices: list[str] = self._compiled.get_property("EXECUTION_DEVICES")
+        return {"device": ", ".join(devices), "python_steps": 0}
+
+
+def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:
+    """(number of the partition's input, of OpenVINO's), without inputs that OpenVINO found to have no effect.
+
+    Raises CompileError where it cannot be told which these are: an input that is an output too has lost its name.
+    """
+    ports = {name: number for number, port in enumerate(compiled.inputs) for name in port.get_names()}
+    found = {k: ports[name] for k, name in enumerate(names) if name in ports}
+    nameless = [number for number in range(len(compiled.inputs)) if number not in found.values()]
+    rest = [k for k in range(len(names)) if k not in found]
+    if nameless and len(nameless) != len(rest):
+        raise CompileError(f"OpenVINO's model has {len(compiled.inputs)} inputs, which cannot be told apart; expected {names}")
+    found.update(zip(rest, nameless, strict=False))
+    return sorted(found.items())
+
+
+def _hands_on(compiled: Any) -> bool:
+    """Whether an output is an input. OpenVINO then fills no array that it was given for it, and may write to the input."""
+    results = [node for node in compiled.get_runtime_model().get_ops() if node.get_type_name() == "Result"]
+    return any(node.input_value(0).get_node().get_type_name() == "Parameter" for node in results)
+
+
+def _output(port: Any, value: Value) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Shape and dtype of an output whose shape is fixed."""
+    dtype = to_numpy(value.dtype or "")
+    if port.element_type.to_dtype() != dtype:
+        raise CompileError(f"output {value.name!r} is {value.dtype}; OpenVINO makes it {port.element_type.to_dtype()}")
+    shape = port.partial_shape
+    return (tuple(shape.to_shape()), dtype) if shape.is_static else None
+
+
+def _check_range(array: Array, value: Value) -> None:
+    """OpenVINO computes int64 in 32 bits, and says nothing of numbers that do not fit."""
+    if array.size and (array.min() < _INT32.min or array.max() > _INT32.max):
+        raise RuntimeException(
+            f"{value.name!r} has numbers from {array.min()} to {array.max()}; OpenVINO computes int64 in 32 bits: "
+            "leave OpenVINOExecutionProvider out for this model"
+        )
+
+
+class _Opened:
+    """Shows a read-only array as one that may be written to, which openvino.Tensor insists on; nobody writes."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def _writable(array: Array) -> Array:
+    return array if array.flags.writeable else np.asarray(_Opened(array))

@@ -1,0 +1,144 @@
+"""What OpenVINO does not do, or not as ONNX says, with operators that it has: the (code, detail) of a Rejection, or None."""
+
+from ort_lite.graph import Node
+from ort_lite.shapes import Dim, same
+
+Why = tuple[str, str]
+
+
+def _attributes(node: Node, **fine: object) -> Why | None:
+    """An attribute that has another value than the fine one, which is its default."""
+    for name, value in fine.items():
+        given = node.attr(name, value)
+        if given != value:
+            return "attribute", f"{name} is {given}, takes {value}"
+    return None
+
+
+def _outputs(node: Node, first: int) -> Why | None:
+    """An output from `first` on that somebody reads."""
+    for value in node.outputs[first:]:
+        if value is not None and (value.uses or value.is_graph_output()):
+            return "output", f"{value.name!r} is read, computes the first {first} outputs alone"
+    return None
+
+
+def _given(node: Node, index: int) -> bool:
+    return len(node.inputs) > index and node.inputs[index] is not None
+
+
+def _shape(node: Node, index: int) -> tuple[Dim, ...]:
+    """Of an input whose rank is known."""
+    value = node.inputs[index]
+    return (value.shape or ()) if value is not None else ()
+
+
+def dropout(node: Node) -> Why | None:
+    mode = node.inputs[2] if _given(node, 2) else None
+    training = mode is not None and mode.constant is not None and mode.constant.any()
+    return ("attribute", "training_mode is true, takes false") if training else None
+
+
+def top_k(node: Node) -> Why | None:
+    """Of equal elements the first comes first; OpenVINO takes any."""
+    value = node.outputs[1] if len(node.outputs) > 1 else None
+    if value is not None and (value.uses or value.is_graph_output()):
+        return "order", f"{value.name!r} is read; it does not keep equal elements in order"
+    return None
+
+
+def pool(node: Node) -> Why | None:
+    """With ceil_mode a window that would begin in the padding counts; ONNX leaves it out."""
+    wrong = _outputs(node, 1)
+    if wrong or not node.attr("ceil_mode", 0):
+        return wrong
+    kernel: list[int] = node.attr("kernel_shape")
+    rank = len(kernel)
+    pads, strides = node.attr("pads", [0] * 2 * rank), node.attr("strides", [1] * rank)
+    for axis, (size, step) in enumerate(zip(_shape(node, 0)[2:], strides, strict=True)):
+        reach = node.attr("dilations", [1] * rank)[axis] * (kernel[axis] - 1) + 1
+        if not isinstance(size, int):
+            return "shape", f"ceil_mode with {size} elements in dimension {axis + 2}, takes numbers"
+        steps = -(-(size + pads[axis] + pads[axis + rank] - reach) // step)
+        if steps * step >= size + pads[axis]:
+            return "attribute", "ceil_mode with a window that begins in the padding"
+    return None
+
+
+def batch_norm(node: Node) -> Why | None:
+    return _attributes(node, training_mode=0) or _outputs(node, 1)
+
+
+def one_output(node: Node) -> Why | None:
+    return _outputs(node, 1)
+
+
+def recurrent(node: Node) -> Why | None:
+    if _given(node, 7):
+        return "attribute", "peepholes, which it leaves out"
+    if "activations" in node.attributes or "clip" in node.attributes:
+        return "attribute", "activations or clip are given, takes the default"
+    return _attributes(node, layout=0, input_forget=0)
+
+
+def attention(node: Node) -> Why | None:
+    return _attributes(node, left_window_size=-1, right_window_size=-1) or _outputs(node, 3)
+
+
+def grid_sample(node: Node) -> Why | None:
+    rank = len(_shape(node, 0))
+    return None if rank == 4 else ("shape", f"{rank} dimensions, takes 4")
+
+
+_COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn")
+
+
+def resize(node: Node) -> Why | None:
+    mode = node.attr("coordinate_transformation_mode", "half_pixel")
+    if mode not in _COORDINATES:
+        return "attribute", f"coordinate_transformation_mode is {mode}, takes {', '.join(_COORDINATES)}"
+    if mode == "align_corners" and _given(node, 2):
+        return "attribute", "align_corners by scales, takes sizes"
+    return _attributes(node, antialias=0, exclude_outside=0, keep_aspect_ratio_policy="stretch")
+
+
+def roi_align(node: Node) -> Why | None:
+    return _attributes(node, mode="avg")
+
+
+def split(node: Node) -> Why | None:
+    if _given(node, 1) or "split" in node.attributes:
+        return None
+    shape, axis, parts = _shape(node, 0), node.attr("axis", 0), len(node.outputs)
+    size = shape[axis]
+    even = isinstance(size, int) and size % parts == 0
+    return None if even else ("shape", f"{parts} equal parts of {size}, takes a number that they divide")
+
+
+def gather_elements(node: Node) -> Why | None:
+    data, index = _shape(node, 0), _shape(node, 1)
+    axis = node.attr("axis", 0) % len(data)
+    for k, (one, other) in enumerate(zip(data, index, strict=True)):
+        if k != axis and not same(one, other):
+            return "shape", f"an index with {other} elements in dimension {k}, takes {one}, as the data"
+    return None
+
+
+def pad(node: Node) -> Why | None:
+    mode = node.attr("mode", "constant")
+    return None if mode in ("constant", "edge", "reflect") else ("attribute", f"mode is {mode}, takes constant, edge, reflect")
+
+
+def space_to_depth(node: Node) -> Why | None:
+    return _attributes(node, mode="DCR")
+
+
+def quantize(node: Node) -> Why | None:
+    return _attributes(node, block_size=0)
+
+
+def dynamic_quantize(node: Node) -> Why | None:
+    """It rounds halves otherwise: one step of the scale, which a product of integers may have, but an output may not."""
+    y = node.output
+    products = all(reader.op_type in ("ConvInteger", "MatMulInteger") for reader in y.readers)
+    return None if products and not y.is_graph_output() else ("rounding", f"{y.name!r} is read by more than integer products")

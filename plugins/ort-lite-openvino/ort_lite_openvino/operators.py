@@ -1,0 +1,153 @@
+"""What OpenVINO computes as ONNX says: operators, the element types of their operands, and what it declines of each."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ort_lite.graph import Node
+from ort_lite_openvino import limits
+from ort_lite_openvino.bounds import Bounds, fits
+
+Why = tuple[str, str]
+"""The code and the detail of a Rejection."""
+
+FLOATS = frozenset({"float32", "float16"})
+INTEGERS = frozenset({"int32", "int64"})
+NUMBERS = FLOATS | INTEGERS
+BYTES = frozenset({"int8", "uint8"})
+BOOL = frozenset({"bool"})
+DATA = NUMBERS | BYTES | BOOL
+"""Types that OpenVINO keeps as they are. It computes float64 and int16 as float32 and int32, int64 as int32."""
+
+OLDEST, NEWEST = 7, 28
+"""Opset versions of ai.onnx whose operators were compared with the specification's results."""
+
+
+class Operator(NamedTuple):
+    """`beside`: operands that may have other types of DATA. `fixed`: such ones that must be constants."""
+
+    types: frozenset[str]
+    beside: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()
+    check: Callable[[Node], Why | None] | None = None
+    since: int = OLDEST
+
+
+def misfit(node: Node, bounds: Bounds) -> Why | None:
+    """Why OpenVINO does not run the node, None where it does."""
+    operator = OPERATORS.get((node.domain, node.op_type))
+    if operator is None:
+        body = ": its bodies have partitions of their own" if node.subgraphs() else ""
+        return "operator", f"{node.op_type} is none of its operators{body}"
+    if not node.domain and not operator.since <= node.version <= NEWEST:
+        return "opset", f"{node.op_type} of opset {node.version}, takes {operator.since} to {NEWEST}"
+    return _mistyped(node, operator) or (operator.check and operator.check(node)) or _wide(node, bounds)
+
+
+def _mistyped(node: Node, operator: Operator) -> Why | None:
+    for k, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        beside = k in operator.beside or k in operator.fixed
+        types = DATA if beside else operator.types
+        if not beside and 0 in (value.shape or ()):
+            return "shape", f"{value.name!r} is empty"
+        if value.dtype not in types:
+            return "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes {', '.join(sorted(types))}"
+        if k in operator.fixed and value.constant is None:
+            return "constant", f"{value.name!r} is computed, takes a constant"
+    for value in node.outputs:
+        if value is not None and value.dtype not in DATA:
+            return "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, makes {', '.join(sorted(DATA))}"
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.shape is None:
+            return "shape", f"the rank of {value.name!r} is not known"
+    return None
+
+
+_GROWING = frozenset({
+    "Add", "CumSum", "Mul", "Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sub", "Sum",
+})  # fmt: skip
+
+
+def _wide(node: Node, bounds: Bounds) -> Why | None:
+    """int64 that may need more than 32 bits."""
+    made = next((value.dtype for value in node.outputs if value is not None), None)
+    for value in node.inputs:
+        if value is None:
+            continue
+        if value.dtype == "int64" and value.constant is not None and node.op_type != "Slice" and not fits(value):
+            return "type", f"{value.name!r} has numbers beyond 32 bits, in which OpenVINO computes int64"
+        grows = node.op_type in _GROWING or (node.op_type == "Cast" and value.dtype in FLOATS)
+        if made == "int64" and grows and not bounds.is_small(value):
+            return "type", f"{value.name!r} may be large; OpenVINO computes int64 in 32 bits"
+    return None
+
+
+def _all(names: str, operator: Operator, domain: str = "") -> Iterable[tuple[tuple[str, str], Operator]]:
+    return (((domain, name), operator) for name in names.split())
+
+
+OPERATORS: dict[tuple[str, str], Operator] = dict([
+    # element by element
+    *_all(
+        "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu "
+        "Log Mish PRelu Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+        "ThresholdedRelu",
+        Operator(FLOATS),
+    ),
+    *_all("Celu", Operator(frozenset({"float32"}))),
+    *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", Operator(NUMBERS)),
+    *_all("Clip", Operator(NUMBERS)),
+    *_all("Div Pow", Operator(FLOATS)),  # of integers in float32
+    *_all("And Not Or Xor", Operator(BOOL)),
+    *_all("Equal", Operator(DATA)),
+    *_all("Greater GreaterOrEqual Less LessOrEqual", Operator(NUMBERS | BYTES)),
+    *_all("BitwiseAnd BitwiseNot BitwiseOr BitwiseXor", Operator(frozenset({"int32"}))),
+    *_all("Where", Operator(DATA)),
+    *_all("Cast CastLike", Operator(DATA)),
+    *_all("Dropout", Operator(FLOATS, fixed=(1, 2), check=limits.dropout)),
+    # along axes
+    *_all("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
+          Operator(NUMBERS, fixed=(1,))),
+    *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
+    *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"})),
+    *_all("LogSoftmax Softmax", Operator(FLOATS)),
+    *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
+    *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),
+    # layers
+    *_all("Conv ConvTranspose Gemm MatMul", Operator(FLOATS)),
+    *_all("GlobalAveragePool GlobalMaxPool", Operator(FLOATS)),
+    *_all("AveragePool LpPool", Operator(FLOATS, check=limits.pool)),
+    *_all("MaxPool", Operator(FLOATS, check=limits.pool)),
+    *_all("BatchNormalization", Operator(FLOATS, check=limits.batch_norm)),
+    *_all("GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization MeanVarianceNormalization "
+          "RMSNormalization", Operator(FLOATS, check=limits.one_output)),
+    *_all("GRU LSTM RNN", Operator(FLOATS, beside=(4,), check=limits.recurrent)),
+    *_all("Attention", Operator(FLOATS, beside=(3, 6), check=limits.attention)),
+    *_all("RotaryEmbedding", Operator(FLOATS, beside=(3,))),
+    *_all("Einsum", Operator(FLOATS)),
+    *_all("GridSample", Operator(FLOATS, check=limits.grid_sample)),
+    *_all("Resize", Operator(FLOATS, beside=(1, 3), fixed=(1, 2), check=limits.resize, since=11)),
+    *_all("RoiAlign", Operator(FLOATS, beside=(2,), check=limits.roi_align)),
+    # moved about
+    *_all("Concat DepthToSpace Flatten Identity Transpose", Operator(DATA)),
+    *_all("Expand Gather GatherND ReverseSequence", Operator(DATA, beside=(1,))),
+    *_all("GatherElements", Operator(DATA, beside=(1,), check=limits.gather_elements)),
+    *_all("Compress", Operator(DATA)),
+    *_all("Reshape", Operator(DATA, beside=(1,))),
+    *_all("Split", Operator(DATA, fixed=(1,), check=limits.split)),
+    *_all("Squeeze Tile Unsqueeze", Operator(DATA, fixed=(1,))),
+    *_all("Slice", Operator(DATA, beside=(1, 2), fixed=(3, 4))),
+    *_all("Pad", Operator(DATA, beside=(1, 2), fixed=(3,), check=limits.pad)),
+    *_all("ScatterElements ScatterND", Operator(DATA, beside=(1,))),
+    *_all("SpaceToDepth", Operator(DATA, check=limits.space_to_depth)),
+    *_all("Trilu", Operator(DATA, fixed=(1,))),
+    # made anew
+    *_all("ConstantOfShape EyeLike NonZero OneHot Range Shape Size", Operator(DATA)),
+    # quantised
+    *_all("DequantizeLinear QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
+    *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
+    *_all("ConvInteger MatMulInteger", Operator(BYTES)),
+    *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
+    *_all("FusedConv FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
+])  # fmt: skip

@@ -1,0 +1,211 @@
+"""Rules by which a node may run on dimensions that are longer than the true ones.
+
+A padded dimension holds true elements first and any values behind them. A rule looks at a node whose operands or results
+have such dimensions and answers with the Masks that keep the true part of the results as it is, or raises Mixed where the
+operator mixes elements along the dimension in a way that no mask undoes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ort_lite.graph import Node
+from ort_lite_xla.registry import Mask
+
+Sizes = tuple[int | str, ...]
+"""The dimensions of a tensor: a number, or the name of the padded symbol."""
+
+
+class Mixed(Exception):
+    """The node mixes elements along a padded dimension."""
+
+
+class Dims(NamedTuple):
+    """A node's tensors. The contents of the operands in `tainted` depend on the padded sizes."""
+
+    node: Node
+    operands: tuple[Sizes | None, ...]
+    results: tuple[Sizes | None, ...]
+    tainted: frozenset[int]
+
+    def operand(self, index: int) -> Sizes:
+        found = self.operands[index] if index < len(self.operands) else None
+        return () if found is None else found
+
+    def refuse_taint(self, *allowed: int) -> None:
+        if self.tainted.difference(allowed):
+            raise Mixed("it computes with the size itself")
+
+
+Rule = Callable[[Dims], list[Mask]]
+
+
+def pointwise(dims: Dims) -> list[Mask]:
+    """Elements of the results depend on the elements at the same place of the operands, after broadcasting."""
+    dims.refuse_taint()
+    out = dims.results[0] or ()
+    for operand in dims.operands:
+        for size, there in zip(reversed(operand or ()), reversed(out), strict=False):
+            if size not in (1, there):
+                raise Mixed(f"{size} does not broadcast to {there}")
+    return []
+
+
+def moved(dims: Dims) -> list[Mask]:
+    """Whole dimensions change places, or go along with elements of another operand that is not padded where it matters."""
+    dims.refuse_taint()
+    return []
+
+
+def shape_only(dims: Dims) -> list[Mask]:
+    """The result tells sizes: the analysis follows its contents."""
+    return []
+
+
+def regrouped(dims: Dims) -> list[Mask]:
+    """Row-major order is kept, so each padded dimension must have as many elements before it as before."""
+    dims.refuse_taint(1)
+    if _before(dims.operand(0)) != _before(dims.results[0] or ()):
+        raise Mixed("a padded dimension becomes part of another one")
+    return []
+
+
+def _before(sizes: Sizes) -> list[tuple[str, int, tuple[str, ...]]]:
+    """For each symbol the product of the dimensions in front of it: a number and sorted symbols."""
+    found, number, names = [], 1, list[str]()
+    for size in sizes:
+        if isinstance(size, str):
+            found.append((size, number, tuple(sorted(names))))
+            names.append(size)
+        else:
+            number *= size
+    return found
+
+
+def expanded(dims: Dims) -> list[Mask]:
+    """Operand 0 is broadcast to a shape that may depend on the sizes."""
+    dims.refuse_taint(1)
+    return pointwise(dims._replace(operands=dims.operands[:1], tainted=frozenset()))
+
+
+def filled(dims: Dims) -> list[Mask]:
+    """Every element of the result is the same."""
+    return []
+
+
+def counted(dims: Dims) -> list[Mask]:
+    """start, start + delta, ...: a longer range begins with the shorter one."""
+    dims.refuse_taint(1)
+    return []
+
+
+def by_axes(dims: Dims, axes: Sequence[int], fill: str | None) -> list[Mask]:
+    """Operand 0 is combined along `axes`; `fill` does not change the result, None where nothing is neutral."""
+    dims.refuse_taint()
+    sizes = dims.operand(0)
+    padded = sorted({axis % len(sizes) for axis in axes if isinstance(sizes[axis], str)}) if sizes else []
+    if padded and fill is None:
+        raise Mixed(f"it combines elements along dimension {padded[0]}")
+    return [Mask(0, axis, fill) for axis in padded if fill is not None]
+
+
+def except_axis(default: int, fill: str | None = None, before: int = 0) -> Rule:
+    """Operand 0 is combined along the attribute `axis`; up to opset `before` along all dimensions from there on."""
+
+    def rule(dims: Dims) -> list[Mask]:
+        axis = int(dims.node.attr("axis", 1 if dims.node.version < before else default))
+        rank = len(dims.operand(0))
+        whole = dims.node.version < before
+        return by_axes(dims, range(axis % max(rank, 1), rank) if whole else [axis], fill)
+
+    return rule
+
+
+def from_axis(default: int) -> Rule:
+    """Operand 0 is combined along the dimensions from the attribute `axis` on."""
+
+    def rule(dims: Dims) -> list[Mask]:
+        rank = len(dims.operand(0))
+        return by_axes(dims, range(int(dims.node.attr("axis", default)) % max(rank, 1), rank), None)
+
+    return rule
+
+
+def only_first(count: int = 1) -> Rule:
+    """The first `count` dimensions of operand 0 are independent, the others are not; other operands have none."""
+
+    def rule(dims: Dims) -> list[Mask]:
+        dims.refuse_taint()
+        if any(isinstance(size, str) for size in dims.operand(0)[count:]):
+            raise Mixed("it combines elements along a padded dimension")
+        if any(isinstance(size, str) for sizes in dims.operands[1:] for size in sizes or ()):
+            raise Mixed("another operand than the first is padded")
+        return []
+
+    return rule
+
+
+def matmul(dims: Dims) -> list[Mask]:
+    """(..., m, k) x (..., k, n): where k is padded, zeros there change nothing."""
+    dims.refuse_taint()
+    a, b = dims.operand(0), dims.operand(1)
+    if len(a) < 2 or len(b) < 2:
+        raise Mixed("an operand has one dimension")
+    if isinstance(a[-1], str) or isinstance(b[-2], str):
+        return [Mask(0, len(a) - 1, "zero"), Mask(1, len(b) - 2, "zero")]
+    return []
+
+
+def gemm(dims: Dims) -> list[Mask]:
+    """As matmul, with transposed operands."""
+    dims.refuse_taint()
+    k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
+    if isinstance(dims.operand(0)[k_a], str) or isinstance(dims.operand(1)[k_b], str):
+        return [Mask(0, k_a, "zero"), Mask(1, k_b, "zero")]
+    return []
+
+
+def gathered(dims: Dims) -> list[Mask]:
+    """Indices that count from the end count from the true one."""
+    dims.refuse_taint()
+    axis = int(dims.node.attr("axis", 0))
+    sizes = dims.operand(0)
+    return [Mask(1, axis % len(sizes), "from end")] if isinstance(sizes[axis], str) else []
+
+
+def gathered_rows(dims: Dims) -> list[Mask]:
+    """As gathered, for GatherND: column k of the indices belongs to dimension k."""
+    dims.refuse_taint()
+    data, index = dims.operand(0), dims.operand(1)
+    if dims.node.attr("batch_dims", 0) or not isinstance(index[-1], int):
+        raise Mixed("its first dimensions go along with the indices")
+    return [Mask(1, axis, "column from end") for axis in range(index[-1]) if isinstance(data[axis], str)]
+
+
+def sliced(dims: Dims) -> list[Mask]:
+    """Dimensions are kept whole, or are the first elements of one."""
+    dims.refuse_taint(2)
+    before, after = dims.operand(0), dims.results[0] or ()
+    if any(isinstance(b, str) and b != a for b, a in zip(before, after, strict=True)):
+        raise Mixed("it takes a part of a padded dimension")
+    pairs = enumerate(zip(before, after, strict=True))
+    touched = {axis for axis, (b, a) in pairs if isinstance(b, str) or (b != a and isinstance(a, str))}
+    if touched and not _from_zero(dims.node, touched, len(before)):
+        raise Mixed("it does not begin at 0")
+    return []
+
+
+def _from_zero(node: Node, axes: set[int], rank: int) -> bool:
+    """Whether the slices along `axes` begin at 0 and take every element, as far as constants tell."""
+    starts, which, steps = (_constant(node, k) for k in (1, 3, 4))
+    if starts is None or any(
+        k < len(node.inputs) and node.inputs[k] is not None and _constant(node, k) is None for k in (3, 4)
+    ):
+        return False
+    listed = range(len(starts)) if which is None else which
+    ones = [1] * len(starts) if steps is None else steps
+    return all(start == 0 and step == 1 for start, axis, step in zip(starts, listed, ones, strict=True) if axis % rank in axes)
+
+
+def _constant(node: Node, index: int) -> list[int] | None:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return None if value is None or value.constant is None else [int(x) for x in value.constant.ravel()]

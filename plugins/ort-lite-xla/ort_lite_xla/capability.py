@@ -1,0 +1,66 @@
+"""Why the provider declines a node, if it does."""
+
+from ort_lite import dtypes
+from ort_lite.graph import Node, TensorType, Value
+from ort_lite.provider import Rejection
+from ort_lite_xla.contents import open_value, wanted
+from ort_lite_xla.registry import ALL, TABLE, Lowering, find
+
+SIZED_BY_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+"""Operators whose results are as large as the elements say: XLA needs sizes before it runs."""
+
+
+def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
+    """The first reason against the node; None where it is taken. `seen` as in `contents.open_value`."""
+    found = find(node)
+    if found is None:
+        return _unknown(node)
+    return _wrong_type(node, found) or _wrong_attribute(node, found) or _open_contents(node, seen)
+
+
+def _unknown(node: Node) -> Rejection:
+    if not node.domain and node.op_type in SIZED_BY_DATA:
+        return Rejection(node, "shape", f"the size of {node.op_type}'s result depends on the elements of its operands")
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    since = [one.since for one in TABLE.get((node.domain, node.op_type), ())]
+    if since:
+        return Rejection(node, "opset", f"{name} of opset {node.version}, takes {min(since)} and newer")
+    return Rejection(node, "operator", f"there is no lowering of {name}")
+
+
+def _wrong_type(node: Node, found: Lowering) -> Rejection | None:
+    for k, value in enumerate(node.inputs):
+        if value is not None and value.dtype not in found.types_of(k):
+            takes = ", ".join(sorted(found.types_of(k)))
+            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, takes {takes}")
+    for value in node.outputs:
+        if value is not None and value.dtype not in ALL:
+            return Rejection(node, "type", f"{value.name!r} is {_described(value)}, which XLA programs here do not compute")
+    return None
+
+
+def _described(value: Value) -> str:
+    if isinstance(value.type, TensorType):
+        return value.type.dtype
+    return "of unknown type" if value.type is None else str(value.type)
+
+
+def _wrong_attribute(node: Node, found: Lowering) -> Rejection | None:
+    wrong = found.check(node) if found.check is not None else None
+    return None if wrong is None else Rejection(node, "attribute", wrong)
+
+
+def _open_contents(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
+    for value in wanted(node):
+        source = open_value(value, seen)
+        if source is not None:
+            detail = f"the contents of {value.name!r} must follow from constants and shapes"
+            whence = "" if source is value else f"; they depend on {source.name!r}"
+            return Rejection(node, "contents", detail + whence)
+    return None
+
+
+def takes_type(node: Node, dtype: str) -> bool:
+    """Whether the lowering of the node takes its first operand in that element type."""
+    found = find(node)
+    return found is not None and dtype in found.types_of(0) and dtype in dtypes.FLOATS

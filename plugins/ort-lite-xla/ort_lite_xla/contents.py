@@ -1,0 +1,64 @@
+"""Which values must be known while tracing, and whether they can be: shapes to reshape to, bounds of slices, ..."""
+
+from collections.abc import Iterable
+
+from ort_lite.graph import Node, Value
+from ort_lite_xla.registry import find
+
+SIZES = ("Shape", "Size")
+"""They need no contents, only the shape of their operand, which is always known."""
+
+
+def wanted(node: Node) -> list[Value]:
+    """The operands of the node whose contents its lowering needs."""
+    found = find(node)
+    indices = () if found is None else found.contents
+    return [value for k in indices if k < len(node.inputs) and (value := node.inputs[k]) is not None]
+
+
+def open_value(value: Value, seen: dict[Value, Value | None]) -> Value | None:
+    """Where the contents of `value` come from what only running tells; None where they follow from constants and shapes.
+
+    `seen` keeps answers between calls. O(nodes before the value), once.
+    """
+    stack = [value]
+    while stack:
+        current = stack[-1]
+        if current in seen:
+            stack.pop()
+            continue
+        before = _sources(current)
+        if before is None:
+            seen[current] = current
+        elif waiting := [source for source in before if source not in seen]:
+            stack.extend(waiting)
+            continue
+        else:
+            seen[current] = next((found for source in before if (found := seen[source]) is not None), None)
+        stack.pop()
+    return seen[value]
+
+
+def _sources(value: Value) -> list[Value] | None:
+    """The values whose contents make those of `value`; None where it cannot be computed while tracing."""
+    if value.constant is not None:
+        return []
+    node = value.producer
+    found = None if node is None else find(node)
+    if node is None or found is None or not found.host:
+        return None
+    return [] if _is_size(node) else [operand for operand in node.inputs if operand is not None]
+
+
+def _is_size(node: Node) -> bool:
+    return not node.domain and node.op_type in SIZES
+
+
+def needed(nodes: Iterable[Node]) -> frozenset[Value]:
+    """The values whose contents the nodes, in topological order, need while they are traced."""
+    found: set[Value] = set()
+    for node in reversed(list(nodes)):
+        found.update(wanted(node))
+        if any(value in found for value in node.outputs if value is not None) and not _is_size(node):
+            found.update(value for value in node.inputs if value is not None)
+    return frozenset(found)

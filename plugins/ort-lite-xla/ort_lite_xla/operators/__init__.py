@@ -1,0 +1,23 @@
+"""The lowerings, one family of operators a module. Importing this package fills `ort_lite_xla.registry.TABLE`."""
+
+from ort_lite_xla.operators import (
+    activations,
+    binary,
+    conv,
+    elementwise,
+    gather,
+    matmul,
+    normalization,
+    parts,
+    pooling,
+    quantization,
+    recurrent,
+    reductions,
+    resize,
+    shape,
+)
+
+__all__ = [
+    "activations", "binary", "conv", "elementwise", "gather", "matmul", "normalization", "parts", "pooling", "quantization",
+    "recurrent", "reductions", "resize", "shape",
+]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Convolutions."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ort_lite.graph import Node
+from ort_lite_xla.along import Dims, only_first
+from ort_lite_xla.operators.activations import MICROSOFT, PARAMETERS, activate
+from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, strides_of
+from ort_lite_xla.registry import FLOATS, Array, Mask, Op, lowering
+
+LETTERS = "DHW"
+
+
+def numbers(rank: int) -> tuple[str, str, str]:
+    """What the dimensions mean: (N, C, spatial...), (out, in, spatial...)."""
+    spatial = LETTERS[-rank:] if rank <= len(LETTERS) else "".join(map(chr, range(ord("a"), ord("a") + rank)))
+    return "NC" + spatial, "OI" + spatial, "NC" + spatial
+
+
+def convolved(op: Op, x: Array, w: Array) -> Array:
+    """Conv without its bias, in the element type of the operands."""
+    sizes, kernel = x.shape[2:], w.shape[2:]
+    rank = len(sizes)
+    return lax.conv_general_dilated(
+        x, w, strides_of(op, rank), pads_of(op, sizes, kernel), rhs_dilation=dilations_of(op, rank),
+        dimension_numbers=numbers(rank), feature_group_count=op.attr("group", 1),
+    )  # fmt: skip
+
+
+def _biased(y: Array, b: Array) -> Array:
+    return y if b is None else y + b.reshape(-1, *[1] * (y.ndim - 2))
+
+
+@lowering("Conv", since=1, types=FLOATS, along=only_first())
+def conv(op: Op, x: Array, w: Array, b: Array = None) -> Array:
+    """x (N, C, spatial), w (M, C / group, kernel), b (M,). Spec: ONNX Conv-22."""
+    return _biased(convolved(op, x, w), b)
+
+
+def _known_activation(node: Node) -> str | None:
+    name = node.attr("activation", "")
+    return None if not name or name in PARAMETERS else f"activation {name!r}"
+
+
+def _first_and_sum(dims: Dims) -> list[Mask]:
+    """The sum Z has the result's shape: its first dimension is independent too."""
+    return only_first()(dims._replace(operands=dims.operands[:3]))
+
+
+@lowering("FusedConv", domain=MICROSOFT, types=FLOATS, check=_known_activation, along=_first_and_sum)
+def fused_conv(op: Op, x: Array, w: Array, b: Array = None, z: Array = None) -> Array:
+    """An activation of Conv(x, w, b) + z. Spec: onnxruntime com.microsoft FusedConv-1."""
+    y = _biased(convolved(op, x, w), b)
+    y = y if z is None else y + z
+    name = op.attr("activation", "")
+    return activate(name, y, *(op.attr("activation_params") or ())) if name else y
+
+
+@lowering("ConvTranspose", since=1, types=FLOATS, along=only_first())
+def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
+    """The gradient of Conv: x (N, C, spatial), w (C, M / group, kernel). Spec: ONNX ConvTranspose-22."""
+    sizes, kernel, group = x.shape[2:], w.shape[2:], op.attr("group", 1)
+    rank = len(sizes)
+    dilations, more = dilations_of(op, rank), list(op.attr("output_padding") or [0] * rank)
+    pads = _transposed_pads(op, sizes, kernel, more)
+    flipped = jnp.flip(w, range(2, w.ndim)).reshape(group, w.shape[0] // group, *w.shape[1:])
+    turned = jnp.swapaxes(flipped, 1, 2).reshape(group * w.shape[1], w.shape[0] // group, *kernel)
+    widths = [
+        ((k - 1) * d - before, (k - 1) * d - after + extra)
+        for k, d, (before, after), extra in zip(kernel, dilations, pads, more, strict=True)
+    ]
+    y = lax.conv_general_dilated(
+        x, turned, [1] * rank, widths, lhs_dilation=strides_of(op, rank), rhs_dilation=dilations,
+        dimension_numbers=numbers(rank), feature_group_count=group,
+    )  # fmt: skip
+    return _biased(y, b)
+
+
+def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: Sequence[int]) -> Pads:
+    """From `pads`, or from the output shape that is asked for."""
+    rank = len(sizes)
+    strides, dilations = strides_of(op, rank), dilations_of(op, rank)
+    auto, wanted = op.attr("auto_pad", "NOTSET"), op.attr("output_shape")
+    if wanted is None and auto.startswith("SAME"):
+        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+    if wanted is None:
+        return pads_of(op, sizes, kernel)
+    found = []
+    for size, stride, k, dilation, extra, out in zip(sizes, strides, kernel, dilations, more, wanted[-rank:], strict=True):
+        total = stride * (size - 1) + extra + (k - 1) * dilation + 1 - out
+        beyond = max(-total, 0)  # zeros that the result has behind what the kernel reaches
+        small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
+        before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
+        found.append((before, after - beyond))
+    return found
+
+
+@lowering("ConvInteger", since=10, types=frozenset({"int8", "uint8"}))
+def conv_integer(op: Op, x: Array, w: Array, x_zero: Array = None, w_zero: Array = None) -> Array:
+    """Conv of x - x_zero and w - w_zero in int32. Spec: ONNX ConvInteger-10."""
+    return convolved(op, centred(x, x_zero), centred(w, None if w_zero is None else per_filter(w_zero, w)))
+
+
+def centred(x: Array, zero: Array) -> Array:
+    """x - zero as int32."""
+    wide = x.astype(np.int32)
+    return wide if zero is None else wide - zero.astype(np.int32)
+
+
+def per_filter(x: Array, w: Array) -> Array:
+    """A scalar, or a value for each filter of w, so that it broadcasts with w."""
+    return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size > 1 else x.reshape(())

@@ -1,0 +1,124 @@
+"""Quantised values: scale * (q - zero point)."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ort_lite.graph import Node
+from ort_lite_xla.along import Dims, by_axes, except_axis, pointwise
+from ort_lite_xla.operators.activations import MICROSOFT
+from ort_lite_xla.operators.conv import centred, convolved, per_filter
+from ort_lite_xla.registry import BYTES, FLOATS, SHORT, Array, Mask, Op, lowering
+
+
+def _no_blocks(node: Node) -> str | None:
+    return "block_size is not supported" if node.attr("block_size", 0) else None
+
+
+def _along(dims: Dims) -> list[Mask]:
+    """By element where there is one scale, else along all dimensions but one."""
+    scale = dims.operand(1)
+    return except_axis(1)(dims) if scale and scale != (1,) else pointwise(dims)
+
+
+def _spread(parameter: Array, x: Array, axis: int) -> Array:
+    """A scale or zero point so that it broadcasts with x: one for all, or one for each element of a dimension."""
+    if parameter.ndim == 0 or parameter.size == 1:
+        return parameter.reshape(())
+    return parameter.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
+
+
+def _saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x, rounded to even, within the range of the integer type."""
+    limits = np.iinfo(dtype)
+    return jnp.clip(jnp.round(x), limits.min, limits.max).astype(dtype)
+
+
+@lowering("QuantizeLinear", since=10, types=(FLOATS | {"int32"}, FLOATS, SHORT), check=_no_blocks, along=_along)
+def quantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
+    """round(x / scale) + zero, saturated. Spec: ONNX QuantizeLinear-25."""
+    axis, target = op.attr("axis", 1), op.dtype()
+    wide = jnp.promote_types(scale.dtype, np.float32)
+    levels = jnp.round(x.astype(wide) / _spread(scale, x, axis).astype(wide))
+    return _saturated(levels if zero is None else levels + _spread(zero, x, axis).astype(wide), target)
+
+
+@lowering("DequantizeLinear", since=10, types=(SHORT | {"int32"}, FLOATS, SHORT | {"int32"}), check=_no_blocks, along=_along)
+def dequantize_linear(op: Op, x: Array, scale: Array, zero: Array = None) -> Array:
+    """(x - zero) * scale. Spec: ONNX DequantizeLinear-25."""
+    axis = op.attr("axis", 1)
+    levels = centred(x, None if zero is None else _spread(zero, x, axis))
+    return (levels.astype(np.float32) * _spread(scale, x, axis).astype(np.float32)).astype(op.dtype())
+
+
+def _all_zero(dims: Dims) -> list[Mask]:
+    """The range of values always has 0 in it."""
+    return by_axes(dims, range(len(dims.operand(0))), "zero")
+
+
+@lowering("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}), along=_all_zero)
+def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
+    """x as uint8 over the range of its values, with the scale and the zero point. Spec: ONNX DynamicQuantizeLinear-11."""
+    low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
+    scale = (high - low) / np.float32(255)
+    divisor = jnp.where(scale == 0, np.float32(1), scale)
+    zero = jnp.clip(jnp.round(-low / divisor), 0, 255)
+    levels = jnp.clip(jnp.round(x / divisor) + zero, 0, 255)
+    return levels.astype(np.uint8), scale, zero.astype(np.uint8)
+
+
+def _row_zero(zero: Array, a: Array) -> Array:
+    """A zero point for each row of A, or one."""
+    if zero is None or zero.size == 1:
+        return None if zero is None else zero.reshape(())
+    return zero[:, None] if zero.ndim == 1 else zero
+
+
+def _column_zero(zero: Array) -> Array:
+    return zero.reshape(()) if zero is not None and zero.size == 1 else zero
+
+
+@lowering("MatMulInteger", since=10, types=BYTES)
+def matmul_integer(op: Op, a: Array, b: Array, a_zero: Array = None, b_zero: Array = None) -> Array:
+    """(A - a_zero) * (B - b_zero) in int32. Spec: ONNX MatMulInteger-10."""
+    return jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+
+
+@lowering("QLinearMatMul", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
+def qlinear_matmul(
+    op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array, y_zero: Array
+) -> Array:
+    """The quantised product of two quantised matrices. Spec: ONNX QLinearMatMul-21."""
+    product = jnp.matmul(centred(a, _row_zero(a_zero, a)), centred(b, _column_zero(b_zero)))
+    left = _row_zero(a_scale, a).astype(np.float32)
+    factor = left * _column_zero(b_scale).astype(np.float32) / y_scale.astype(np.float32)
+    return _saturated(jnp.round(product.astype(np.float32) * factor) + y_zero.astype(np.float32), y_zero.dtype)
+
+
+@lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
+def qlinear_conv(
+    op: Op, x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array, w_zero: Array, y_scale: Array, y_zero: Array,
+    b: Array = None,
+) -> Array:  # fmt: skip
+    """The quantised convolution of quantised tensors. Spec: ONNX QLinearConv-10."""
+    y = convolved(op, centred(x, x_zero.reshape(())), centred(w, per_filter(w_zero, w)))
+    trailing = [1] * (y.ndim - 2)
+    y = y if b is None else y + b.reshape(-1, *trailing)
+    scale = w_scale.reshape(-1, *trailing) if w_scale.size > 1 else w_scale.reshape(())
+    factor = x_scale.reshape(()) * scale / y_scale.reshape(())
+    return _saturated(jnp.round(y.astype(np.float32) * factor) + y_zero.reshape(()).astype(np.float32), y_zero.dtype)
+
+
+@lowering("QLinearAdd", "QLinearMul", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
+def qlinear_binary(
+    op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array,
+    y_zero: Array = None,
+) -> Array:  # fmt: skip
+    """The quantised sum or product of quantised tensors. Spec: onnxruntime com.microsoft QLinearAdd-1, QLinearMul-1."""
+    left, right = (
+        centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))
+    )
+    y = left + right if op.node.op_type == "QLinearAdd" else left * right
+    levels = jnp.round(y / y_scale)
+    return _saturated(levels if y_zero is None else levels + y_zero.astype(np.float32), op.dtype())

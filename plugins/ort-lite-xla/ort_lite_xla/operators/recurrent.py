@@ -1,0 +1,165 @@
+"""Recurrent networks: one step of lax.scan for each element of the sequence."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ort_lite.graph import Node
+from ort_lite_xla.operators.activations import PARAMETERS, activate
+from ort_lite_xla.registry import FLOATS, Array, Op, lowering
+
+State = tuple[Array, ...]
+Cell = Callable[[Array, State], State]
+DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+TYPES = (FLOATS, FLOATS, FLOATS, FLOATS, frozenset({"int32"}), FLOATS)
+
+
+def _plain_activations(node: Node) -> str | None:
+    unknown = [name for name in node.attr("activations") or () if name not in PARAMETERS]
+    if unknown:
+        return f"activation {unknown[0]!r}"
+    given = [name for name in ("activation_alpha", "activation_beta") if node.attr(name)]
+    return f"{given[0]} is not supported" if given else None
+
+
+def _function(name: str) -> Callable[[Array], Array]:
+    return lambda x: activate(name, x)
+
+
+def _activations(op: Op, direction: int) -> list[Callable[[Array], Array]]:
+    defaults = DEFAULTS[op.node.op_type]
+    names = op.attr("activations") or ()
+    chosen = names[direction * len(defaults) : (direction + 1) * len(defaults)] or defaults
+    return [_function(name) for name in chosen]
+
+
+def _clipped(op: Op, x: Array) -> Array:
+    limit = op.attr("clip")
+    return x if limit is None else jnp.clip(x, -limit, limit)
+
+
+def _scanned(x: Array, lengths: Array, first: State, cell: Cell, reverse: bool) -> tuple[Array, State]:
+    """All hidden states (T, N, H), 0 past the end of a sequence, and the last states.
+
+    A reversed sequence keeps the initial state until its last element comes.
+    """
+    steps = jnp.arange(x.shape[0])
+
+    def step(state: State, element: tuple[Array, Array]) -> tuple[State, Array]:
+        part, time = element
+        new = tuple(after.astype(before.dtype) for after, before in zip(cell(part, state), state, strict=True))
+        if lengths is None:
+            return new, new[0]
+        inside = (time < lengths)[:, None]
+        kept = tuple(jnp.where(inside, after, before) for after, before in zip(new, state, strict=True))
+        return kept, jnp.where(inside, new[0], 0)
+
+    last, every = lax.scan(step, first, (x, steps), reverse=reverse)
+    return every, last
+
+
+def _recurrent(
+    op: Op, x: Array, lengths: Array, hidden: int, states: Sequence[Array], make: Callable[[int], Cell], parts: Any
+) -> tuple[Array, ...]:
+    """Y and the last states, of one or two directions, in the layout that the attribute says."""
+    batch_first = bool(op.attr("layout", 0))
+    x = jnp.swapaxes(x, 0, 1) if batch_first else x
+    direction = op.attr("direction", "forward")
+    ways = 2 if direction == "bidirectional" else 1
+    given = [None if s is None else (jnp.swapaxes(s, 0, 1) if batch_first else s) for s in states]
+    every, lasts = [], []
+    for way in range(ways):
+        first = tuple(jnp.zeros((x.shape[1], hidden), x.dtype) if s is None else s[way] for s in given)
+        outputs, last = _scanned(parts(x, way), lengths, first, make(way), direction == "reverse" or way == 1)
+        every.append(outputs)
+        lasts.append(last)
+    y = jnp.stack(every, 1)
+    ends = [jnp.stack([last[k] for last in lasts]) for k in range(len(states))]
+    if batch_first:
+        return jnp.transpose(y, (2, 0, 1, 3)), *(jnp.swapaxes(end, 0, 1) for end in ends)
+    return y, *ends
+
+
+def _weighted(w: Array, b: Array, hidden: int, gates: int) -> Callable[[Array, int], Array]:
+    """What the input contributes to all gates, for the whole sequence at once: (T, N, gates * hidden)."""
+
+    def parts(x: Array, way: int) -> Array:
+        product = jnp.matmul(x, w[way].T)
+        return product if b is None else product + b[way, : gates * hidden]
+
+    return parts
+
+
+def _recurrent_bias(b: Array, way: int, gates: int, hidden: int) -> Array:
+    return 0 if b is None else b[way, gates * hidden :]
+
+
+@lowering("RNN", since=7, types=TYPES, check=_plain_activations)
+def rnn(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+    """h = f(x W + h R + b). Spec: ONNX RNN-22."""
+    hidden = r.shape[-1]
+
+    def make(way: int) -> Cell:
+        (f,) = _activations(op, way)
+
+        def cell(part: Array, state: State) -> State:
+            return (f(_clipped(op, part + state[0] @ r[way].T + _recurrent_bias(b, way, 1, hidden))),)
+
+        return cell
+
+    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 1))
+
+
+@lowering("GRU", since=7, types=TYPES, check=_plain_activations)
+def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None) -> tuple[Array, ...]:
+    """Gates z, r, h in this order; the reset gate before or after the product with R. Spec: ONNX GRU-22."""
+    hidden = r.shape[-1]
+
+    def make(way: int) -> Cell:
+        f, g = _activations(op, way)
+        bias = _recurrent_bias(b, way, 3, hidden)
+        split = (0, 0) if b is None else (bias[: 2 * hidden], bias[2 * hidden :])
+
+        def cell(part: Array, state: State) -> State:
+            (before,) = state
+            gates = f(_clipped(op, part[:, : 2 * hidden] + before @ r[way, : 2 * hidden].T + split[0]))
+            update, reset = gates[:, :hidden], gates[:, hidden:]
+            if op.attr("linear_before_reset", 0):
+                recurrent = reset * (before @ r[way, 2 * hidden :].T + split[1])
+            else:
+                recurrent = (reset * before) @ r[way, 2 * hidden :].T + split[1]
+            new = g(_clipped(op, part[:, 2 * hidden :] + recurrent))
+            return ((1 - update) * new + update * before,)
+
+        return cell
+
+    return _recurrent(op, x, lengths, hidden, [h], make, _weighted(w, b, hidden, 3))
+
+
+@lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
+def lstm(
+    op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None, c: Array = None,
+    peepholes: Array = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    """Gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
+    hidden = r.shape[-1]
+
+    def make(way: int) -> Cell:
+        f, g, out = _activations(op, way)
+        bias = _recurrent_bias(b, way, 4, hidden)
+        p_i, p_o, p_f = (0, 0, 0) if peepholes is None else jnp.split(peepholes[way], 3)
+
+        def cell(part: Array, state: State) -> State:
+            before, memory = state
+            i, o, forget, new = jnp.split(part + before @ r[way].T + bias, 4, axis=-1)
+            i = f(_clipped(op, i + p_i * memory))
+            forget = 1 - i if op.attr("input_forget", 0) else f(_clipped(op, forget + p_f * memory))
+            kept = forget * memory + i * g(_clipped(op, new))
+            o = f(_clipped(op, o + p_o * kept))
+            return o * out(kept), kept
+
+        return cell
+
+    return _recurrent(op, x, lengths, hidden, [h, c], make, _weighted(w, b, hidden, 4))

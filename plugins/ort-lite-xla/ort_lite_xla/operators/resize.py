@@ -1,0 +1,153 @@
+"""Resizing images: each dimension is a weighted sum of a few of its elements, whose places are known while tracing."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ort_lite.graph import Node
+from ort_lite_xla.along import only_first
+from ort_lite_xla.registry import ALL, BYTES, FLOATS, INDICES, Array, Op, lowering
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+NUMERIC = FLOATS | BYTES | {"int32"}
+
+
+class Line(NamedTuple):
+    """One dimension: its size before and after, by how much it grows, and the part that is looked at (for crops)."""
+
+    size: int
+    out: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+def _places(op: Op, line: Line) -> Numbers:
+    """For each element of the result its place among those of the operand."""
+    k = np.arange(line.out, dtype=np.float64)
+    match op.attr("coordinate_transformation_mode", "half_pixel"):
+        case "asymmetric":
+            return k / line.scale
+        case "align_corners":
+            wide = line.size * line.scale - 1  # not a whole number where scales are given
+            return k * (line.size - 1) / wide if line.out > 1 else k * 0
+        case "pytorch_half_pixel":
+            return (k + 0.5) / line.scale - 0.5 if line.out > 1 else k * 0
+        case "half_pixel_symmetric":
+            shift = line.size / 2 * (1 - line.out / (line.scale * line.size))
+            return shift + (k + 0.5) / line.scale - 0.5
+        case "tf_crop_and_resize":
+            last = line.size - 1
+            if line.out == 1:
+                return np.array([0.5 * (line.start + line.end) * last])
+            return line.start * last + k * (line.end - line.start) * last / (line.out - 1)
+    return (k + 0.5) / line.scale - 0.5
+
+
+def _nearest(op: Op, places: Numbers) -> Numbers:
+    match op.attr("nearest_mode", "round_prefer_floor"):
+        case "floor":
+            return np.floor(places)
+        case "ceil":
+            return np.ceil(places)
+        case "round_prefer_ceil":
+            return np.floor(places + 0.5)
+    return np.ceil(places - 0.5)
+
+
+def _taps(op: Op, mode: str, places: Numbers) -> tuple[Numbers, Numbers]:
+    """The elements that count for each place, and their weights: (out, taps) each."""
+    if mode == "nearest":
+        return _nearest(op, places)[:, None], np.ones((len(places), 1))
+    floor = np.floor(places)
+    t = places - floor
+    if mode == "linear":
+        return np.stack([floor, floor + 1], 1), np.stack([1 - t, t], 1)
+    a = op.attr("cubic_coeff_a", -0.75)
+    near = np.stack([t, 1 - t])
+    far = near + 1
+    inner = ((a + 2) * near - (a + 3)) * near * near + 1
+    outer = ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
+    return floor[:, None] + np.arange(-1, 3), np.stack([outer[0], inner[0], inner[1], outer[1]], 1)
+
+
+def _resized(op: Op, x: Array, axis: int, line: Line, mode: str) -> Array:
+    """x with one dimension resized."""
+    places = _places(op, line)
+    taps, weights = _taps(op, mode, places)
+    if op.attr("exclude_outside", 0):
+        weights = np.where((taps < 0) | (taps >= line.size), 0, weights)
+        weights = weights / weights.sum(1, keepdims=True)
+    index = np.clip(taps, 0, line.size - 1).astype(np.int64)
+    if mode == "nearest":
+        result = jnp.take(x, index[:, 0], axis)
+    else:
+        around = [1] * x.ndim
+        around[axis] = -1
+        result = sum(
+            jnp.take(x, index[:, k], axis) * weights[:, k].astype(x.dtype).reshape(around) for k in range(index.shape[1])
+        )
+    if op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        outside = ((places < 0) | (places > line.size - 1)).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+        result = jnp.where(outside, np.array(op.attr("extrapolation_value", 0.0)).astype(x.dtype), result)
+    return result
+
+
+def _lines(op: Op, x: Array, roi: Any, scales: Any, sizes: Sequence[int] | None) -> dict[int, Line]:
+    """The dimensions that change, or are cropped."""
+    axes = [axis % x.ndim for axis in op.attr("axes") or range(x.ndim)]
+    if sizes is not None:
+        factors = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
+        policy = op.attr("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            factors = [(min if policy == "not_larger" else max)(factors)] * len(axes)
+            sizes = [int(np.floor(factors[0] * x.shape[axis] + 0.5)) for axis in axes]
+    else:
+        factors = [float(scale) for scale in scales]
+        sizes = [int(np.floor(x.shape[axis] * np.float32(factor))) for axis, factor in zip(axes, scales, strict=True)]
+    crops = op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+    found = {}
+    for k, axis in enumerate(axes):
+        part = (float(roi[k]), float(roi[k + len(axes)])) if crops else (0.0, 1.0)
+        if factors[k] != 1 or part != (0.0, 1.0):
+            found[axis] = Line(x.shape[axis], sizes[k], factors[k], *part)
+    return found
+
+
+def _no_antialias(node: Node) -> str | None:
+    return "antialias is not supported" if node.attr("antialias", 0) else None
+
+
+@lowering(
+    "Resize", since=11, types=(NUMERIC, FLOATS, FLOATS, INDICES), contents=(1, 2, 3), check=_no_antialias, along=only_first()
+)
+def resize(op: Op, x: Array, roi: Array = None, scales: Array = None, sizes: Array = None) -> Array:
+    """Nearest, linear or cubic, one dimension after the other. Spec: ONNX Resize-19."""
+    factors, wanted = op.known(2), op.numbers(3)
+    lines = _lines(op, x, op.known(1), factors, wanted or None)
+    mode = op.attr("mode", "nearest")
+    wide = x if mode == "nearest" else x.astype(jnp.promote_types(x.dtype, np.float32))
+    for axis, line in lines.items():
+        wide = _resized(op, wide, axis, line, mode)
+    if not jnp.issubdtype(x.dtype, jnp.floating) and mode != "nearest":
+        wide = jnp.clip(jnp.trunc(wide), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    return wide.astype(x.dtype)
+
+
+@lowering("Resize", since=10, types=(ALL, FLOATS), contents=(1,), along=only_first())
+@lowering("Upsample", since=9, types=(ALL, FLOATS), contents=(1,), along=only_first())
+def upsample(op: Op, x: Array, scales: Array) -> Array:
+    """Places are k / scale; nearest takes the element before. Spec: ONNX Resize-10, Upsample-9."""
+    for axis, scale in enumerate(np.ravel(op.known(1))):
+        size = x.shape[axis]
+        if scale != 1:
+            places = np.arange(int(np.floor(size * scale)), dtype=np.float64) / float(scale)
+            below = np.minimum(np.floor(places).astype(np.int64), size - 1)
+            part = jnp.take(x, below, axis)
+            if op.attr("mode", "nearest") != "nearest":
+                t = (places - below).astype(x.dtype).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
+                part = part * (1 - t) + jnp.take(x, np.minimum(below + 1, size - 1), axis) * t
+            x = part
+    return x

@@ -1,0 +1,183 @@
+"""A compiled partition: programs of XLA, one for each shape or bucket of shapes, made when they are first needed."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from ort_lite.graph import Value
+from ort_lite.provider import Partition
+from ort_lite.record import Record
+from ort_lite_xla.borders import Array, cut, inside, outside, padded
+from ort_lite_xla.contents import needed
+from ort_lite_xla.padding import Padding, input_sizes, padding, size_contents
+from ort_lite_xla.trace import Values, trace
+from ort_lite_xla.weights import Weights
+
+T = TypeVar("T")
+EXACT = Padding({}, {}, ())
+
+
+class Settings(Record):
+    """Options of the provider that programs depend on."""
+
+    device: jax.Device
+    matmul_precision: str
+    buckets: bool
+    cached_shapes: int
+
+
+class Cache(Generic[T]):
+    """The results of `make` for the keys used last. Of several threads with one new key one makes it, the others wait."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._found: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self.made = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Raises what `make` raises; a failure is not kept."""
+        with self._lock:
+            future = self._found.get(key)
+            mine = future is None
+            if future is None:
+                future = self._found[key] = Future()
+                while len(self._found) > self._capacity:
+                    self._found.popitem(last=False)
+            self._found.move_to_end(key)
+        if mine:
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    if self._found.get(key) is future:
+                        del self._found[key]
+                future.set_exception(error)
+                raise
+            with self._lock:
+                self.made += 1
+        return future.result()
+
+
+class Executable(Record):
+    """A program of XLA for one set of shapes. `compiled` is None where all outputs are known without one.
+
+    `plan` has for each output its number among the program's results, or what is known of it.
+    """
+
+    compiled: Any
+    plan: tuple[int | Array, ...]
+
+
+class Bound(Record):
+    """How one set of shapes is served: by which Executable, padded to what shapes, its outputs cut to what sizes."""
+
+    key: Hashable
+    shapes: tuple[tuple[int, ...], ...]
+    plan: Padding
+    ends: tuple[tuple[int | None, ...], ...]
+    sizes: Array
+
+
+class Program:
+    """The CompiledPartition. Any number of threads may call it."""
+
+    def __init__(self, partition: Partition, settings: Settings) -> None:
+        self._partition, self._settings = partition, settings
+        self._needed = needed(partition.nodes)
+        self._static = [k for k, value in enumerate(partition.inputs) if value in self._needed]
+        self._weights = Weights(partition, settings.device)
+        self.absorbed = [value for value in self._weights.values if value not in self._needed]
+        self._told = size_contents(partition) if settings.buckets else {}
+        self._bound: Cache[Bound] = Cache(4 * settings.cached_shapes)
+        self._executables: Cache[Executable] = Cache(settings.cached_shapes)
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        shapes = tuple([x.shape for x in inputs])
+        statics = tuple([inputs[k].tobytes() for k in self._static])
+        bound = self._bound.get((shapes, statics), lambda: self._bind(shapes, statics))
+        executable = self._executables.get(bound.key, lambda: self._compiled(bound, inputs))
+        return self._run(executable, bound, inputs)
+
+    def facts(self) -> dict[str, int | str]:
+        """What `explain()` shows; "python_steps" counts none, since a run is one call of XLA."""
+        return {
+            "device": str(self._settings.device),
+            "executables": len(self._executables),
+            "compilations": self._executables.made,
+            "constant_bytes": self._weights.nbytes,
+        }
+
+    # Binding
+
+    def _bind(self, shapes: tuple[tuple[int, ...], ...], statics: tuple[bytes, ...]) -> Bound:
+        """Chooses buckets for these shapes."""
+        values = self._partition.inputs
+        sizes = input_sizes(values, shapes) if self._settings.buckets and not statics else None
+        plan = EXACT if sizes is None else padding(self._partition, self._told, sizes)
+        if sizes is None or not plan.buckets:
+            return Bound((shapes, statics), shapes, EXACT, (), np.zeros(0, np.int32))
+        wide = tuple([_widened(value, shape, plan) for value, shape in zip(values, shapes, strict=True)])
+        ends = tuple(tuple(None if name is None else sizes[name] for name in names) for names in plan.outputs)
+        return Bound(("bucket", wide), wide, plan, ends, np.array([sizes[name] for name in plan.buckets], np.int32))
+
+    def _compiled(self, bound: Bound, inputs: Sequence[Array]) -> Executable:
+        """Lowers the nodes for these shapes and compiles the result. Seconds."""
+        plan = bound.plan
+        static = {self._partition.inputs[k]: np.array(inputs[k]) for k in self._static}
+        outcome: list[int | Array] = []
+
+        def function(weights: Sequence[Any], data: Sequence[Any], sizes: Any) -> list[Any]:
+            outcome.clear()
+            results: list[Any] = []
+            for value in self._traced(weights, data, sizes, static, plan):
+                outcome.append(value if isinstance(value, np.ndarray) else len(results))
+                results += [] if isinstance(value, np.ndarray) else [value]
+            return results
+
+        place = SingleDeviceSharding(self._settings.device)
+        wanted = [jax.ShapeDtypeStruct(s, x.dtype, sharding=place) for s, x in zip(bound.shapes, inputs, strict=True)]
+        weights = [jax.ShapeDtypeStruct(w.shape, w.dtype, sharding=place) for w in self._weights.arrays]
+        sizes = jax.ShapeDtypeStruct((len(plan.buckets),), np.int32, sharding=place)
+        with jax.enable_x64(True), jax.default_matmul_precision(self._settings.matmul_precision):
+            lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
+            executable = lowered.compile() if any(isinstance(found, int) for found in outcome) else None
+        return Executable(executable, tuple(outcome))
+
+    def _traced(
+        self, weights: Sequence[Any], data: Sequence[Any], sizes: Any, static: dict[Value, Array], plan: Padding
+    ) -> list[Any]:
+        """The outputs: tracers, or arrays where they are known."""
+        partition = self._partition
+        tracers = dict(zip((*self._weights.values, *partition.inputs), (*self._weights.restored(weights), *data), strict=True))
+        values = Values(dict(static), tracers, {name: sizes[k] for k, name in enumerate(plan.buckets)})
+        trace(partition.nodes, values, self._needed, plan.guards, partition.provider.name)
+        return [values.data[v] if v in values.data else values.known[v] for v in partition.outputs]
+
+    # Running
+
+    def _run(self, executable: Executable, bound: Bound, inputs: Sequence[Array]) -> list[Array]:
+        results: list[Array] = []
+        if executable.compiled is not None:
+            with jax.enable_x64(True):
+                wide = [padded(x, shape) for x, shape in zip(inputs, bound.shapes, strict=True)]
+                data = [inside(x, self._settings.device) for x in wide]
+                taken = {x.ctypes.data for x in wide} | self._weights.addresses
+                results = outside(executable.compiled(self._weights.arrays, data, bound.sizes), taken)
+        found = [results[part] if isinstance(part, int) else part.copy() for part in executable.plan]
+        return [cut(x, ends) for x, ends in zip(found, bound.ends, strict=True)] if bound.ends else found
+
+
+def _widened(value: Value, shape: tuple[int, ...], plan: Padding) -> tuple[int, ...]:
+    """The shape with padded symbols at their buckets."""
+    assert value.shape is not None, "input_sizes saw it"
+    return tuple(plan.buckets.get(str(dim), size) for dim, size in zip(value.shape, shape, strict=True))

@@ -1,0 +1,106 @@
+"""XLAExecutionProvider: what it takes, its options, and how partitions become programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ort_lite.errors import NoDevice, ProviderError
+from ort_lite.graph import Node, Value
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
+
+if TYPE_CHECKING:
+    from ort_lite_xla.program import Program
+
+KINDS = ("cpu", "gpu", "tpu")
+PRECISIONS = ("highest", "high", "default")
+
+
+class XLAExecutionProvider(ExecutionProvider):
+    """Runs partitions as XLA executables, through JAX. Values are NumPy arrays at its border, whatever the device.
+
+    Options: device, "cpu", "gpu" or "tpu", with ":1" for the second one ("cpu"); matmul_precision, "highest", "high" or
+    "default" ("highest"); buckets, whether open dimensions are padded so that few sizes are compiled ("1");
+    cached_shapes, how many executables a partition keeps (64); minimum, the least number of nodes in a partition (1).
+    """
+
+    name: ClassVar[str] = "XLAExecutionProvider"
+    default: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        device: str = "cpu",
+        matmul_precision: str = "highest",
+        buckets: bool | int | str = True,
+        cached_shapes: int | str = 64,
+        minimum: int | str = 1,
+        **unknown: Any,
+    ) -> None:
+        super().__init__(**unknown)
+        if matmul_precision not in PRECISIONS:
+            raise self._wrong("matmul_precision", matmul_precision, f"one of {', '.join(PRECISIONS)}")
+        if str(buckets).lower() not in ("0", "1", "false", "true"):
+            raise self._wrong("buckets", buckets, "0 or 1")
+        for option, given in (("cached_shapes", cached_shapes), ("minimum", minimum)):
+            if not str(given).isdecimal() or int(given) < 1:
+                raise self._wrong(option, given, "1 or more")
+        # Here and not above: JAX takes half a second to import, and programs list providers that they do not use.
+        import ort_lite_xla.operators  # noqa: F401  # fills the registry
+        from ort_lite_xla.program import Settings
+
+        on = str(buckets).lower() in ("1", "true")
+        self._settings = Settings(_device(self.name, device), matmul_precision, on, int(cached_shapes))
+        self._minimum = int(minimum)
+        self._options = {
+            "device": device,
+            "matmul_precision": matmul_precision,
+            "buckets": on,
+            "cached_shapes": int(cached_shapes),
+            "minimum": self._minimum,
+        }
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        from ort_lite_xla.capability import misfit
+
+        seen: dict[Value, Value | None] = {}
+        for node in graph:
+            yield misfit(node, seen) or Capability([node], minimum=self._minimum)
+
+    def compile(self, partitions: Sequence[Partition]) -> "list[Program]":
+        """Puts the weights on the device. Programs are made when their shapes are known: at the first run of each."""
+        from ort_lite_xla.program import Program
+
+        return [Program(partition, self._settings) for partition in partitions]
+
+    def supports_type(self, node: Node, dtype: str) -> bool:
+        from ort_lite_xla.capability import takes_type
+
+        return takes_type(node, dtype)
+
+    def get_options(self) -> dict[str, Any]:
+        return dict(self._options)
+
+    def _wrong(self, option: str, given: object, expected: str) -> ProviderError:
+        return ProviderError(f"{self.name}: {option} is {given!r}; expected {expected}")
+
+
+def _device(who: str, wanted: str) -> Any:
+    """The JAX device for "kind" or "kind:number". Raises NoDevice naming those that there are, ProviderError for other texts."""
+    import jax
+
+    kind, _, number = wanted.partition(":")
+    if kind not in KINDS or not (number or "0").isdecimal():
+        raise ProviderError(f"{who}: device is {wanted!r}; expected {', '.join(KINDS)}, with :1 for the second one")
+    try:
+        found = jax.devices(kind)
+    except RuntimeError as error:  # JAX has no such platform, or it does not start
+        raise NoDevice(f"{who}: no device {wanted!r}; there are {_existing()}") from error
+    if int(number or 0) >= len(found):
+        raise NoDevice(f"{who}: no device {wanted!r}; there are {_existing()}")
+    return found[int(number or 0)]
+
+
+def _existing() -> str:
+    """All devices that JAX sees, as the option names them."""
+    import jax
+
+    kinds = dict.fromkeys(device.platform for device in (*jax.devices(), *jax.devices("cpu")))
+    return ", ".join(f"{kind}:{k}" for kind in kinds for k in range(len(jax.devices(kind))))

@@ -1,0 +1,129 @@
+"""Which operators there are lowerings for. A lowering is a function of a node and its operands:
+
+    @lowering("Softmax", since=13, types=FLOATS, along=except_axis(-1, fill="lowest"))
+    def softmax(op: Op, x: Array) -> Array:
+        return jax.nn.softmax(x, op.attr("axis", -1))
+
+Operands are tracers of JAX, or NumPy arrays where their contents are known while tracing; one that is left out is None.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ort_lite import dtypes
+from ort_lite.graph import Node
+from ort_lite.record import Record
+
+Array = Any
+"""A tracer of JAX or a NumPy array."""
+Function = Callable[..., Any]
+Check = Callable[[Node], str | None]
+"""What an attribute of the node asks for that the lowering lacks, or None."""
+
+FLOATS = frozenset(dtypes.FLOATS)
+INTEGERS = frozenset(dtypes.INTEGERS)
+NUMBERS = FLOATS | INTEGERS
+ALL = NUMBERS | {"bool"}
+BOOL = frozenset({"bool"})
+INDICES = frozenset({"int32", "int64"})
+BYTES = frozenset({"int8", "uint8"})
+SHORT = frozenset({"int8", "uint8", "int16", "uint16"})
+
+
+class Mask(NamedTuple):
+    """Before the node runs, an operand is `fill` past the true size of its dimension `axis`."""
+
+    operand: int
+    axis: int
+    fill: str
+
+
+class Lowering(Record, eq=False):
+    """How one operator is lowered from an opset version on.
+
+    `types` has the element types of each operand, the last one standing for those that follow. The contents of operands
+    in `contents` must be known while tracing. A `host` lowering uses `op.xp` alone, so that it computes known contents
+    too. `along` says whether the node may run on longer, padded dimensions (see `padding`).
+    """
+
+    op_type: str
+    since: int
+    domain: str
+    function: Function
+    types: tuple[frozenset[str], ...]
+    contents: tuple[int, ...]
+    host: bool
+    check: Check | None
+    along: Any
+
+    def types_of(self, index: int) -> frozenset[str]:
+        return self.types[min(index, len(self.types) - 1)]
+
+
+TABLE: dict[tuple[str, str], list[Lowering]] = {}
+"""Newest version first. Filled when the modules of `ort_lite_xla.operators` are imported."""
+
+
+def lowering(
+    *op_types: str,
+    since: int = 1,
+    domain: str = "",
+    types: frozenset[str] | Sequence[frozenset[str]] = ALL,
+    contents: Sequence[int] = (),
+    host: bool = False,
+    check: Check | None = None,
+    along: Any = None,
+) -> Callable[[Function], Function]:
+    """Registers the decorated function as the lowering of the operators from opset `since` on."""
+    allowed = (types,) if isinstance(types, frozenset) else tuple(types)
+
+    def register(function: Function) -> Function:
+        for op_type in op_types:
+            made = Lowering(op_type, since, domain, function, allowed, tuple(contents), host, check, along)
+            TABLE.setdefault((domain, op_type), []).append(made)
+            TABLE[domain, op_type].sort(key=lambda found: -found.since)
+        return function
+
+    return register
+
+
+def find(node: Node) -> Lowering | None:
+    """The newest lowering that is not newer than the node."""
+    return next((found for found in TABLE.get((node.domain, node.op_type), ()) if found.since <= node.version), None)
+
+
+class Op:
+    """A node while it is lowered. `xp` is NumPy where all operands are known, `jax.numpy` otherwise."""
+
+    __slots__ = ("_known", "node", "xp")
+
+    def __init__(self, node: Node, known: Mapping[int, np.ndarray[Any, Any]], xp: Any) -> None:
+        self.node, self._known, self.xp = node, known, xp
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def wants(self, index: int) -> bool:
+        """Whether somebody may read output `index`."""
+        return index < len(self.node.outputs) and self.node.outputs[index] is not None
+
+    def known(self, index: int) -> Any:
+        """The contents of an operand that the lowering lists in `contents`; None where it is left out."""
+        return self._known.get(index)
+
+    def numbers(self, index: int) -> list[int] | None:
+        """As `known`, as a flat list of integers."""
+        found = self._known.get(index)
+        return None if found is None else [int(x) for x in np.ravel(found)]
+
+    def dtype(self, index: int = 0) -> np.dtype[Any]:
+        """The element type of output `index`, as inferred."""
+        value = self.node.outputs[index]
+        assert value is not None and value.dtype is not None, "get_capability declines outputs of unknown type"
+        return dtypes.to_numpy(value.dtype)

@@ -1,0 +1,66 @@
+"""Complex numbers in operators that move or sum elements, where their own kernels lack them: real and imaginary parts apart."""
+
+from collections.abc import Sequence
+
+from ort_lite.dtypes import COMPLEX
+from ort_lite.graph import TensorType
+from ort_lite.inference import Info
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.registry import find_native, operator
+from ort_lite_cpu.strided import emit_strided
+from ort_lite_cpu.tensor import PARTS, Tensor, pairs
+
+
+@operator(
+    "CenterCropPad", "Col2Im", "Concat", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "GridSample", "OneHot",
+    "Pad", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split",
+    "TensorScatter", "Tile", "Transpose", "Trilu", "Upsample", "Where", types=COMPLEX,
+)  # fmt: skip
+@operator("GatherND", domain="com.microsoft", types=COMPLEX)
+def by_parts(op: Op) -> None:
+    """The node's own kernel makes the real parts of the outputs from those of the inputs, then the imaginary ones.
+
+    Right for what is linear in its complex inputs: sums, copies and interpolation. Reductions of Scatter are not: the kernel has
+    them for pairs.
+    """
+    lowering, node = op.lowering, op.node
+    native = find_native(node)
+    assert native is not None
+    if op.attr("reduction", "none") != "none":
+        native.lower(op)
+        return
+    values = [value for value in dict.fromkeys(node.inputs) if value is not None and lowering.tensor(value).dtype in COMPLEX]
+    whole = {value: lowering.stored(lowering.tensor(value)) for value in values}
+    infos = {value: lowering.inference.of(value) for value in values}
+    parts: list[list[Tensor | None]] = []
+    try:
+        for part in range(2):
+            for value in values:
+                lowering.tensors[value] = _taken(op, whole[value], part)
+                lowering.inference.infos[value] = _as_part(infos[value])
+            native.lower(Op(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
+            parts.append([None if value is None else lowering.stored(lowering.tensors[value]) for value in node.outputs])
+    finally:
+        lowering.tensors.update(whole)
+        lowering.inference.infos.update(infos)
+    for k, made in enumerate(zip(*parts, strict=True)):
+        _join(op, k, made)
+
+
+def _as_part(info: Info) -> Info:
+    type_ = info.type
+    return Info(TensorType(PARTS[type_.dtype], type_.shape)) if isinstance(type_, TensorType) and type_.dtype in PARTS else info
+
+
+def _taken(op: Op, x: Tensor, part: int) -> Tensor:
+    made = op.temporary(PARTS[x.dtype], x.shape)
+    emit_strided(op.lowering, op.node, pairs(x), made, (x.size,), [2], [1], part)
+    return made
+
+
+def _join(op: Op, index: int, parts: Sequence[Tensor | None]) -> None:
+    if op.wants(index):
+        y = op.output(index)
+        for part, made in enumerate(parts):
+            assert made is not None
+            emit_strided(op.lowering, op.node, made, pairs(y), (y.size,), [1], [2], 0, part)

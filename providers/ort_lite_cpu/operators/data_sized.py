@@ -1,0 +1,182 @@
+"""NonZero, Compress, Unique: as many results as the data says.
+
+A kernel finds positions into as much memory as may be needed; how many there are is then read between two segments.
+"""
+
+from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
+from ort_lite.native.lang import OK, Ptr, Static, native, span
+from ort_lite.shapes import Dim, less, product, same
+from ort_lite_cpu import primitives
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.gather import gather, sizes_table
+from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
+from ort_lite_cpu.strided import emit_permute
+from ort_lite_cpu.tensor import BY_SIZE, PARTS, Tensor, pairs
+
+HALVES = frozenset({"float16", "bfloat16"})
+
+
+@native
+def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, parts: int) -> int:
+    """found (n,): where x is not 0, in order; total[0]: how many there are. One part.
+
+    kind: "number", "half" for 16-bit floats as bits, "pair" for two numbers of which one is enough.
+    """
+    k = 0
+    for i in range(n):
+        found[k] = i
+        if kind == "half":
+            k += 1 if (x[i] & 0x7FFF) != 0 else 0
+        elif kind == "pair":
+            k += 1 if x[2 * i] != 0 or x[2 * i + 1] != 0 else 0
+        else:
+            k += 1 if x[i] != 0 else 0
+    total[0] = k
+    return OK
+
+
+@native
+def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, parts: int) -> int:
+    """y (rank, count): the flat positions along each axis of a tensor whose dims are in the table."""
+    for k in span(count, part, parts):
+        rest = found[k]
+        for axis in range(rank - 1, -1, -1):
+            y[axis * count + k] = rest % table[axis]
+            rest = rest // table[axis]
+    return OK
+
+
+@operator("NonZero", since=9, types=NATIVE | COMPLEX)
+def non_zero(op: Op) -> None:
+    """Positions, one column each, in order; a scalar counts as a vector. Spec: ONNX NonZero-13."""
+    x, dims = op.input(0), op.info().shape
+    assert dims is not None
+    kind = "half" if x.dtype in HALVES else "pair" if x.dtype in COMPLEX else "number"
+    found, total = op.temporary("int64", (x.size,)), op.temporary("int64", (1,))
+    read = pairs(x) if kind == "pair" else x
+    op.emit(positions, [read, found, total], x.size, statics={"kind": kind}, work=0)
+    op.counted(dims[1], total)
+    y = op.output(0)
+    op.emit(unravel, [found, sizes_table(op, x.shape or (1,)), y], dims[0], dims[1], work=y.size * 3)
+
+
+@operator("Compress", since=9, types=MOVABLE | {"complex128"})
+def compress(op: Op) -> None:
+    """The slices along the axis, or the elements, for which the condition says so. Spec: ONNX Compress-11."""
+    x, condition, shape = op.input(0), op.input(1), op.info().shape
+    assert shape is not None
+    axis = op.attr("axis")
+    at = 0 if axis is None else axis % len(x.shape)
+    outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
+    op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
+    found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
+    op.emit(positions, [condition, found, total], condition.size, statics={"kind": "number"}, work=0)
+    op.counted(shape[at], total)
+    _take(op, x, found, (outer, n, shape[at], inner))
+
+
+def _around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
+    return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
+
+
+def _take(op: Op, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
+    """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
+    y, width = op.output(0), min(itemsize(x.dtype), 8)
+    sizes = (*sizes[:3], sizes[3] * (itemsize(x.dtype) // width))
+    op.emit(gather, [x, index, y], *sizes, types=[BY_SIZE[width], "i64", BY_SIZE[width]], work=y.size)
+
+
+def compared(x: Ptr, i: int, j: int, inner: int) -> int:
+    """-1, 0 or 1: row i of x (_, inner) is less than, equal to or greater than row j. NaN is equal to NaN, and the greatest."""
+    for k in range(inner):
+        a, b = x[i * inner + k], x[j * inner + k]
+        if a != b and (a == a or b == b):
+            return -1 if a < b or b != b else 1
+    return 0
+
+
+def merge_sort(x: Ptr, order: Ptr, scratch: Ptr, n: int, inner: int) -> int:
+    """order (n,): the rows of x (n, inner), the least first, of equal ones the first first."""
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or compared(x, order[i], order[j], inner) <= 0):
+                    scratch[k] = order[i]
+                    i += 1
+                else:
+                    scratch[k] = order[j]
+                    j += 1
+        for k in range(n):
+            order[k] = scratch[k]
+        width *= 2
+    return 0
+
+
+@native
+def distinct(
+    x: Ptr, order: Ptr, number: Ptr, first: Ptr, inverse: Ptr, counts: Ptr, total: Ptr, n: int, inner: int, in_order: int,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """Of the different rows of x (n, inner): `first` occurrence and `counts`, (n,) of which total[0] are in use; inverse (n,).
+
+    in_order: as they first occur, else the least first. order, number: (n,) of scratch. One part.
+    """
+    merge_sort(x, order, number, n, inner)
+    group = -1
+    for i in range(n):
+        if i == 0 or compared(x, order[i - 1], order[i], inner) != 0:
+            group += 1
+            first[group] = order[i]
+            counts[group] = 0
+        counts[group] += 1
+        inverse[order[i]] = group
+    total[0] = group + 1
+    if in_order != 0:
+        for g in range(group + 1):
+            order[g] = counts[g]
+            number[g] = -1
+        made = 0
+        for i in range(n):
+            g = inverse[i]
+            if number[g] < 0:
+                number[g] = made
+                first[made] = i
+                counts[made] = order[g]
+                made += 1
+            inverse[i] = number[g]
+    return OK
+
+
+@operator("Unique", since=11, types=REAL | INTEGERS | COMPLEX | {"bool"})
+@operator("Unique", domain="com.microsoft", types=REAL | INTEGERS | COMPLEX | {"bool"})
+def unique(op: Op) -> None:
+    """By merge sort, O(n log n) comparisons of elements or slices; NaN occurs once. Spec: ONNX Unique-11.
+
+    com.microsoft's keeps the order, and does not tell first occurrences.
+    """
+    x, shape = op.input(0), op.info().shape
+    assert shape is not None
+    axis = op.attr("axis")
+    at = 0 if axis is None else axis % len(x.shape)
+    outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
+    plain, share = (pairs(x), 2) if x.dtype in PARTS else (x, 1)
+    rows = plain
+    if not same(outer, 1):
+        rows = op.temporary(plain.dtype, (n, outer, inner * share))
+        emit_permute(op.lowering, op.node, plain, rows, (outer, n, inner * share), (1, 0, 2))
+    first, inverse, counts = (op.temporary("int64", (n,)) for _ in range(3))
+    order, number, total = op.temporary("int64", (n,)), op.temporary("int64", (n,)), op.temporary("int64", (1,))
+    operands = [rows, order, number, first, inverse, counts, total]
+    older = op.node.domain != ""
+    op.emit(distinct, operands, n, outer * inner * share, int(older or not op.attr("sorted", 1)), work=0)
+    op.counted(shape[at], total)
+    _take(op, x, first, (outer, n, shape[at], inner))
+    for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):
+        if op.wants(k):
+            y = op.output(k)
+            op.emit(primitives.copy, [source, y], y.size, types=["i64", "i64"])

@@ -1,0 +1,88 @@
+"""MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a column."""
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.lang import OK, Ptr, Static, like, native, null, span
+from ort_lite.shapes import product
+from ort_lite_cpu.op import Op
+from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.registry import operator
+
+
+@native
+def unpack_weights(
+    b: Ptr, scales: Ptr, zeros: Ptr, groups: Ptr, y: Ptr, n: int, k: int, blocks: int, size: int, bits: Static, packed: Static,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
+
+    scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block
+    whose scale it is, or null: every `size` are a block.
+    """
+    share = 8 // bits
+    row_bytes = (blocks + share - 1) // share
+    for row in span(n, part, parts):
+        for i in range(k):
+            element = i % share
+            code = (int(b[(row * blocks * size + i) // share]) >> (element * bits)) & ((1 << bits) - 1)
+            block = i // size if null(groups) else int(groups[i])
+            zero = like(y, 1 << (bits - 1))
+            if not null(zeros):
+                if packed:
+                    byte = int(zeros[row * row_bytes + block // share])
+                    zero = like(y, (byte >> (block % share * bits)) & ((1 << bits) - 1))
+                else:
+                    zero = like(y, zeros[row * blocks + block])
+            y[row * k + i] = (like(y, code) - zero) * scales[row * blocks + block]
+    return OK
+
+
+@operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
+def matmul_n_bits(op: Op) -> None:
+    """a (..., K) times the transposed weights (N, K), which are unpacked while lowering where they are constants.
+
+    Computes in float32 whatever `accuracy_level` says. Spec: onnxruntime MatMulNBits-1.
+    """
+    bits, size, n, k = (op.attr(name, 4) for name in ("bits", "block_size", "N", "K"))
+    if bits not in (2, 4, 8) or op.attr("weight_prepacked", 0):
+        raise op.reject(
+            f"weights of {bits} bits, prepacked {op.attr('weight_prepacked', 0)}; there are 2, 4 and 8, not prepacked"
+        )
+    a, y = op.input(0), op.output(0)
+    op.agree([a.shape[-1]], [k], "the inner dimensions differ")
+    spec = Product(product(a.shape[:-1]), n, k, transposed=True, bias=op.optional(5))
+    given = [op.constant(index) for index in range(1, 5)]
+    b, scales, zeros, groups = given
+    if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
+        emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=f"{id(scales)}")
+        return
+    weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
+    operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
+    packed = op.has(3) and op.raw(3).dtype == "uint8"
+    types = ["u8", "f32", "u8" if packed else "f32", "i32", "f32"]
+    statics = {"bits": bits, "packed": packed}
+    op.emit(unpack_weights, operands, n, k, blocks, size, types=types, statics=statics, work=n * k)
+    emit_computed(op, spec, a, weights, y)
+
+
+def _unpacked(
+    b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int
+) -> Array:
+    """As `unpack_weights`."""
+    blocks = -(-k // size)
+    index = np.arange(k) // size if groups is None else groups
+    middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
+    if zeros is not None and zeros.dtype == np.uint8:
+        middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
+    elif zeros is not None:
+        middle = zeros.reshape(n, blocks)
+    codes = _split(b.reshape(n, -1), bits)[:, :k]
+    found: Array = ((codes - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
+    return found
+
+
+def _split(packed: Array, bits: int) -> Array:
+    """(n, bytes) -> (n, elements), float32; the first of those that share a byte is in its lowest bits."""
+    parts = (packed[:, :, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)
+    return parts.reshape(len(packed), -1).astype(np.float32)

@@ -1,0 +1,48 @@
+"""BifurcationDetector, against onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import RuntimeException
+from tests.cpu.check import check_op, ints, run_op
+from tests.cpu.ort import ort_op
+
+OP = "BifurcationDetector"
+HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
+
+
+def check(*inputs: Array | None, **attributes: int) -> None:
+    want = ort_op(OP, inputs, attributes, outputs=("int64", "int64"), **HOW)
+    check_op(OP, *inputs, expected=want, outputs=2, **attributes, **HOW)
+
+
+def test_a_guess_is_taken_up_to_the_first_difference() -> None:
+    source = ints(1, 5, 3, 4, 2, 5, 3)
+    check(source, ints(9), ints(0), ints(1, 5, 3, 4, 2, 5, 3, 7))
+    check(source, ints(9), ints(0), ints(1, 5, 0, 4, 2, 5, 3, 7))
+    check(source, ints(9), ints(4), ints(2, 5, 3, 7))
+    check(source, ints(9, 1), ints(0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 2), min_size=3, max_size=9), st.lists(st.integers(0, 2), min_size=1, max_size=4), st.data())
+def test_any_tokens(source: list[int], current: list[int], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(source)))
+    size = len(source) + 1 - start
+    guess = data.draw(st.none() | st.lists(st.integers(0, 2), min_size=size, max_size=size))
+    shortest = data.draw(st.integers(1, 3))
+    attributes = {"min_ngram_size": shortest, "max_ngram_size": shortest + data.draw(st.integers(0, 2))}
+    inputs = [ints(*source), ints(*current), ints(start), None if guess is None else ints(*guess)]
+    want = ort_op(OP, inputs, attributes, outputs=("int64", "int64"), **HOW)
+    got = run_op(OP, inputs, attributes, outputs=2, **HOW)
+    assert [np.asarray(array).tolist() for array in got] == [np.asarray(array).tolist() for array in want]
+
+
+def test_a_guess_of_another_length_is_refused() -> None:
+    with pytest.raises(RuntimeException, match="pred_tokens should have one token more than src_tokens"):
+        run_op(OP, [ints(1, 2, 3), ints(1), ints(0), ints(1, 2)], {}, outputs=2, **HOW)

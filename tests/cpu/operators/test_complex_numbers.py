@@ -1,0 +1,74 @@
+"""Complex numbers in operators that have no kernel of their own for them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.dtypes import Array
+from tests.cpu.check import check_op, ints, ramp, reference
+
+X = ramp((3, 4), "float64") + 1j * ramp((3, 4), "float64", low=5, high=9)
+IMAGE = ramp((1, 4, 4, 6), "float64") * (1 - 2j)
+OTHER = np.array([[1j], [2], [-3 + 1j]])
+ROWS = np.array([[2, 0, 1, 1]])
+CASES: list[tuple[str, tuple[Array | None, ...], tuple[int, ...], dict[str, Any]]] = [
+    ("Reshape", (X, ints(2, -1)), (1,), {}),
+    ("Unsqueeze", (X, ints(0)), (1,), {}),
+    ("Identity", (X,), (), {}),
+    ("Transpose", (X,), (), {"perm": [1, 0]}),
+    ("Concat", (X, OTHER, X), (1,), {"axis": 1}),
+    ("Slice", (X, ints(3), ints(-5), ints(1), ints(-2)), (1, 2, 3, 4), {}),
+    ("Gather", (X, ints(2, 0)), (1,), {"axis": 1}),
+    ("GatherElements", (X, ROWS), (), {"axis": 0}),
+    ("GatherND", (X, np.array([[2, 1], [0, 0]])), (), {}),
+    ("ScatterElements", (X, ROWS, X[:1] * 1j), (), {"axis": 0}),
+    ("ScatterND", (X, np.array([[1, 2]]), np.array([7j])), (), {}),
+    ("Expand", (OTHER, ints(2, 3, 4)), (1,), {}),
+    ("Tile", (OTHER, ints(2, 2)), (1,), {}),
+    ("Pad", (X, ints(0, 1, 1, 0), np.array(2 - 1j)), (1, 2), {}),
+    ("Pad", (X, ints(0, 1, 1, 0)), (1,), {"mode": "reflect"}),
+    ("Where", (np.eye(3, 4) > 0, X, OTHER), (2,), {}),
+    ("OneHot", (ints(1, 0), np.array(3), np.array([1j, 2])), (1,), {}),
+    ("DepthToSpace", (IMAGE,), (), {"blocksize": 2}),
+    ("SpaceToDepth", (IMAGE,), (), {"blocksize": 2}),
+    ("ReverseSequence", (X, ints(2, 4, 1)), (), {"time_axis": 1, "batch_axis": 0}),
+    ("Trilu", (X,), (), {}),
+    ("CenterCropPad", (X, ints(2, 6)), (1,), {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "constants", "attributes"), CASES, ids=[f"{k} {case[0]}" for k, case in enumerate(CASES)]
+)
+def test_elements_of_sixteen_bytes_are_moved(
+    op: str, inputs: tuple[Array | None, ...], constants: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    check_op(op, *inputs, constants=constants, **attributes)
+
+
+def test_pieces() -> None:
+    check_op("Split", X, axis=1, num_outputs=2, outputs=2, expected=np.split(X, 2, 1))
+
+
+def test_rows_of_a_cache() -> None:
+    want = X[None].copy()
+    want[0, 1] = 1j
+    check_op("TensorScatter", X[None], np.full((1, 1, 4), 1j), ints(1), opset=24, expected=want)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_interpolation_is_of_the_parts(dtype: str) -> None:
+    x, scales = IMAGE.astype(dtype), np.array([1, 1, 2, 1.5], np.float32)
+    part = "float32" if dtype == "complex64" else "float64"
+
+    def by_parts(op: str, opset: int, *others: Array | None, **attributes: Any) -> Array:
+        real, imaginary = (reference(op, [p.astype(part), *others], attributes, opset, "", 1)[0] for p in (x.real, x.imag))
+        return np.asarray(real + 1j * imaginary).astype(dtype)
+
+    want = by_parts("Resize", 19, None, scales, mode="linear")
+    check_op("Resize", x, None, scales, mode="linear", constants=[2], expected=want)
+    grid = ramp((1, 3, 2, 2), low=-1, high=1)
+    check_op("GridSample", x, grid, opset=22, expected=by_parts("GridSample", 22, grid), rtol=1e-4, atol=1e-5)
+    x = X.astype(dtype).reshape(1, 4, 3)
+    check_op("Col2Im", x, ints(2, 4), ints(2, 2), constants=[1, 2], expected=by_parts("Col2Im", 18, ints(2, 4), ints(2, 2)))

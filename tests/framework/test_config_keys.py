@@ -1,0 +1,65 @@
+"""Config entries of sessions and runs: known ones are taken, others are errors with a suggestion."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import ort_lite
+from ort_lite import config_keys
+from ort_lite.errors import InvalidArgument
+from tests.framework.numpy_provider import CpuStandIn
+
+X = np.array([1, -2, 3], np.float32)
+MODEL = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> main (float[3] x) => (float[3] y) { y = Abs(x) }')
+
+
+class Configurable(CpuStandIn):
+    config_keys = ("mine.speed",)
+
+
+def session(key: str) -> ort_lite.InferenceSession:
+    options = ort_lite.SessionOptions()
+    options.add_session_config_entry(key, "1")
+    return ort_lite.InferenceSession(MODEL, options, providers=[Configurable()])
+
+
+@pytest.mark.parametrize(
+    "key", ["session.intra_op.allow_spinning", "ep.context_enable", "session.use_env_allocators", "ep.cuda.any", "mine.speed"]
+)
+def test_known_keys_are_taken_whether_they_have_an_effect_or_not(key: str) -> None:
+    np.testing.assert_array_equal(session(key).run(None, {"x": X})[0], np.abs(X))
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("session.disable_cpu_fallback", "session.disable_cpu_ep_fallback"),
+        ("session.intra_op.allow_spining", "session.intra_op.allow_spinning"),
+        ("mine.sped", "mine.speed"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_a_suggestion(key: str, near: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"no session config entry is called '{key}'; did you mean '{near}'\?"):
+        session(key)
+
+
+def test_a_key_that_is_near_nothing_has_no_suggestion() -> None:
+    with pytest.raises(InvalidArgument, match=r"no session config entry is called 'xyzzy'$"):
+        session("xyzzy")
+
+
+def test_entries_of_a_run_are_checked_too() -> None:
+    made = session("mine.speed")
+    options = ort_lite.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    options.add_run_config_entry("mine.speed", "2")
+    made.run(None, {"x": X}, options)
+    options.add_run_config_entry("memory.enable_memory_arena_shrink", "cpu:0")
+    with pytest.raises(InvalidArgument, match=r"no run config entry .* did you mean 'memory\.enable_memory_arena_shrinkage'"):
+        made.run(None, {"x": X}, options)
+
+
+def test_the_list_holds_what_onnxruntime_documents() -> None:
+    keys = config_keys.session_keys()
+    assert {"session.disable_cpu_ep_fallback", "mlas.disable_kleidiai", "optimization.enable_gelu_approximation"} <= keys
+    assert all(key.count(" ") == 0 and key.partition(".")[0] in ("ep", "mlas", "optimization", "session") for key in keys)

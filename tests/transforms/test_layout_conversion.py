@@ -1,0 +1,82 @@
+"""Channels-last and back: the graph computes the same, and Transposes that undo each other do not stay."""
+
+import onnx.parser
+import pytest
+
+from ort_lite import plugins
+from ort_lite.graph import Graph
+from ort_lite.stages.annotate import annotate
+from ort_lite.stages.load import load
+from ort_lite.transform import NHWC_DOMAIN
+from ort_lite_transforms.layout_conversion import SENSITIVE, ChannelsLast
+
+TEXT = """(float[N,2,4,5] x, float[3,2,1,1] w) => (float[N,3,4,5] c, float[N,3,4,5] y, float[N,3,1,1] z) {
+    c = Conv(x, w)
+    r = Relu(c)
+    p = MaxPool<kernel_shape=[1,1]>(r)
+    q = AveragePool<kernel_shape=[1,1]>(p)
+    y = LRN<size=1>(q)
+    line = GlobalLpPool(q)
+    z = Tanh(line)
+}"""
+
+
+def graph(text: str = TEXT) -> Graph:
+    made = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')).graph
+    annotate(made, plugins.shape_rules())
+    return made
+
+
+def operators(made: Graph) -> list[str]:
+    return [node.op_type + "*" * (node.domain == NHWC_DOMAIN) for node in made]
+
+
+def test_nodes_with_a_layout_move_and_types_follow() -> None:
+    made = graph()
+    inserted = ChannelsLast().convert(made, list(made))
+    assert operators(made) == [
+        "Transpose", "Conv*", "Transpose", "Relu", "Transpose", "MaxPool*", "AveragePool*", "LRN*", "Transpose", "GlobalLpPool*",
+        "Transpose", "Tanh",
+    ]  # fmt: skip
+    assert inserted == [node for node in made if node.op_type == "Transpose"]
+    conv = made.nodes[1]
+    assert [str(value.type) for value in (conv.inputs[0], conv.output) if value is not None] == [
+        "float32[N, 4, 5, 2]", "float32[N, 4, 5, 3]",
+    ]  # fmt: skip
+    assert conv.inputs[1] is made.inputs[1], "weights stay as they are"
+    assert [value.name for value in made.outputs] == ["c", "y", "z"]
+    for node in made:
+        if node.op_type == "Transpose":
+            (source,), perm = node.inputs, node.attr("perm")
+            assert source is not None and source.shape is not None
+            assert tuple(source.shape[k] for k in perm) == node.output.shape
+
+
+@pytest.mark.parametrize("keep", [(), ("Conv",), ("MaxPool", "AveragePool"), ("AveragePool",), tuple(sorted(SENSITIVE))], ids=str)
+def test_what_is_restored_is_as_it_was(keep: tuple[str, ...]) -> None:
+    made, before = graph(), operators(graph())
+    conversion = ChannelsLast()
+    conversion.convert(made, list(made))
+    conversion.restore(made, [node for node in made if node.op_type not in keep])
+    plain = [name for name in operators(made) if name != "Transpose"]
+    assert [name.rstrip("*") for name in plain] == before
+    assert {name for name in plain if name.endswith("*")} == {f"{name}*" for name in keep if name in before}
+    assert keep or operators(made) == before
+    assert [value.name for value in made.outputs] == ["c", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[N,2] x) => (float[N,2] y) { y = LRN<size=1>(x) }",
+        "(float[N,2,4,4] x) => (float[N,2,4,4] y) { y = Relu(x) }",
+        "(float[N,2,4,4] x) => (float[N,2,4,4] y, int64[N,2,4,4] i) { y, i = MaxPool<kernel_shape=[1,1]>(x) }",
+        "(float x) => (float y) { y = own.Conv(x, x) }",
+    ],
+    ids=["no image", "no layout", "two images", "another domain"],
+)
+def test_others_are_left_alone(text: str) -> None:
+    made = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17, "own": 1]> main {text}')).graph
+    before = str(made)
+    assert ChannelsLast().convert(made, list(made)) == []
+    assert str(made) == before
