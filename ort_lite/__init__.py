@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ort_lite._version import __version__
 
 if TYPE_CHECKING:
+    from ort_lite.allocators import (
+        OrtAllocatorType,
+        OrtArenaCfg,
+        OrtMemoryInfo,
+        OrtMemType,
+        create_and_register_allocator,
+        register_allocator,
+        unregister_allocator,
+    )
     from ort_lite.api import (
         disable_telemetry_events,
         enable_telemetry_events,
@@ -47,6 +56,8 @@ if TYPE_CHECKING:
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.tensors.params import load_params, save_params
+    from ort_lite.verification.offline import verify
+    from ort_lite.verification.settings import Verification
 
 _HOME = {
     "ByteSpan": "ownership.spans",
@@ -64,6 +75,10 @@ _HOME = {
     "ModelMetadata": "metadata",
     "NDArray": "tensors.ndarray",
     "NodeArg": "metadata",
+    "OrtAllocatorType": "allocators",
+    "OrtArenaCfg": "allocators",
+    "OrtMemType": "allocators",
+    "OrtMemoryInfo": "allocators",
     "OrtValue": "tensors.ort_value",
     "ParseOptions": "ownership.options",
     "PlacementRule": "placement",
@@ -71,7 +86,9 @@ _HOME = {
     "SerializeOptions": "ownership.options",
     "SessionOptions": "options",
     "TensorBufferOptions": "ownership.options",
+    "Verification": "verification.settings",
     "consolidate_tensors_to_buffer": "ownership.consolidate",
+    "create_and_register_allocator": "allocators",
     "disable_telemetry_events": "api",
     "enable_telemetry_events": "api",
     "get_all_providers": "selection",
@@ -84,6 +101,7 @@ _HOME = {
     "model_tensors": "ownership.tensors:tensors",
     "place": "placement",
     "plan": "planning",
+    "register_allocator": "allocators",
     "register_plugin": "plugins",
     "register_provider": "plugins",
     "save": "stages.save",
@@ -91,6 +109,8 @@ _HOME = {
     "set_default_logger_severity": "log",
     "set_default_logger_verbosity": "log",
     "span_of": "ownership.spans",
+    "unregister_allocator": "allocators",
+    "verify": "verification.offline",
 }
 
 
@@ -110,9 +130,11 @@ def __dir__() -> list[str]:
 __all__ = [
     "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
     "ExecutionMode", "ExecutionOrder", "Explanation", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
-    "ModelMetadata", "NDArray", "NodeArg", "OrtValue", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions",
-    "SessionOptions", "TensorBufferOptions", "__version__", "consolidate_tensors_to_buffer", "disable_telemetry_events",
+    "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "OrtValue",
+    "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification",
+    "__version__", "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events",
     "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device", "get_version_string",
-    "kSmallTensorDataThresholdBytes", "load", "load_params", "model_tensors", "place", "plan", "register_plugin",
-    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
+    "kSmallTensorDataThresholdBytes", "load", "load_params", "model_tensors", "place", "plan", "register_allocator",
+    "register_plugin", "register_provider", "save", "save_params", "set_default_logger_severity",
+    "set_default_logger_verbosity", "span_of", "unregister_allocator", "verify",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, bench, step, providers, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, bench, step, providers, new-provider, warmup."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ STAGES = ("load", "transform", "partition", "compile", "plan")
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0, or 1 after an error, which is printed."""
     arguments = _parser().parse_args(argv)
-    command = import_module(f"ort_lite.commands.{arguments.command}")
+    command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
     try:
         command.main(arguments)
     except (OrtLiteError, OSError) as error:
@@ -34,6 +34,13 @@ def _parser() -> argparse.ArgumentParser:
     _feeds(run)
     run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
     _json(run)
+
+    verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")
+    _model(verify)
+    _feeds(verify)
+    verify.add_argument("--rtol", type=float, metavar="R", help="relative tolerance (default: by element type)")
+    verify.add_argument("--atol", type=float, metavar="A", help="absolute tolerance (default: by element type)")
+    _json(verify)
 
     dump = commands.add_parser("dump", help="show what a stage of the pipeline makes of a model")
     _model(dump)
@@ -58,6 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     providers = commands.add_parser("providers", help="list the execution providers that are installed")
     _json(providers)
 
+    new = commands.add_parser("new-provider", help="write a distribution with an execution provider, to start from")
+    new.add_argument("name", metavar="NAME", help="as in my-npu: ort-lite-my-npu, ort_lite_my_npu, MyNpuExecutionProvider")
+    new.add_argument("--directory", metavar="DIR", help="the directory to make (default: ort-lite-NAME)")
+    new.add_argument("--license", choices=("Apache-2.0", "MIT", "none"), default="Apache-2.0", help="default: Apache-2.0")
+
     warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
     warmup.add_argument("models", nargs="+", metavar="MODEL.onnx")
     _session(warmup)
@@ -71,7 +83,7 @@ def _model(parser: argparse.ArgumentParser) -> None:
 
 
 def _session(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--providers", metavar="A,B", help="execution providers in order of preference")
+    parser.add_argument("--providers", "--provider", metavar="A,B", help="execution providers in order of preference")
     parser.add_argument("--threads", type=int, default=0, help="threads of one run (default: the provider's)")
     parser.add_argument("--level", choices=LEVELS, default="all", help="how far transforms go (default: all)")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")

@@ -14,6 +14,9 @@ DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 DISABLE_SYNC = "disable_synchronize_execution_providers"
 """A run's entry; ort_lite's effect: providers are not told to `sync` when the run ends."""
 
+KEEP_CONSTANTS = "ort_lite.keep_constants"
+"""A session's entry; "1": it keeps the arrays of constants that providers absorbed, which `run(verify=...)` needs."""
+
 _SESSION = """
 ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
  context_node_name_prefix context_source_model_path dynamic.qnn_htp_performance_mode dynamic.workload_type
@@ -42,6 +45,9 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
  x64quantprecision
 """
 
+OWN_KEYS = frozenset({"session.memory_limit_bytes", KEEP_CONSTANTS})
+"""Sessions' entries that onnxruntime does not have; of the first one see ort_lite.memory.account."""
+
 RUN_KEYS = frozenset({
     "memory.enable_memory_arena_shrinkage", DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",
     "qnn.rpc_control_latency", "qnn.lora_config",
@@ -52,14 +58,14 @@ OPEN_PREFIXES = ("ep.cuda.",)
 
 
 def session_keys() -> frozenset[str]:
-    """All that onnxruntime documents for sessions."""
+    """All that onnxruntime documents for sessions, and those of ort_lite."""
     found, group = set(), ""
     for word in _SESSION.split():
         if word.endswith(":"):
             group = word[:-1]
         else:
             found.add(f"{group}.{word}")
-    return frozenset(found)
+    return frozenset(found | OWN_KEYS)
 
 
 def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:

@@ -5,12 +5,16 @@ wraps it. An executor sets them for the time of a run that has options; other ru
 """
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from ort_lite.options import RunOptions
 
 
 class _Current(threading.local):
     options: RunOptions | None = None
+    watch: Callable[[Any], Any] | None = None
+    """In a verified run: makes, of the Executable of a body, one whose steps are watched."""
 
 
 CURRENT = _Current()

@@ -4,6 +4,8 @@ Messages say who (node or input), what came, what was expected and what to do. T
 (`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) are kept, so that `except` clauses written for it go on working.
 """
 
+from typing import Any
+
 
 class OrtLiteError(Exception):
     """Base class."""
@@ -63,6 +65,22 @@ class RuntimeException(OrtLiteError, RuntimeError):
 
 class RunTerminated(RuntimeException):
     """`RunOptions.terminate` was set while the run was in flight."""
+
+
+class VerificationError(OrtLiteError):
+    """A partition gives other results than the CPU provider does from the same inputs (`run(..., verify="partition")`).
+
+    `index` is the tensor's worst element, None where the tensors cannot be compared; `node` the first bad node, "" where none was
+    found; `report` everything that was found (see `ort_lite.verification`).
+    """
+
+    def __init__(
+        self, message: str, partition: str = "", provider: str = "", tensor: str = "", index: tuple[int, ...] | None = None,
+        node: str = "", report: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message)
+        self.partition, self.provider, self.tensor, self.index = partition, provider, tensor, index
+        self.node, self.report = node, report
 
 
 class KernelCompileError(OrtLiteError):

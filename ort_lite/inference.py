@@ -12,17 +12,19 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
         return [op.tensor(op.dtype(0), [shape[axis] for axis in perm])]
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from ort_lite.broadcast import broadcast, merge
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import OrtLiteError, ShapeInferenceError
 from ort_lite.graph import Graph, Node, TensorType, Type, Value
 from ort_lite.record import Record
-from ort_lite.shapes import Call, Dim, Expr, Shape, as_symbol, differ, equal, product, same, select, substitute, symbol, symbols
+from ort_lite.shape_rules import OutputType, Rule, RuleFamily, ShapeRule, ShapeRules, shape_rule
+from ort_lite.shapes import Dim, Shape, product, symbol, symbols
 
 CONTENTS_LIMIT = 64
 _CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
@@ -65,76 +67,6 @@ class ContentsUnknown(Exception):
 
 class NumbersUnknown(ContentsUnknown):
     """A rule needs the elements of input `index` as numbers: expressions will not do, as they decide a rank, are floats, ..."""
-
-
-Rule = Callable[["Op"], list[Info]]
-OutputType = int | DType | Callable[["Op"], DType]
-
-
-class ShapeRule(Record):
-    """A rule and what it is for: the operator from opset `since` on, until a later rule takes over."""
-
-    op_type: str
-    since: int
-    domain: str
-    function: Rule
-    types: tuple[OutputType, ...] = ()
-
-
-def shape_rule(
-    *op_types: str, since: int = 1, domain: str = "", types: tuple[OutputType, ...] = (0,)
-) -> Callable[[Rule], list[ShapeRule]]:
-    """Makes the decorated function the rule of the operators; the result is what `ort_lite_shape_rules` lists.
-
-    `types` are the element types that the outputs have even where the rule finds a rank or contents missing: that of an
-    input, by number, or a name, or a function of the Op. The last one stands for all outputs that follow.
-    """
-
-    def decorate(function: Rule) -> list[ShapeRule]:
-        return [ShapeRule(op_type, since, domain, function, types) for op_type in op_types]
-
-    return decorate
-
-
-class RuleFamily(NamedTuple):
-    """Rules that are loaded when a model first has one of their operators: (domain, op_type) of all that `load` gives."""
-
-    keys: Collection[tuple[str, str]]
-    load: Callable[[], Iterable[ShapeRule]]
-
-
-class ShapeRules:
-    """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies."""
-
-    def __init__(self, rules: Iterable[ShapeRule | RuleFamily]) -> None:
-        self._rules: dict[tuple[str, str], list[ShapeRule | RuleFamily]] = {}
-        self._ready: dict[tuple[str, str], list[ShapeRule]] = {}
-        for rule in rules:
-            for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
-                self._rules.setdefault(key, []).append(rule)
-
-    def preceded_by(self, more: "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]") -> "ShapeRules":
-        """These rules, and before them `more`."""
-        made = ShapeRules(rule for one in more for rule in (one if isinstance(one, list) else [one]))
-        for key, rules in self._rules.items():
-            made._rules[key] = [*made._rules.get(key, ()), *rules]
-        return made
-
-    def find(self, node: Node) -> ShapeRule | None:
-        key = (node.domain, node.op_type)
-        found = self._ready.get(key)
-        if found is None:
-            found = self._ready[key] = self._loaded(key)
-        for rule in found:
-            if rule.since <= node.version:
-                return rule
-        return None
-
-    def _loaded(self, key: tuple[str, str]) -> list[ShapeRule]:
-        """The rules of an operator, newest first; of two for one version the one that was given first."""
-        given = self._rules.get(key, ())
-        rules = [rule for one in given for rule in (one.load() if isinstance(one, RuleFamily) else [one])]
-        return sorted((rule for rule in rules if (rule.domain, rule.op_type) == key), key=lambda rule: -rule.since)
 
 
 class Op:
@@ -350,51 +282,7 @@ def declared_info(value: Value, fresh: Callable[[str], Dim]) -> Info:
     return Info(value.type)
 
 
-def broadcast(*shapes: Shape) -> Shape:
-    """NumPy broadcasting of symbolic shapes. Raises ValueError for dims that can never agree."""
-    out = shapes[0]
-    for shape in shapes[1:]:
-        if shape != out:
-            longer, shorter = (out, shape) if len(out) >= len(shape) else (shape, out)
-            front = len(longer) - len(shorter)
-            merged = [merge(a, b) for a, b in zip(longer[front:], shorter, strict=True)]
-            out = (*longer[:front], *merged)
-    return out
-
-
-def merge(a: Dim, b: Dim) -> Dim:
-    """One dim of a broadcast: `b` where `a` is 1, else `a`. Raises ValueError where that can never be.
-
-    Dims that are open and not known to be equal agree, or one of them is 1, or the run fails with the node's name.
-    """
-    if isinstance(a, int):
-        if a == 1:
-            return b
-        if isinstance(b, int) and b not in (1, a):
-            raise ValueError(f"dimensions {a} and {b} do not broadcast")
-        return a
-    if isinstance(b, int):
-        return a if b == 1 else b
-    if same(a, b) or differ(a, 1):
-        return a
-    if differ(b, 1) or b in _merged(a):
-        return b if differ(b, 1) else a
-    if a in _merged(b) or _is_one_with(b, a):
-        return b
-    return a if _is_one_with(a, b) else select(equal(a, 1), b, a)
-
-
-def _merged(dim: Expr) -> tuple[Dim, ...]:
-    """The dims that `merge` made `dim` from."""
-    monomial, coefficient = dim.terms[0]
-    call = monomial[0]
-    if not len(dim.terms) == len(monomial) == coefficient == 1 or not isinstance(call, Call) or call.op != "select":
-        return ()
-    condition, other, one = call.args
-    return (one, other, *(() if isinstance(one, int) else _merged(one))) if same(condition, equal(one, 1)) else ()
-
-
-def _is_one_with(dim: Dim, other: Dim) -> bool:
-    """Whether `other` is 1 wherever `dim` is: then they agree only where both are `dim`."""
-    found = as_symbol(dim)
-    return found is not None and same(substitute(other, {found.name: 1}), 1)
+__all__ = [
+    "CONTENTS_LIMIT", "UNKNOWN", "ContentsUnknown", "Inference", "Info", "NumbersUnknown", "Op", "OutputType", "RankUnknown",
+    "Rule", "RuleFamily", "ShapeRule", "ShapeRules", "broadcast", "constant_info", "declared_info", "merge", "shape_rule",
+]  # fmt: skip

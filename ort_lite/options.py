@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from ort_lite.memory.account import Account
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -90,13 +93,27 @@ class SessionOptions(_Checked):
         self._dims_by_name: dict[str, int] = {}
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
+        self._account: Account | None = None
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared."""
         made = SessionOptions()
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        made._account = None
         return made
+
+    @property
+    def account(self) -> "Account":
+        """Where the providers of the session that has these options get scratch memory from; a copy has one of its own.
+
+        Made when first asked for, of `enable_cpu_mem_arena` and the config entries. Raises InvalidArgument for wrong ones.
+        """
+        if self._account is None:
+            from ort_lite.memory.account import account_of
+
+            self._account = account_of(self)
+        return self._account
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""

@@ -8,6 +8,7 @@ from ort_lite.config_keys import DISABLE_CPU_FALLBACK
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.footprint import share_constants
 from ort_lite.graph import Model, Node
 from ort_lite.inference import ShapeRules
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
@@ -88,6 +89,7 @@ def prepare(
 
     with span("transform"):
         report = transformed(model, providers, options, disabled)
+        share_constants(model)
     with span("partition"):
         assignment = again()
     with span("compile"):

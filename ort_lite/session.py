@@ -3,10 +3,11 @@
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite import config_keys, lifecycle, log, plugins, selection
+from ort_lite import config_keys, footprint, lifecycle, log, plugins, selection
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.explanation import Explanation
 from ort_lite.feeds import Feeds
@@ -15,12 +16,15 @@ from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refin
 from ort_lite.opening import open_model, save_optimized, source_to_keep
 from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.pipeline import Prepared, Span, apply_options, no_span, prepare
-from ort_lite.stages.execute import owned
+from ort_lite.stages.execute import Executable, owned
 from ort_lite.stages.load import ModelSource
 from ort_lite.tensors.session_methods import TensorMethods
 
 if TYPE_CHECKING:
     from ort_lite.profiling import Profiler
+    from ort_lite.verification.report import Report
+    from ort_lite.verification.settings import Verification
+    from ort_lite.verification.watch import Verifier
 
 
 class InferenceSession(TensorMethods):
@@ -67,12 +71,14 @@ class InferenceSession(TensorMethods):
             self._outputs = refined(outputs, model.graph.outputs, names)
             if options.optimized_model_filepath:
                 save_optimized(model, options)
-            lifecycle.drop_absorbed(self._prepared.assignment, self._prepared.compiled, self._prepared.keeping)
+            if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
+                lifecycle.drop_absorbed(self._prepared.assignment, self._prepared.compiled, self._prepared.keeping)
             lifecycle.initialized(self._selection.providers)
-        self._ready: _Ready | _Closed = _Ready(self._prepared, self._profiler)
+            footprint.charge(self._prepared, options.account)
+        self._ready: _Ready | _Closed = _Ready(self._prepared, self._profiler, options)
         self._overriding: _Ready | None = None
         self._explained: Explanation | None = None
-        self._lock = threading.Lock()
+        self._lock, self._told = threading.Lock(), threading.local()
 
     def _prepare(self, model: Model, span: Span = no_span) -> Prepared:
         chosen = self._selection
@@ -81,27 +87,58 @@ class InferenceSession(TensorMethods):
     # Running
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+        *,
+        verify: "str | Verification | None" = None,
     ) -> list[Any]:
         """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
 
-        Raises InvalidArgument for a feed or name that does not fit, RuntimeException naming node and provider.
+        `verify`: "partition" or a Verification: each partition of another provider runs on the CPU provider as well, from the
+        same inputs (see `ort_lite.verification`). Raises InvalidArgument for a feed or name that does not fit,
+        RuntimeException naming node and provider, VerificationError where a partition is off.
         """
+        if verify is not None:
+            return self._verified(output_names, input_feed, run_options, verify)
         if self._defaults and not self._defaults.keys().isdisjoint(input_feed):
-            return self._override(output_names, input_feed, run_options)
+            ready, input_feed = self._override(input_feed)
+            return ready.run(output_names, input_feed, run_options)
         return self._ready.run(output_names, input_feed, run_options)
 
-    def _override(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
-        """Runs the model compiled with overridable initialisers as inputs; made at the first such run."""
+    def _override(self, feed: Mapping[str, Any]) -> "tuple[_Ready | _Closed, Mapping[str, Any]]":
+        """The model compiled with overridable initialisers as inputs, made at the first such run, and the whole feed."""
         with self._lock:
             if isinstance(self._ready, _Closed):
-                self._ready.run(names, feed, options)
+                return self._ready, feed
             if self._overriding is None:
                 assert self._source is not None
-                self._overriding = _Ready(self._prepare(self._source.clone()), self._profiler)
+                self._overriding = _Ready(self._prepare(self._source.clone()), self._profiler, self._options)
             ready = self._overriding
-        defaults = {name: value.constant for name, value in self._defaults.items()}
-        return ready.run(names, {**defaults, **feed}, options)
+        return ready, {**{name: value.constant for name, value in self._defaults.items()}, **feed}
+
+    def _verified(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None, verify: "str | Verification"
+    ) -> list[Any]:
+        ready: _Ready | _Closed = self._ready
+        if self._defaults and not self._defaults.keys().isdisjoint(feed):
+            ready, feed = self._override(feed)
+        if isinstance(ready, _Closed):
+            return ready.run(names, feed, options)
+        from ort_lite.verification.settings import settings
+        from ort_lite.verification.watch import Verifier
+
+        checks = settings(verify)
+        if ready.verifier is None:
+            ready.verifier = Verifier(ready.prepared, self._options)
+        run = partial(ready.run_other, names, feed, options, self._options)
+        return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
+
+    @property
+    def verification(self) -> "Report | None":
+        """What the last `run(verify=...)` of this thread found; None: there was none."""
+        return getattr(self._told, "report", None)
 
     def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
         """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.stages.context`), in the
@@ -135,6 +172,7 @@ class InferenceSession(TensorMethods):
                 closing.append(self._overriding.compiled)
             self._ready, self._overriding, self._source = _Closed(), None, None
             del self._prepared
+            self._options.account.close()
         for compiled in closing:
             lifecycle.close_states(compiled)
 
@@ -185,6 +223,24 @@ class InferenceSession(TensorMethods):
         partitions = self._prepared.compiled.partitions
         return {name: p.memory_plan() for name, p in partitions.items() if hasattr(p, "memory_plan")}
 
+    def memory(self) -> dict[str, Any]:
+        """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,
+        in use by runs, held at most), plans by shape; the last two by partition too, and what providers' allocators count.
+
+        Arrays that sessions share count in each. Nothing once the session is closed.
+        """
+        return footprint.figures(self._compiled_forms(), self._options.account)
+
+    def trim(self) -> None:
+        """Gives back scratch memory that no run has, and forgets what is kept for each shape; the next run makes it anew.
+
+        Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
+        """
+        footprint.trim(self._compiled_forms(), self._options.account)
+
+    def _compiled_forms(self) -> list[Prepared]:
+        return [ready.prepared for ready in (self._ready, self._overriding) if isinstance(ready, _Ready)]
+
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
         lifecycle.set_dynamic_options(self._selection.providers, options)
@@ -214,10 +270,14 @@ class InferenceSession(TensorMethods):
 class _Ready:
     """A compiled model with what `run` looks up."""
 
-    __slots__ = ("_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled")
+    __slots__ = (
+        "_account", "_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled", "prepared",
+        "verifier",
+    )  # fmt: skip
 
-    def __init__(self, prepared: Prepared, profiler: "Profiler | None") -> None:
-        self.compiled = prepared.compiled
+    def __init__(self, prepared: Prepared, profiler: "Profiler | None", options: SessionOptions) -> None:
+        self.prepared, self.compiled, self._account = prepared, prepared.compiled, options.account
+        self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs)
         self._names = [value.name for value in executable.outputs]
@@ -231,14 +291,26 @@ class _Ready:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
     ) -> list[Any]:
         inputs = self._feeds(input_feed)
+        after: tuple[Callable[[], None], ...] = ()
         if run_options is not None:
             config_keys.check_run(run_options.config_entries, self._config_keys)
+            after = footprint.shrinking(run_options, self.prepared.assignment.providers, self._account)
         outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
+        for shrink in after:
+            shrink()
         if self._shares:
             outputs = owned(outputs, [*inputs, *self._constants])
         if not output_names or output_names == self._names:
             return outputs
         return self._chosen(output_names, outputs)
+
+    def run_other(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, options: SessionOptions,
+        executable: Executable,
+    ) -> list[Any]:  # fmt: skip
+        """As `run`, with another Executable for the model's."""
+        prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
+        return _Ready(prepared, self._profiler, options).run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).

@@ -4,14 +4,18 @@ Providers find the account of their session in `SessionOptions.account`, when th
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Arena, Growth
 from ort_lite.memory.environment import ENVIRONMENT, Environment
-from ort_lite.memory.pool import A, Budget, ScratchPool
+from ort_lite.memory.pool import A, Budget, ReturningPool, ScratchPool
 
 LIMIT_KEY = "session.memory_limit_bytes"
 """A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""
+
+
+ENVIRONMENT_KEY = "session.use_env_allocators"
 
 
 class Account:
@@ -38,7 +42,7 @@ class Account:
                 found = self._environment.pool(kind)
             else:
                 make: Callable[[], A] = lambda: kind(growth=growth)  # noqa: E731
-                found = ScratchPool(make, self.budget, keep and self._keep)
+                found = (ScratchPool if keep and self._keep else ReturningPool)(make, self.budget)
             self.pools[kind] = found
         return found
 
@@ -47,6 +51,12 @@ class Account:
         for pool in self.pools.values():
             pool.trim()
 
+    def close(self) -> None:
+        """Gives up the session's own pools; those of an environment stay as they are."""
+        if not self.shared:
+            self.trim()
+        self.pools = {}
+
     def figures(self) -> dict[str, int | bool]:
         """Bytes of scratch memory held, in use now, held at most; leases given and arenas made. Of an environment's: all sessions'."""
         every = [pool.statistics() for pool in self.pools.values()]
@@ -54,4 +64,25 @@ class Account:
         return {"shared": self.shared, **{name: sum(getattr(s, own) for s in every) for name, own in names.items()}}
 
 
-__all__ = ["ENVIRONMENT", "LIMIT_KEY", "Account"]
+class Settings(Protocol):
+    """What SessionOptions have that counts here."""
+
+    enable_cpu_mem_arena: bool
+
+    def config(self, key: str, default: str) -> str: ...
+
+
+def account_of(options: Settings) -> Account:
+    """The account of a session with these options. Raises InvalidArgument for config entries that make no sense."""
+    text, shared = options.config(LIMIT_KEY, ""), options.config(ENVIRONMENT_KEY, "0") == "1"
+    if text and not (text.isascii() and text.isdigit()):
+        raise InvalidArgument(f"{LIMIT_KEY} is {text!r}: expected a number of bytes")
+    if text and shared:
+        raise InvalidArgument(
+            f"{LIMIT_KEY} and {ENVIRONMENT_KEY} exclude each other: limit what sessions share by `max_mem` of the allocator"
+        )
+    keep = options.enable_cpu_mem_arena and options.config("session.enable_cpu_mem_arena", "1") != "0"
+    return Account(int(text) if text else None, keep, ENVIRONMENT if shared else None)
+
+
+__all__ = ["ENVIRONMENT_KEY", "LIMIT_KEY", "Account", "account_of"]

@@ -1,10 +1,5 @@
-"""What sessions of one process share if they ask for it (`session.use_env_allocators`): one scratch pool, from one allocator.
+"""What sessions of one process share if they ask for it (`session.use_env_allocators`): one scratch pool, from one allocator."""
 
-onnxruntime's functions and classes are there by their names; an allocator may be any Python object as well.
-"""
-
-from collections.abc import Mapping
-from enum import IntEnum
 from threading import Lock
 from typing import Any
 
@@ -57,87 +52,3 @@ class Environment:
 
 ENVIRONMENT = Environment()
 """Of this process."""
-
-
-class OrtAllocatorType(IntEnum):
-    """Accepted for compatibility: scratch memory is always in arenas."""
-
-    INVALID = -1
-    ORT_DEVICE_ALLOCATOR = 0
-    ORT_ARENA_ALLOCATOR = 1
-
-
-class OrtMemType(IntEnum):
-    """onnxruntime's kinds of memory; that of the CPU is DEFAULT."""
-
-    CPU_INPUT = -2
-    CPU_OUTPUT = -1
-    DEFAULT = 0
-
-
-class OrtMemoryInfo:
-    """Which memory an allocator is for. Only the CPU's has one that sessions share."""
-
-    def __init__(
-        self, name: str, allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_ARENA_ALLOCATOR, device_id: int = 0,
-        mem_type: OrtMemType = OrtMemType.DEFAULT,
-    ) -> None:  # fmt: skip
-        self.name, self.device_id = str(name), int(device_id)
-        self.allocator_type, self.mem_type = OrtAllocatorType(allocator_type), OrtMemType(mem_type)
-
-
-_CONFIG = {
-    "max_mem": 0, "arena_extend_strategy": -1, "initial_chunk_size_bytes": -1, "max_dead_bytes_per_chunk": -1,
-    "initial_growth_chunk_size_bytes": -1, "max_power_of_two_extend_bytes": -1,
-}  # fmt: skip
-
-
-class OrtArenaCfg:
-    """How arenas grow: `max_mem` bytes at most (0: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
-
-    The sizes of chunks are taken and without effect: there are no chunks, a run has its scratch memory in one piece.
-    """
-
-    def __init__(self, *values: int | Mapping[str, int]) -> None:
-        """(max_mem, arena_extend_strategy, initial_chunk_size_bytes, max_dead_bytes_per_chunk), or a mapping of all names."""
-        if len(values) == 1 and isinstance(values[0], Mapping):
-            given: dict[str, Any] = dict(values[0])
-        else:
-            given = dict(zip(_CONFIG, values, strict=False))
-        if unknown := [name for name in given if name not in _CONFIG]:
-            raise InvalidArgument(f"OrtArenaCfg knows no {', '.join(unknown)}; it knows {', '.join(_CONFIG)}")
-        self.values = {name: int(given.get(name, default)) for name, default in _CONFIG.items()}
-        self.max_mem = self.values["max_mem"]
-        self.growth = Growth.named(self.values["arena_extend_strategy"])
-
-
-def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:
-    """Sessions with `session.use_env_allocators` share scratch memory of the system that grows as `arena_cfg` says.
-
-    Raises InvalidArgument for another memory than the CPU's, and while another allocator is registered.
-    """
-    if mem_info.name.lower() != "cpu":
-        raise InvalidArgument(f"OrtMemoryInfo {mem_info.name!r}: only the CPU's memory is shared; expected 'Cpu'")
-    config = OrtArenaCfg() if arena_cfg is None else arena_cfg
-    ENVIRONMENT.register(None, config.max_mem or None, config.growth)
-
-
-def register_allocator(allocator: Source, arena_cfg: OrtArenaCfg | None = None) -> None:
-    """As `create_and_register_allocator`, with memory of an allocator in Python.
-
-    `allocate(nbytes)` returns a handle with the buffer protocol (bytearray, mmap, an array of bytes), `free(handle)` takes it
-    back; both are called from whatever thread runs a session, one at a time.
-    """
-    config = arena_cfg or OrtArenaCfg(0, 1)
-    ENVIRONMENT.register(allocator, config.max_mem or None, config.growth)
-
-
-def unregister_allocator() -> None:
-    """Takes back what was registered. Sessions that use it keep it; those made later share the system's memory."""
-    ENVIRONMENT.unregister()
-
-
-__all__ = [
-    "ENVIRONMENT", "Environment", "OrtAllocatorType", "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo",
-    "create_and_register_allocator", "register_allocator", "unregister_allocator",
-]  # fmt: skip

@@ -60,10 +60,10 @@ class ScratchPool(Generic[A]):
     Several programs, and several sessions, may share a pool: nothing in scratch outlives a run.
     """
 
-    def __init__(self, make: Callable[[], A], budget: Budget | None = None, keep: bool = True) -> None:
-        """`make` gives empty arenas. Without `keep` memory goes back as soon as a run is done with it."""
+    def __init__(self, make: Callable[[], A], budget: Budget | None = None) -> None:
+        """`make` gives empty arenas."""
         self.budget = budget or Budget()
-        self._make, self._keep = make, keep
+        self._make = make
         self._free: list[A] = []
         self._arenas: list[A] = []
         self._held = self._peak = 0
@@ -85,9 +85,6 @@ class ScratchPool(Generic[A]):
         """Takes an arena back. Raises InvalidArgument if nobody has it: two runs would get the same bytes."""
         if not arena.leased:
             raise InvalidArgument("ScratchPool.release: this arena is not leased; expected one release for each lease")
-        if not self._keep:
-            with self.budget.lock:
-                self._give_back(arena)
         arena.leased = False
         self._free.append(arena)
 
@@ -136,3 +133,13 @@ class ScratchPool(Generic[A]):
         except BaseException:
             self._free.append(arena)
             raise
+
+
+class ReturningPool(ScratchPool[A]):
+    """A pool whose memory goes back to the system as soon as a run is done with it."""
+
+    def release(self, arena: A) -> None:
+        if arena.leased:
+            with self.budget.lock:
+                self._give_back(arena)
+        super().release(arena)

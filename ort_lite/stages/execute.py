@@ -143,4 +143,6 @@ class CompiledBody(Record, frozen=False):
     captures: tuple[Value, ...]
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
-        return self.executable.run([*inputs, *captures], CURRENT.options)
+        watch = CURRENT.watch
+        executable: Executable = self.executable if watch is None else watch(self.executable)
+        return executable.run([*inputs, *captures], CURRENT.options)

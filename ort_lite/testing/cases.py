@@ -3,12 +3,18 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
+
+
+FEED = np.linspace(-2.3, 3.4, 12, dtype=np.float32).reshape(3, 4)
+FEED.setflags(write=False)
 
 
 class Case(Record, eq=False):
@@ -27,13 +33,39 @@ class Case(Record, eq=False):
 
 
 @cache
-def node_cases() -> tuple[Case, ...]:
-    """ONNX's node tests whose inputs and outputs are tensors of numbers, in their order; random ones left out. Seconds, once."""
-    from onnx.backend.test.loader import load_model_tests
+def node_cases(operators: frozenset[str] | None = None) -> tuple[Case, ...]:
+    """ONNX's node tests whose inputs and outputs are tensors of numbers, by name; random ones left out.
 
+    `operators` limits them to tests of these operators, the operators written out as other nodes ("expanded") included. All
+    take 10 s, once a process: NumPy computes what they expect. A few operators take a fraction of it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ONNX divides by zero while it makes its expectations
-        return tuple(case for found in load_model_tests(kind="node") if (case := _case(found)) is not None)
+        found = {test.name: test for test in _node_tests(operators)}
+    chosen = sorted(name for name in found if operators is None or _subject(name, found) in operators)
+    return tuple(case for name in chosen if (case := _case(found[name])) is not None)
+
+
+def _node_tests(operators: frozenset[str] | None) -> list[Any]:
+    """Those of the operators at least. Each of ONNX's modules computes its tests when it is imported, and lists them."""
+    from onnx.backend.test.case import node
+    from onnx.backend.test.loader import load_model_tests
+
+    made: list[Any] | None = getattr(node, "_NodeTestCases", None)
+    if operators is None or made is None:
+        return list(load_model_tests(kind="node"))
+    for folder in node.__path__:
+        for file in sorted(Path(folder).rglob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            if file.stem != "__init__" and any(f'"{operator}"' in text for operator in operators):
+                import_module(".".join((node.__name__, *file.relative_to(folder).with_suffix("").parts)))
+    return list(made)
+
+
+def _subject(name: str, found: Mapping[str, Any]) -> str:
+    """The operator that a test is about; an expanded one is named after that which has it as one node."""
+    model = found[name.split("_expanded")[0]].model if name.split("_expanded")[0] in found else found[name].model
+    return str(model.graph.node[0].op_type)
 
 
 RANDOM = ("bernoulli", "training_dropout", "randomnormal", "randomuniform", "multinomial")
@@ -42,61 +74,39 @@ RANDOM = ("bernoulli", "training_dropout", "randomnormal", "randomuniform", "mul
 def _case(found: Any) -> Case | None:
     if any(word in found.name for word in RANDOM):
         return None
-    model, sets = _loaded(found)
-    if not sets:
-        return None
-    inputs, outputs = sets[0]
+    inputs, outputs = ([_array(value) for value in values] for values in found.data_sets[0])
     values = [*inputs, *outputs]
     if not all(isinstance(value, np.ndarray) and value.dtype != object and value.dtype.kind not in "SU" for value in values):
         return None
-    names = [value.name for value in model.graph.input]
+    names = [value.name for value in found.model.graph.input]
     feed = dict(zip(names, inputs, strict=False))
-    return Case(found.name.removeprefix("test_"), model, feed, tuple(outputs), found.rtol, max(found.atol, 1e-5))
+    return Case(found.name.removeprefix("test_"), found.model, feed, tuple(outputs), found.rtol, max(found.atol, 1e-5))
 
 
-def _loaded(found: Any) -> tuple[Any, list[tuple[list[Any], list[Any]]]]:
+def _array(given: Any) -> Any:
     import onnx
     from onnx import numpy_helper
 
-    def value(given: Any) -> Any:
-        if isinstance(given, onnx.TensorProto):
-            return numpy_helper.to_array(given)
-        return given if isinstance(given, np.ndarray) else None
-
-    if found.model is not None:
-        sets = [([value(x) for x in inputs], [value(y) for y in outputs]) for inputs, outputs in found.data_sets]
-        return found.model, sets
-    from pathlib import Path
-
-    folder = Path(found.model_dir)
-    model = onnx.load(folder / "model.onnx")
-    sets = []
-    for data in sorted(folder.glob("test_data_set_*")):
-        tensors = [
-            [_tensor(path, info) for path, info in zip(_numbered(data, kind), infos, strict=False)]
-            for kind, infos in (("input", model.graph.input), ("output", model.graph.output))
-        ]
-        sets.append((tensors[0], tensors[1]))
-    return model, sets
+    return numpy_helper.to_array(given) if isinstance(given, onnx.TensorProto) else given
 
 
-def _numbered(folder: Any, kind: str) -> list[Any]:
-    return sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.split("_")[1]))
-
-
-def _tensor(path: Any, info: Any) -> Any:
-    import onnx
+def with_constants(case: Case) -> "tuple[Any, dict[str, Array]] | None":
+    """The model with all inputs but the first as initialisers, and its feed; None where it has one input."""
     from onnx import numpy_helper
 
-    if not info.type.HasField("tensor_type"):
+    if len(case.feed) < 2:
         return None
-    return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+    model, (first, *others) = _copy(case.model), case.feed
+    kept = [value for value in model.graph.input if value.name not in others]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(numpy_helper.from_array(case.feed[name], name) for name in others)
+    return model, {first: case.feed[first]}
 
 
 def with_open_dimensions(case: Case) -> Any:
     """The model with a name for the first dimension of each input that has one; equal sizes share a name."""
-    model = type(case.model)()
-    model.CopyFrom(case.model)
+    model = _copy(case.model)
     for value in model.graph.input:
         dims = value.type.tensor_type.shape.dim
         if len(dims):
@@ -133,8 +143,7 @@ def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
 
     nodes = []
     for k, node in enumerate(operators):
-        made = type(node)()
-        made.CopyFrom(node)
+        made = _copy(node)
         del made.input[:], made.output[:]
         made.input.append(f"v{k}")
         made.output.append(f"v{k + 1}")
@@ -147,8 +156,7 @@ def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
 
 def with_rank_0(case: Case) -> Any:
     """The model with 0-d inputs, and outputs of any rank."""
-    model = type(case.model)()
-    model.CopyFrom(case.model)
+    model = _copy(case.model)
     for value in model.graph.input:
         del value.type.tensor_type.shape.dim[:]
     for value in (*model.graph.output, *model.graph.value_info):
@@ -156,9 +164,16 @@ def with_rank_0(case: Case) -> Any:
     return model
 
 
+def in_a_row(case: Case) -> Case:
+    """Three of a unary case's node, one after the other; nothing is expected yet."""
+    node, version = case.model.graph.node[0], case.model.opset_import[0].version
+    model = _model(chain([node] * 3, (3, 4)), version)
+    return Case(f"three {node.op_type} in a row", model, {"v0": FEED}, (), case.rtol, case.atol)
+
+
 def of_several_nodes(unary: Sequence[Case]) -> Iterator[tuple[str, Any, dict[str, Array]]]:
     """(label, model, feed) of operators that keep a float32 tensor's shape, put together: chains, a fork, an If."""
-    feed = {"v0": np.linspace(-2.3, 3.4, 12, dtype=np.float32).reshape(3, 4)}
+    feed = {"v0": FEED}
     for k in range(len(unary)):
         several = [unary[(k + j) % len(unary)] for j in range(3)]
         nodes = [case.model.graph.node[0] for case in several]
@@ -183,6 +198,12 @@ def keeps_shape(case: Case) -> bool:
     )  # fmt: skip
 
 
+def _copy(message: Any) -> Any:
+    made = type(message)()
+    made.CopyFrom(message)
+    return made
+
+
 def _model(graph: Any, version: int) -> Any:
     from onnx import helper
 
@@ -190,8 +211,7 @@ def _model(graph: Any, version: int) -> Any:
 
 
 def _renamed(node: Any, source: str, to: str) -> Any:
-    made = type(node)()
-    made.CopyFrom(node)
+    made = _copy(node)
     del made.input[:], made.output[:]
     made.input.append(source)
     made.output.append(to)

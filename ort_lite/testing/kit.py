@@ -1,7 +1,7 @@
 """What checks have at hand: the provider, sessions with it and without, and the cases of which it takes all nodes."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
@@ -14,9 +14,11 @@ from ort_lite.options import SessionOptions
 from ort_lite.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session import InferenceSession
-from ort_lite.testing.cases import Case, keeps_shape, node_cases
+from ort_lite.testing.cases import Case, in_a_row, keeps_shape, node_cases
 
 CPU = "CPUExecutionProvider"
+OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "TopK", "Unique"})
+"""Whose node tests a kit with `operators` shows the provider besides: for most they are something to decline."""
 
 
 class Finding(Record):
@@ -33,47 +35,64 @@ class Finding(Record):
 class Kit:
     """`make()` gives a new instance of the provider, `make(name=value)` one with another option besides.
 
-    `operators` limits the cases to those with one of them.
+    `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
+    than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
+    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it.
     """
 
-    def __init__(self, make: Callable[..., ExecutionProvider], operators: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[..., ExecutionProvider],
+        operators: Iterable[str] | None = None,
+        *,
+        rtol: float = 0.0,
+        atol: float = 0.0,
+    ) -> None:
         self.make = make
         self.operators = None if operators is None else frozenset(operators)
+        self._rtol, self._atol = rtol, atol
 
     @cached_property
     def claimed(self) -> tuple[Case, ...]:
-        """Node cases of which the provider takes at least one node. It is asked about each, seconds in all."""
-        return tuple(self._taken)
+        """Cases of which the provider takes at least one node. It is asked about each, seconds in all."""
+        return tuple(self.taken)
 
     @cached_property
     def some(self) -> tuple[Case, ...]:
         """One claimed case for each operator that it takes, that with the fewest nodes."""
         found: dict[str, Case] = {}
         for case in sorted(self.claimed, key=lambda case: len(case.model.graph.node)):
-            for operator in self._taken[case]:
+            for operator in self.taken[case]:
                 found.setdefault(operator, case)
         return tuple(dict.fromkeys(found.values()))
 
     @cached_property
     def declined(self) -> tuple[Case, ...]:
-        """A few node cases of which it takes nothing."""
-        return tuple(islice((case for case in node_cases() if case not in self._taken), 0, 400, 40))
+        """A few cases of which it takes nothing."""
+        others = node_cases() if self.operators is None else node_cases(OTHERS)
+        return tuple(islice((case for case in others if case not in self.taken), 0, 400, 40))
 
     @cached_property
     def unary(self) -> tuple[Case, ...]:
-        """Cases of one node that keep a float32 tensor's shape, of operators that it takes; claimed or not."""
-        taken = {operator for operators in self._taken.values() for operator in operators}
-        found = {case.operators[0]: case for case in node_cases() if case.operators[0] in taken and keeps_shape(case)}
-        return tuple(found.values())
+        """One case for each operator with one input that keeps a float32 tensor's shape, if it takes it alone or in a chain."""
+        alone = {operator for operators in self.taken.values() for operator in operators}
+        found = {case.operators[0]: case for case in node_cases(self.operators) if keeps_shape(case)}
+        return tuple(case for name, case in found.items() if name in alone or self.takes(in_a_row(case)))
 
     @cached_property
-    def _taken(self) -> dict[Case, tuple[str, ...]]:
-        return {case: operators for case in self._candidates() if (operators := self.takes(case))}
+    def taken(self) -> dict[Case, tuple[str, ...]]:
+        """The claimed cases with the operators of which it takes nodes.
 
-    def _candidates(self) -> Iterator[Case]:
-        for case in node_cases():
-            if self.operators is None or not self.operators.isdisjoint(case.operators):
-                yield case
+        An operator that it takes in groups alone, because of a minimum, comes as a chain of three.
+        """
+        found = {case: taken for case in node_cases(self.operators) if (taken := self.takes(case))}
+        alone = {operator for operators in found.values() for operator in operators}
+        for case in node_cases(self.operators):
+            if case.operators[0] not in alone and keeps_shape(case) and (taken := self.takes(row := in_a_row(case))):
+                expected = self.reference(row.model).run(None, copied(row.feed))
+                found[Case(row.name, row.model, row.feed, tuple(expected), row.rtol, row.atol)] = taken
+                alone.add(case.operators[0])
+        return found
 
     def takes(self, case: Case) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""
@@ -81,22 +100,37 @@ class Kit:
 
         try:
             with quiet():
-                assignment = plan(_bytes(case.model), [self.make()], _options()).assignment
+                assignment = plan(_bytes(case.model), [self._asked], options()).assignment
         except OrtLiteError:
             return ()  # what fails is found where sessions are made
         name = next(iter(assignment.providers))
         return tuple(dict.fromkeys(p.node.op_type for p in assignment.placements.values() if p.provider == name))
 
+    @cached_property
+    def _asked(self) -> ExecutionProvider:
+        """Asked about all cases: making an instance may take its time."""
+        return self.make()
+
+    def configured(self) -> ExecutionProvider:
+        """A new instance, as a session has it when it first asks."""
+        provider = self.make()
+        provider.configure(options())
+        return provider
+
+    def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case) -> str | None:
+        """What differs by more than the case and the kit allow, or None."""
+        return compare(got, wanted, max(case.rtol, self._rtol), max(case.atol, self._atol))
+
     def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> InferenceSession:
         """With the provider first. A partition that it cannot compile is an error here."""
         given = provider if provider is not None else self.make()
         with quiet():
-            return InferenceSession(_bytes(model), _options(), providers=[(given, {"on_compile_error": "raise"})], **how)
+            return InferenceSession(_bytes(model), options(), providers=[(given, {"on_compile_error": "raise"})], **how)
 
     def reference(self, model: Any) -> InferenceSession:
         """The CPU provider alone."""
         with quiet():
-            return InferenceSession(_bytes(model), _options(), providers=[CPU])
+            return InferenceSession(_bytes(model), options(), providers=[CPU])
 
     def partitions(self, session: InferenceSession) -> list[Any]:
         """The provider's compiled partitions of a session that `session` made."""
@@ -114,11 +148,12 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _options() -> SessionOptions:
-    options = SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    return options
+def options() -> SessionOptions:
+    made = SessionOptions()
+    made.log_severity_level = 4
+    made.intra_op_num_threads = 1
+    made.use_deterministic_compute = True
+    return made
 
 
 def _bytes(model: Any) -> Any:
@@ -126,7 +161,7 @@ def _bytes(model: Any) -> Any:
 
 
 def compare(got: Sequence[Any], wanted: Sequence[Any], rtol: float, atol: float) -> str | None:
-    """What differs, or None. Floats within the tolerance, of the largest magnitude too; all else is equal."""
+    """What differs, or None: floats by more than the tolerance, anything else at all."""
     if len(got) != len(wanted):
         return f"{len(got)} outputs, expected {len(wanted)}"
     for k, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):

@@ -49,7 +49,7 @@ def _reordered(program: Program, order: Sequence[int]) -> _Run:
     )
     [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
-    return _Run(segment, Binder(segment))
+    return _Run(segment, Binder(segment), segments[0].needs)
 
 
 class ProgramImage:
@@ -168,7 +168,7 @@ class ProgramImage:
         for array, offset in zip(self._given, self._place_offsets, strict=False):
             memory[offset : offset + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._lease = Lease()
-        self._lease.fit(self._program.threads, FIRST_PLACE + len(self._places))
+        self._lease.fit((self._program.threads, FIRST_PLACE + len(self._places)))
         self._lease.memory[SCRATCH] = base + self._scratch
         for place, offset in enumerate(self._place_offsets):
             self._lease.memory[FIRST_PLACE + place] = base + max(offset, 0)

@@ -14,19 +14,22 @@ class Lease(Arena):
     Any program may have it next: `fit` makes it right for a number of threads and of places.
     """
 
-    __slots__ = ("entries", "job", "memory", "memory_address", "threads")
+    __slots__ = ("fits", "job", "memory", "memory_address")
 
     def __init__(self, growth: Growth = Growth.half, source: Source | None = None) -> None:
         super().__init__(0, CACHE_LINE, growth, source)
-        self.threads = self.entries = 0
+        self.memory = (ctypes.c_int64 * 0)()
+        self.fits = (0, 0)
 
-    def fit(self, threads: int, entries: int) -> None:
-        """A table of at least `entries`, and a job for `threads`."""
-        if threads != self.threads:
-            self.threads, self.job = threads, Job(threads)
-        if entries > self.entries:
-            self.entries, self.memory = entries, (ctypes.c_int64 * entries)()
+    def fit(self, needs: tuple[int, int]) -> None:
+        """`needs` are (threads, entries): a job for those, a table of at least these. `fits` says whom it was made right for."""
+        threads, entries = needs
+        if threads != self.fits[0]:
+            self.job = Job(threads)
+        if entries > len(self.memory):
+            self.memory = (ctypes.c_int64 * entries)()
             self.memory_address = ctypes.addressof(self.memory)
+        self.fits = needs
 
 
 __all__ = ["Lease"]

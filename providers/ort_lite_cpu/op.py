@@ -11,6 +11,7 @@ from ort_lite.dtypes import Array, DType
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.memory.sharing import shared
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Shape, as_symbol, equal
 from ort_lite_cpu.lowered import Source
@@ -163,8 +164,11 @@ class Op:
         return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
 
     def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
-        """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result."""
-        return self.lowering.packed(source, form, lambda: self.array(make()))
+        """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
+
+        Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
+        """
+        return self.lowering.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """The tensor in another element type (made once, then shared), as ONNX Cast."""

@@ -60,9 +60,9 @@ class Program:
         self.lowered = lowering.run(nodes, outputs)
         assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS])
         self._places, self._output_places = assembled.places, assembled.output_places
-        entries = FIRST_PLACE + self._places
+        needs = (options.threads, FIRST_PLACE + self._places)
         self.steps: list[_Run | HostStep] = [
-            _Run(step, Binder(step), options.threads, entries) if isinstance(step, Segment) else step for step in assembled.steps
+            _Run(step, Binder(step), needs) if isinstance(step, Segment) else step for step in assembled.steps
         ]
         self.threads = options.threads
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
@@ -92,6 +92,25 @@ class Program:
 
         runs = [step for step in self.steps if isinstance(step, _Run) and step.cache]
         return memory_plan([(run.segment, next(reversed(run.cache.values()))) for run in runs])
+
+    def memory(self) -> dict[str, Any]:
+        """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape."""
+        runs = [step for program in self._family() for step in program.steps if isinstance(step, _Run)]
+        bound = [made for run in runs for made in list(run.cache.values())]
+        arrays = [array for run in runs for array in run.segment.keep]
+        return {"arrays": arrays, "plans": len(bound), "plan_bytes": sum(made.nbytes for made in bound)}
+
+    def trim(self) -> None:
+        """Forgets what was bound and lowered for shapes."""
+        self._checked = OrderedDict()
+        for step in self.steps:
+            if isinstance(step, _Run):
+                step.cache = OrderedDict()
+
+    def _family(self) -> list[Program]:
+        """This one and those that were lowered for shapes that it does not serve."""
+        special = [found for found in list(self._checked.values()) if found is not None]
+        return [self, *(program for found in special for program in found._family())]
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
         """What `ort_lite.machine` steps through."""
@@ -163,12 +182,13 @@ class Program:
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
-        program = self._checked.get(shapes, self)
+        checked = self._checked  # `trim` puts another in its place
+        program = checked.get(shapes, self)
         if program is self:
             program = None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes)
-            self._checked[shapes] = program
-            while len(self._checked) > BOUND_LIMIT:
-                self._checked.popitem(last=False)
+            checked[shapes] = program
+            while len(checked) > BOUND_LIMIT:
+                checked.popitem(last=False)
         return program
 
     def _specialised(self, shapes: tuple[Any, ...]) -> Program:
@@ -186,11 +206,11 @@ class Program:
 class _Run:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "entries", "places", "segment", "threads")
+    __slots__ = ("binder", "cache", "needs", "places", "segment")
 
-    def __init__(self, segment: Segment, binder: Binder, threads: int, entries: int) -> None:
-        """`threads` of a run, `entries` of its memory table."""
-        self.segment, self.binder, self.threads, self.entries = segment, binder, threads, entries
+    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
+        """`needs`: see `Lease.fit`."""
+        self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
         self.cache: OrderedDict[Any, Bound] = OrderedDict()
@@ -199,14 +219,15 @@ class _Run:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        bound = self.cache[key] = self.binder.bind(values)
-        while len(self.cache) > min(BOUND_LIMIT, 1 + BOUND_BYTES // (bound.nbytes or 1)):
-            self.cache.popitem(last=False)
+        cache = self.cache  # `trim` puts another in its place
+        bound = cache[key] = self.binder.bind(values)
+        while len(cache) > min(BOUND_LIMIT, 1 + BOUND_BYTES // (bound.nbytes or 1)):
+            cache.popitem(last=False)
         return bound
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
-        if lease.threads != self.threads or lease.entries < self.entries:
-            lease.fit(self.threads, self.entries)
+        if lease.fits is not self.needs:
+            lease.fit(self.needs)
         memory = lease.memory
         memory[SCRATCH] = lease.address
         for place in self.places:

@@ -8,26 +8,31 @@ from typing import Any, ClassVar
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
+from ort_lite.memory.arenas import Growth
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
+from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.registry import COMPLEX, STRING, Registration, find
 
-_ONNXRUNTIME_OPTIONS = frozenset({"arena_extend_strategy", "use_arena"})
-"""Taken and without effect: onnxruntime's own CPU provider takes them, and programs pass them."""
-
-
 class CPUExecutionProvider(ExecutionProvider):
-    """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd."""
+    """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, and two of
+    onnxruntime's: arena_extend_strategy (how scratch memory grows, see `ort_lite.memory.arenas.Growth`) and use_arena
+    ("0": it goes back after each run).
+    """
 
     name: ClassVar[str] = "CPUExecutionProvider"
     exact: ClassVar[bool] = True
     config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.winograd")
 
-    def __init__(self, threads: int = 0, fusion: bool = True, winograd: bool = True, **others: Any) -> None:
-        unknown = [name for name in others if name not in _ONNXRUNTIME_OPTIONS]
+    def __init__(
+        self, threads: int = 0, fusion: bool = True, winograd: bool = True, arena_extend_strategy: Any = Growth.half,
+        use_arena: Any = True, **unknown: Any,
+    ) -> None:  # fmt: skip
         if unknown:
-            raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows threads, fusion, winograd")
+            known = "threads, fusion, winograd, arena_extend_strategy, use_arena"
+            raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
+        self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = int(threads)
         self.options = Options(self._threads or _cores(), bool(fusion), bool(winograd))
 
@@ -39,7 +44,7 @@ class CPUExecutionProvider(ExecutionProvider):
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
-        self.options = Options(threads, fusion, winograd)
+        self.options = Options(threads, fusion, winograd, options.account.pool(Lease, self._growth, self._keep))
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:

@@ -174,7 +174,7 @@ def onnxruntime_session(model: bytes) -> Any:
 
 
 @pytest.mark.slow
-@drawn(20, model=models(), seed=SEEDS, optimised=st.booleans())
+@drawn(15, model=models(), seed=SEEDS, optimised=st.booleans())
 def test_chains_on_images(model: bytes, seed: int, optimised: bool) -> None:
     oracle, session = onnxruntime_session(model), ort_lite.InferenceSession(model, options(optimised))
     text = onnx.printer.to_text(onnx.load_from_string(model))

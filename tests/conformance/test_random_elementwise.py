@@ -31,7 +31,7 @@ ARITHMETIC: dict[str, Function] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum,
     "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
 }  # fmt: skip
-TYPES = ("float32", "int32", "uint8", "int64")
+TYPES = ("float32", "int32", "uint8")
 
 
 @drawn(

@@ -20,11 +20,12 @@ from onnx.reference import ReferenceEvaluator
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Inference, Info, ShapeRules
+from ort_lite.memory.pool import ScratchPool
 from ort_lite.plugins import shape_rules
 from ort_lite.shapes import symbol
 from ort_lite.stages.load import load
 from ort_lite_cpu import segment
-from ort_lite_cpu.lease import Lease, Leases
+from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 
@@ -106,7 +107,7 @@ def run_op(op_type: str, inputs: Inputs, attributes: Mapping[str, Any] | None = 
 def _guarded_run(program: Program, inputs: Sequence[Array], byte: int, who: str) -> list[Any]:
     """A run in which kernels that read or write beyond their arrays, or read what is not written, are found out."""
     made: list[tuple[Array, int]] = []
-    take, empty = Leases.take, np.empty
+    take, empty = ScratchPool.lease, np.empty
 
     def guarded_empty(shape: Any, dtype: Any = np.float64, **more: Any) -> Any:
         nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -116,16 +117,16 @@ def _guarded_run(program: Program, inputs: Sequence[Array], byte: int, who: str)
         made.append((block, nbytes))
         return block[GUARD : GUARD + nbytes].view(dtype).reshape(shape)
 
-    def filled_take(leases: Leases, scratch: int) -> Lease:
-        lease = take(leases, scratch)
-        ctypes.memset(lease.base, byte, scratch)
+    def filled_take(pool: ScratchPool[Lease], scratch: int) -> Lease:
+        lease = take(pool, scratch)
+        ctypes.memset(lease.address, byte, scratch)
         return lease
 
     arrays = []
     for array in inputs:
         arrays.append(guarded_empty(array.shape, array.dtype))
         arrays[-1][...] = array
-    with patch.object(np, "empty", guarded_empty), patch.object(Leases, "take", filled_take):
+    with patch.object(np, "empty", guarded_empty), patch.object(ScratchPool, "lease", filled_take):
         outputs = program(arrays)
     for array, original in zip(arrays, inputs, strict=True):
         assert_same(array, np.require(original, requirements="C"), f"{who} wrote to its input")

@@ -1,5 +1,3 @@
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from time import sleep
@@ -8,18 +6,9 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.arenas import PAGE, Arena, Bytes, ConstantArena, PersistentArena, ScratchPool
+from ort_lite.memory.arenas import PAGE, Arena, Bytes, ConstantArena, Growth, PersistentArena
 
 THREADS = 16
-
-
-@pytest.fixture
-def quick_switching() -> Iterator[None]:
-    """Threads take turns so often that a race shows."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
 
 
 # --- Arena
@@ -91,96 +80,73 @@ def test_a_view_outside_is_refused(offset: int, nbytes: int) -> None:
         Arena(64).view(offset, nbytes)
 
 
-# --- ScratchPool
-def test_runs_in_flight_hold_an_arena_each_and_no_byte_more() -> None:
-    pool = ScratchPool()
-    for runs in (1, 4, 16):
-        leased = [pool.lease(1000) for _ in range(runs)]
-        assert len({id(arena.buffer) for arena in leased}) == runs
-        assert pool.statistics().bytes == runs * 1000
-        for arena in leased:
-            pool.release(arena)
-    assert pool.statistics().arenas == 16
+@pytest.mark.parametrize(
+    ("growth", "sizes"),
+    [
+        (Growth.half, [100, 150, 225]),
+        (Growth.next_power_of_two, [128, 128, 256]),
+        (Growth.same_as_requested, [100, 101, 200]),
+    ],
+)
+def test_growing_follows_the_strategy(growth: Growth, sizes: list[int]) -> None:
+    arena = Arena(growth=growth)
+    found = []
+    for nbytes in (100, 101, 200):
+        arena.reserve(nbytes)
+        found.append(arena.nbytes)
+    assert found == sizes
 
 
-def test_bytes_in_use_are_those_of_the_largest_scratch_of_each_run() -> None:
-    pool = ScratchPool()
-    for nbytes in (3000, 10, 2000):
-        arenas = [pool.lease(nbytes) for _ in range(3)]
-        for arena in arenas:
-            pool.release(arena)
-    assert pool.statistics().bytes == 3 * 3000
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("kNextPowerOfTwo", Growth.next_power_of_two),
+        ("kSameAsRequested", Growth.same_as_requested),
+        (0, Growth.next_power_of_two),
+        ("1", Growth.same_as_requested),
+        ("half", Growth.half),
+    ],
+)
+def test_strategies_have_names_and_the_numbers_of_onnxruntime(name: object, expected: Growth) -> None:
+    assert Growth.named(name) is expected
 
 
-def test_the_arena_released_last_is_leased_first() -> None:
-    pool = ScratchPool()
-    first, second = pool.lease(8), pool.lease(8)
-    pool.release(first)
-    pool.release(second)
-    assert pool.lease(8) is second
+def test_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="'kTwice': expected one of half, kNextPowerOfTwo, kSameAsRequested"):
+        Growth.named("kTwice")
 
 
-def test_two_programs_share_a_pool_one_after_the_other() -> None:
-    pool = ScratchPool()
-    small = pool.lease(100)
-    pool.release(small)
-    large = pool.lease(5000)
-    assert large is small
-    assert (large.nbytes, pool.statistics().arenas) == (5000, 1)
+class Books:
+    """An allocator of bytearrays that counts."""
+
+    def __init__(self, short: int = 0) -> None:
+        self.given: list[bytearray] = []
+        self.freed: list[bytearray] = []
+        self._short = short
+
+    def allocate(self, nbytes: int) -> bytearray:
+        self.given.append(bytearray(nbytes - self._short))
+        return self.given[-1]
+
+    def free(self, handle: bytearray) -> None:
+        self.freed.append(handle)
 
 
-def test_releasing_twice_is_refused() -> None:
-    pool = ScratchPool()
-    arena = pool.lease(8)
-    pool.release(arena)
-    with pytest.raises(InvalidArgument, match="this arena is not leased"):
-        pool.release(arena)
+def test_an_arena_takes_its_memory_from_where_it_is_told_and_gives_it_back() -> None:
+    books = Books()
+    arena = Arena(100, source=books)
+    assert arena.address % 64 == 0
+    arena.buffer[:] = 7
+    assert books.given[0].count(7) == 100
+    arena.reserve(1000)
+    assert books.freed == books.given[:1]
+    del arena
+    assert [id(handle) for handle in books.freed] == [id(handle) for handle in books.given]
 
 
-def test_trim_keeps_what_runs_hold_and_the_peak() -> None:
-    pool = ScratchPool()
-    held, idle = pool.lease(100), pool.lease(200)
-    pool.release(idle)
-    pool.trim()
-    statistics = pool.statistics()
-    assert (statistics.bytes, statistics.peak, statistics.leases) == (100, 300, 2)
-    assert held.nbytes == 100
-    assert pool.lease(50) is idle
-
-
-def test_the_limit_counts_all_arenas_and_a_refusal_loses_none() -> None:
-    pool = ScratchPool(limit=300)
-    first = pool.lease(200)
-    for _ in range(3):
-        with pytest.raises(OutOfMemory, match="101 asked for, at most 100"):
-            pool.lease(101)
-    second = pool.lease(100)
-    assert pool.statistics().arenas == 2
-    pool.release(first)
-    pool.release(second)
-
-
-@pytest.mark.usefixtures("quick_switching")
-def test_threads_never_share_an_arena() -> None:
-    pool, rounds, start = ScratchPool(), 300, Barrier(THREADS)
-
-    def run(number: int) -> int:
-        start.wait()
-        for turn in range(rounds):
-            arena = pool.lease(64 + 8 * turn)
-            arena.buffer[:64] = number
-            intruders = (arena.buffer[:64] != number).sum()
-            pool.release(arena)
-            if intruders:
-                return int(intruders)
-        return 0
-
-    with ThreadPoolExecutor(THREADS) as threads:
-        assert list(threads.map(run, range(THREADS))) == [0] * THREADS
-    statistics = pool.statistics()
-    assert statistics.leases == THREADS * rounds
-    assert 1 <= statistics.arenas <= THREADS
-    assert statistics.bytes <= statistics.arenas * (64 + 8 * rounds) * 3 // 2
+def test_a_source_that_gives_too_little_is_an_error() -> None:
+    with pytest.raises(OutOfMemory, match="gave 62 bytes for 163"):
+        Arena(100, source=Books(short=101))
 
 
 # --- Persistent and constant arenas

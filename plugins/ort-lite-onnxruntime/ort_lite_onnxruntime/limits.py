@@ -25,6 +25,24 @@ def _random(node: Node) -> Why | None:
     return "random", "it draws other numbers than the CPU provider for the same seed"
 
 
+def _affine_grid(node: Node) -> Why | None:
+    """It insists that `size` begins with the number of matrices; ONNX does not."""
+    return _fixed(node, 0, 1)
+
+
+def _fixed(node: Node, first: int, stop: int | None) -> Why | None:
+    """Dimensions of the first input that must be numbers, not 0."""
+    value = _input(node, 0)
+    dims = (value.shape or ())[first:stop] if value is not None else ()
+    fixed = all(isinstance(dim, int) and dim for dim in dims)
+    return None if fixed else ("shape", f"{', '.join(map(str, dims))} of its dimensions, takes numbers above 0")
+
+
+def _normalised(node: Node) -> Why | None:
+    """What is normalised must have an element."""
+    return _fixed(node, node.attr("axis", -1), None)
+
+
 def _attention(node: Node) -> Why | None:
     if len(node.outputs) > 3 and node.outputs[3] is not None:
         return "output", f"{node.outputs[3].name!r}, the scores, lacks the mask where it should have it"
@@ -60,11 +78,13 @@ def _resize(node: Node) -> Why | None:
 
 
 _LIMITS: dict[str, Callable[[Node], Why | None]] = {
+    "AffineGrid": _affine_grid,
     "Attention": _attention,
     "Bernoulli": _random,
     "ConvInteger": _conv_integer,
     "DFT": _imprecise,
     "Dropout": _dropout,
+    "LayerNormalization": _normalised,
     "MaxUnpool": _max_unpool,
     "Multinomial": _random,
     "RandomNormal": _random,
@@ -72,6 +92,7 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "RandomUniform": _random,
     "RandomUniformLike": _random,
     "ReduceMax": _no_bool,
+    "RMSNormalization": _normalised,
     "ReduceMin": _no_bool,
     "Resize": _resize,
     "STFT": _imprecise,

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.export import node_model, partition_model
+from ort_lite.export import PartitionModel, node_model, partition_model
 from ort_lite.graph import MapType, Node, OptionalType, TensorType, Type
+from ort_lite.hollow import Hollow, hollow
 from ort_lite.provider import Partition
 from ort_lite_onnxruntime.limits import limit
 
@@ -53,7 +54,7 @@ class Sessions:
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
         exported = partition_model(partition)
-        return CompiledSession(self._session(exported.data, threads), exported.inputs, exported.outputs)
+        return CompiledSession(self._session(exported.data, threads), exported, hollow(partition))
 
     def _try(self, model: bytes) -> Why | None:
         try:
@@ -84,12 +85,14 @@ class Sessions:
 class CompiledSession:
     """Runs an onnxruntime session; any number of threads may. `run` copies neither arrays that go in nor those that come out."""
 
-    def __init__(self, session: Any, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        self._session, self._outputs = session, list(outputs)
+    def __init__(self, session: Any, exported: PartitionModel, empty: Hollow) -> None:
+        self._session, self._outputs, self._hollow = session, list(exported.outputs), empty
         known = {value.name for value in session.get_inputs()}
-        self._inputs = [(k, name) for k, name in enumerate(inputs) if name in known]
+        self._inputs = [(k, name) for k, name in enumerate(exported.inputs) if name in known]
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        if (empty := self._hollow(inputs)) is not None:
+            return empty
         results: list[Any] = self._session.run(self._outputs, {name: inputs[k] for k, name in self._inputs})
         return results
 

@@ -10,6 +10,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import CompileError, RuntimeException
 from ort_lite.export import partition_model
 from ort_lite.graph import Value
+from ort_lite.hollow import hollow
 from ort_lite.provider import Partition
 from ort_lite_openvino.unfuse import unfuse
 
@@ -34,7 +35,7 @@ class CompiledModel:
     """
 
     def __init__(self, compiled: Any, partition: Partition, names: Sequence[str]) -> None:
-        self._compiled = compiled
+        self._compiled, self._hollow = compiled, hollow(partition)
         self._requests: list[Any] = []  # idle ones; append and pop are atomic
         self._inputs = _ports(compiled, names)
         self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
@@ -42,6 +43,8 @@ class CompiledModel:
         self._outputs = [None for _ in outputs] if _hands_on(compiled) else outputs
 
     def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        if (empty := self._hollow(inputs)) is not None:
+            return empty
         for k, value in self._wide:
             _check_range(inputs[k], value)
         try:

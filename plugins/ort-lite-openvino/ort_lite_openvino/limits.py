@@ -65,7 +65,17 @@ def pool(node: Node) -> Why | None:
     return None
 
 
+def weights(node: Node) -> Why | None:
+    """Their lengths are part of what OpenVINO compiles."""
+    for value in node.inputs[1:3]:
+        if value is not None and any(not isinstance(dim, int) for dim in value.shape or ()):
+            return "shape", f"{value.name!r} is {value.type}, takes weights of a fixed shape"
+    return None
+
+
 def batch_norm(node: Node) -> Why | None:
+    if len(_shape(node, 0)) < 2:
+        return "shape", "fewer than 2 dimensions"
     return _attributes(node, training_mode=0) or _outputs(node, 1)
 
 
@@ -78,7 +88,7 @@ def recurrent(node: Node) -> Why | None:
         return "attribute", "peepholes, which it leaves out"
     if "activations" in node.attributes or "clip" in node.attributes:
         return "attribute", "activations or clip are given, takes the default"
-    return _attributes(node, layout=0, input_forget=0)
+    return _attributes(node, layout=0, input_forget=0) or weights(node)
 
 
 def attention(node: Node) -> Why | None:

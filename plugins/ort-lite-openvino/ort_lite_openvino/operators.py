@@ -115,7 +115,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict([
     *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
     *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),
     # layers
-    *_all("Conv ConvTranspose Gemm MatMul", Operator(FLOATS)),
+    *_all("Conv ConvTranspose", Operator(FLOATS, check=limits.weights)),
+    *_all("Gemm MatMul", Operator(FLOATS)),
     *_all("GlobalAveragePool GlobalMaxPool", Operator(FLOATS)),
     *_all("AveragePool LpPool", Operator(FLOATS, check=limits.pool)),
     *_all("MaxPool", Operator(FLOATS, check=limits.pool)),
@@ -149,5 +150,6 @@ OPERATORS: dict[tuple[str, str], Operator] = dict([
     *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
     *_all("ConvInteger MatMulInteger", Operator(BYTES)),
     *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
-    *_all("FusedConv FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
+    *_all("FusedConv", Operator(FLOATS, check=limits.weights), "com.microsoft"),
+    *_all("FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
 ])  # fmt: skip

@@ -65,6 +65,12 @@ class TestResults:
         assert y.shape == ()
         np.testing.assert_allclose(y, np.e, rtol=1e-6)
 
+    def test_a_pool_of_no_images_gives_none(self) -> None:
+        made = session("(float[N,1,4,4] x) => (float[N,1,3,3] y) { y = MaxPool<kernel_shape=[2,2]>(x) }")
+        assert runs_on(made) == ["OpenVINOExecutionProvider"]
+        for count in (2, 0, 1):
+            assert made.run(None, {"x": np.zeros((count, 1, 4, 4), np.float32)})[0].shape == (count, 1, 3, 3)
+
     def test_fused_operators_are_taken_apart_again(self) -> None:
         made = session(
             "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 2, 0, -1, 0, 3, 0, 1}> "

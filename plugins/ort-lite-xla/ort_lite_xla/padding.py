@@ -101,7 +101,7 @@ class _Analysis:
 
     def run(self, partition: Partition) -> Padding:
         for value in partition.inputs:
-            self._sizes(value)
+            self._input(value)
         guards = {node: found for node in partition.nodes if (found := self._node(node))}
         outputs = partition.outputs
         tainted = {name for value in outputs for name in self.taints.get(value, ())}
@@ -109,6 +109,14 @@ class _Analysis:
             raise _Refused(tainted)
         ends = tuple(tuple(size if isinstance(size, str) else None for size in self._sizes(value)) for value in outputs)
         return Padding(self.padded, guards, ends)
+
+    def _input(self, value: Value) -> None:
+        """Inputs are padded by symbol, so a dimension must be one, or have nothing to do with those that are padded."""
+        for dim in value.shape or ():
+            names = {found.name for found in symbols([dim])}
+            if not isinstance(dim, int) and as_symbol(dim) is None and names & self.padded.keys():
+                raise _Refused(names)
+        self._sizes(value)
 
     def _node(self, node: Node) -> list[Guard]:
         operands = tuple(None if value is None else self._sizes(value) for value in node.inputs)

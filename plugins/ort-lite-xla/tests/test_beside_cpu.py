@@ -58,6 +58,21 @@ FUSED = [
     "(uint8[3,4] x, uint8[3,4] z) => (uint8[3,4] y)"
     "<float s = {0.1}, uint8 o = {7}> { y = com.microsoft.QLinearMul(x, s, o, z, s, o, s, o) }",
 ]
+EDGES = [
+    (18, "(float[1,5] x) => (float[A,B] y) <int64[1] s = {-9223372036854775808}, int64[1] e = {-9223372036854775808},"
+         "int64[1] a = {1}, int64[1] t = {-2}> { y = Slice(x, s, e, a, t) }"),
+    (18, "(float[1,5] x) => (float[A,B] y) <int64[1] s = {100}, int64[1] e = {-100}, int64[1] a = {1}, int64[1] t = {-2}>"
+         "{ y = Slice(x, s, e, a, t) }"),
+    (22, "(float[1,1,3] x, float[1,1,1] w) => (float[1,1,A] y)"
+         "{ y = ConvTranspose<strides = [2], auto_pad = \"SAME_UPPER\">(x, w) }"),
+    (22, "(float[1,1,7] x) => (float[1,1,A] y)"
+         "{ y = MaxPool<kernel_shape = [2], strides = [3], ceil_mode = 1, auto_pad = \"SAME_LOWER\">(x) }"),
+    (22, "(float[1,1,8] x) => (float[1,1,A] y)"
+         "{ y = AveragePool<kernel_shape = [3], strides = [3], ceil_mode = 1, pads = [1, 1], count_include_pad = 1>(x) }"),
+    (19, "(float[1,1,2,5] x) => (float[1,1,4,2] y) <float[8] r = {0, 0, 0.1, 0.2, 1, 1, 0.8, 1.1}, float[4] s = {1, 1, 2, 0.5}>"
+         "{ y = Resize<mode = \"linear\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, s) }"),
+    (19, "(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, -2}> { y = Pad<mode = \"edge\">(x, p) }"),
+]  # fmt: skip
 RECURRENT = [
     (op_type, gates, attributes)
     for op_type, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
@@ -96,6 +111,11 @@ def test_older_versions_are_computed_as_they_were(opset: int, text: str) -> None
     compared(model(text, opset))
 
 
+@pytest.mark.parametrize(("opset", "text"), EDGES, ids=[text.split("y = ")[-1][:20] for _, text in EDGES])
+def test_edges_of_their_attributes(opset: int, text: str) -> None:
+    compared(model(text, opset))
+
+
 @pytest.mark.parametrize("text", FUSED, ids=lambda text: text.split("y = ")[1].split("(")[0][:40])
 def test_operators_without_a_node_case(text: str) -> None:
     compared(model(text))
@@ -111,8 +131,7 @@ def test_recurrent_networks_in_all_directions(op_type: str, gates: int, attribut
     shapes["h"] = h
     feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     declared = ", ".join(f"float{shape} {name}" for name, shape in shapes.items())
-    lengths = "" if first or op_type == "RNN" else "l"  # the CPU provider and this one, in one of three
-    constant = f"<int32[{n}] l = {{5, 3}}>" if lengths else ""
-    text = f"({declared}) => (float[A,B,C,D] y, float[E,F,G] last) {constant}"
-    node = f"{{ y, last = {op_type}<hidden_size = {hidden}, {attributes}>(x, w, r, b, {lengths}, h) }}"
+    lengths = f"<int32[{n}] l = {{5, 3}}>"
+    text = f"({declared}) => (float[A,B,C,D] y, float[E,F,G] last) {lengths}"
+    node = f"{{ y, last = {op_type}<hidden_size = {hidden}, {attributes}>(x, w, r, b, l, h) }}"
     compared(model(text + node, 14), feeds)

@@ -103,6 +103,16 @@ def test_where_it_is_not_proved_each_size_has_its_program(name: str) -> None:
     assert compilations(run_both(EXACT[name])) == len(SIZES)
 
 
+def test_a_size_that_another_provider_makes_of_an_open_one_is_not_padded() -> None:
+    text = """(float[N,3] x) => (float[M,3] y) <int64[4] p = {-1, 0, 2, 0}> {
+        c = Pad<mode = "reflect">(x, p)  e = Exp(c)  y = Neg(e) }"""
+    padded, exact = sessions(text)
+    assert len(padded.explain().assignment.partitions) == 2
+    for size in (5, 6, 7):
+        x = feeds(padded, {"N": size})
+        np.testing.assert_allclose(padded.run(None, x)[0], exact.run(None, x)[0], rtol=1e-6)
+
+
 def test_buckets_grow_by_half_or_less() -> None:
     sizes = list(range(1, 3000))
     assert [bucket(size) for size in sizes[:17]] == [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]

@@ -61,6 +61,11 @@ def test_a_network_is_one_partition() -> None:
         (6, "(float[N] x) => (float[N] y) { y = Add(x, x) }", "opset: Add of opset 6, takes 7 and newer"),
         (18, "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[4] s = {1, 1, 0.5, 0.5}>"
              "{ y = Resize<antialias = 1, mode = \"linear\">(x, , s) }", "attribute: antialias is not supported"),
+        (19, "(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, 0}> { y = Pad<mode = \"reflect\">(x, p) }",
+             "attribute: mode reflect with pads that may be negative"),
+        (19, "(float[1,1,9] x) => (float[1,1,A] y)"
+             "{ y = MaxPool<kernel_shape = [2], dilations = [2], auto_pad = \"SAME_UPPER\">(x) }",
+             "attribute: auto_pad with dilations"),
         (17, "(float[N] x, int64[2] s) => (float[A,B] y) { y = Reshape(x, s) }",
              "contents: the contents of 's' must follow from constants and shapes"),
         (17, "(float[N] x, int64[2] s) => (float[A,B] y) { t = Abs(s)  y = Reshape(x, t) }",

@@ -54,7 +54,7 @@ CASTS = [
 ]
 
 LIKES = [
-    case("CastLike", X, np.array([1], np.float64), types=NUMBERS),
+    case("CastLike", X, np.array([1], np.float32), types=NUMBERS),
     case("CastLike", X, np.array([""], object), types=(), oracle=lambda x, _: np.array([[f"{v:g}" for v in row] for row in x])),
     case("CastLike", np.array(["1.5", "-2"], object), np.array([1], np.float64), types=()),
     *(

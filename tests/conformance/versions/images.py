@@ -34,14 +34,15 @@ UPSAMPLES = [
 
 _ROI = floats(0, 0, 0.1, 0.2, 1, 1, 0.9, 0.8)
 _SCALES = floats(1, 1, 1.5, 2.5)
+_FLOOR = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # what version 10 does
 _WHOLE = floats(1, 1, 2, 1.5)  # where scaled sizes are no whole numbers, onnxruntime is at odds with onnx.reference
 _RESIZE: dict[str, Any] = {"types": (), "oracle": "onnxruntime", "constants": (1, 2, 3)}
 RESIZES = [
     case("Resize", X, _TWICE, until=10, constants=(1,), oracle=doubled),
     *(case("Resize", X, scales, until=10, mode=mode, **(_RESIZE | {"constants": (1,)}))
       for scales in (_SCALES, floats(1, 1, 0.5, 0.75)) for mode in ("nearest", "linear")),
-    case("Resize", X, floats(), _TWICE, since=11, until=12, constants=(1, 2), oracle=doubled),
-    case("Resize", X, None, _TWICE, since=13, constants=(2,), oracle=doubled),
+    case("Resize", X, floats(), _TWICE, since=11, until=12, constants=(1, 2), oracle=doubled, **_FLOOR),
+    case("Resize", X, None, _TWICE, since=13, constants=(2,), oracle=doubled, **_FLOOR),
     *(
         case("Resize", X, floats(), scales, since=11, mode=mode, coordinate_transformation_mode=coordinates, **_RESIZE)
         for mode, coordinates, scales in (

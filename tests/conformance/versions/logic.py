@@ -93,19 +93,15 @@ def shift(x: Array, by: Array, direction: str) -> Array:
 
 
 _BITS, _BY = np.array([[1, 100, 255], [128, 3, 7]], np.uint8), np.array([[1, 2, 7], [0, 5, 3]], np.uint8)
+_SIGNED, _FEW = (_BITS // 4).astype(np.int8) - 20, (_BY % 3).astype(np.int8)
 SHIFTS = [
-    one
-    for direction in ("LEFT", "RIGHT")
-    for one in (
-        case("BitShift", _BITS, _BY, types=("uint16", "uint32", "uint64"), oracle=shift, direction=direction),
-        case("BitShift", _BITS, _BY[:, :1], types=(), oracle=shift, direction=direction),
-        case(
-            "BitShift", (_BITS // 4).astype(np.int8) - 20, (_BY % 3).astype(np.int8), since=28, oracle=shift,
-            types=("int16", "int32", "int64"), direction=direction,
-        ),
-        case("BitShift", np.zeros((0,), np.uint8), _BY[0, :1], types=(), oracle=shift, direction=direction),
-    )
-]  # fmt: skip
+    case("BitShift", _BITS, _BY, oracle=shift, direction="LEFT"),
+    case("BitShift", _BITS, _BY, types=("uint64",), oracle=shift, direction="RIGHT"),
+    case("BitShift", _BITS, _BY[:, :1], types=(), oracle=shift, direction="RIGHT"),
+    case("BitShift", _SIGNED, _FEW, since=28, types=(), oracle=shift, direction="LEFT"),
+    case("BitShift", _SIGNED, _FEW, since=28, types=("int64",), oracle=shift, direction="RIGHT"),
+    case("BitShift", np.zeros((0,), np.uint8), _BY[0, :1], types=(), oracle=shift, direction="LEFT"),
+]
 
 
 def isinf(x: Array, detect_negative: int = 1, detect_positive: int = 1) -> Array:
@@ -124,7 +120,8 @@ KINDS = [
 ]
 
 CHOICE = [
-    case("Where", P[..., None], A, B[0, 0, 0] + np.zeros_like(A)),
+    case("Where", A > B, A, B),
+    case("Where", P[..., None], A, B, types=()),
     case("Where", P[:1, :, None], A[:, :1], B, types=()),
     case("Where", np.array(True), A, B[0], types=()),
     case("Where", np.zeros((0, 1), bool), A[0, 0], A[0, 0], types=()),

@@ -85,6 +85,7 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
     rank = len(sizes)
     strides, dilations = strides_of(op, rank), dilations_of(op, rank)
     auto, wanted = op.attr("auto_pad", "NOTSET"), op.attr("output_shape")
+    asked = wanted is not None
     if wanted is None and auto.startswith("SAME"):
         wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
     if wanted is None:
@@ -92,7 +93,7 @@ def _transposed_pads(op: Op, sizes: Sequence[int], kernel: Sequence[int], more: 
     found = []
     for size, stride, k, dilation, extra, out in zip(sizes, strides, kernel, dilations, more, wanted[-rank:], strict=True):
         total = stride * (size - 1) + extra + (k - 1) * dilation + 1 - out
-        beyond = max(-total, 0)  # zeros that the result has behind what the kernel reaches
+        beyond = max(-total, 0) if asked else 0  # zeros that the result has behind what the kernel reaches
         small, large = max(total, 0) // 2, max(total, 0) - max(total, 0) // 2
         before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
         found.append((before, after - beyond))

@@ -54,17 +54,24 @@ def _slice(x: Array, starts: list[int], ends: list[int], axes: list[int] | None,
     index = [slice(None)] * x.ndim
     for k, axis in enumerate(range(len(starts)) if axes is None else axes):
         size, step = x.shape[axis], 1 if steps is None else steps[k]
-        lowest, highest = (0, size) if step > 0 else (-1, size - 1)
-        start, end = (min(max(at + size if at < 0 else at, lowest), highest) for at in (starts[k], ends[k]))
-        start = max(start, 0) if step > 0 else start
-        index[axis] = slice(start, None if end < 0 else end, step) if start >= 0 else slice(0, 0)
+        start, end = (at + size if at < 0 else at for at in (starts[k], ends[k]))
+        if step > 0:
+            index[axis] = slice(min(max(start, 0), size), min(max(end, 0), size), step)
+        elif size:
+            end = min(max(end, -1), size - 1)
+            index[axis] = slice(min(max(start, 0), size - 1), None if end < 0 else end, step)
     return x[tuple(index)]
 
 
-MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
+def _no_negative_copies(node: Node) -> str | None:
+    """Whether a part that is cut off comes back at the other end, the specification does not say."""
+    mode = node.attr("mode", "constant")
+    pads = node.inputs[1] if len(node.inputs) > 1 else None
+    plain = pads is not None and pads.constant is not None and bool((pads.constant >= 0).all())
+    return None if plain or mode not in ("reflect", "wrap") else f"mode {mode} with pads that may be negative"
 
 
-@lowering("Pad", since=11, types=(ALL, INDICES, ALL, INDICES), contents=(1, 3))
+@lowering("Pad", since=11, types=(ALL, INDICES, ALL, INDICES), contents=(1, 3), check=_no_negative_copies)
 def pad(op: Op, x: Array, pads: Array, value: Array = None, axes: Array = None) -> Array:
     """Elements before and behind each of the axes, fewer ones where a pad is negative. Spec: ONNX Pad-25."""
     return _padded(op, x, op.numbers(1) or [], value, op.numbers(3))
@@ -86,7 +93,7 @@ def _padded(op: Op, x: Array, pads: list[int], value: Array, axes: list[int] | N
         fill = jnp.zeros((), x.dtype) if value is None else jnp.asarray(value, x.dtype).reshape(())
         return jax.lax.pad(x, fill, [(before, after, 0) for before, after in widths])
     cut = tuple(slice(max(-a, 0), size - max(-b, 0)) for (a, b), size in zip(widths, x.shape, strict=True))
-    return jnp.pad(x[cut], [(max(a, 0), max(b, 0)) for a, b in widths], mode=MODES[mode])
+    return jnp.pad(x[cut], [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode)
 
 
 @lowering("Trilu", since=14, types=(ALL, frozenset({"int64"})), contents=(1,))

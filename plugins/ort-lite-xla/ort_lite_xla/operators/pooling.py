@@ -12,8 +12,12 @@ from ort_lite_xla.operators.windows import Pads, dilations_of, pads_of, rounded_
 from ort_lite_xla.registry import BYTES, FLOATS, Array, Op, lowering
 
 
-def _one_output(node: Node) -> str | None:
-    return "the output Indices is not supported" if len(node.outputs) > 1 and node.outputs[1] is not None else None
+def _plain(node: Node) -> str | None:
+    """SAME padding of dilated windows is given differently by ONNX and by those who implement it."""
+    if len(node.outputs) > 1 and node.outputs[1] is not None:
+        return "the output Indices is not supported"
+    dilated = any(dilation != 1 for dilation in node.attr("dilations") or ())
+    return "auto_pad with dilations" if dilated and node.attr("auto_pad", "NOTSET").startswith("SAME") else None
 
 
 def _windows(op: Op, x: Array, neutral: Array, combine: object, pads: Pads) -> Array:
@@ -34,7 +38,7 @@ def _pads(op: Op, x: Array) -> tuple[Pads, Pads]:
     return pads, [(before, after + more) for (before, after), more in zip(pads, extra, strict=True)]
 
 
-@lowering("MaxPool", since=1, types=FLOATS | BYTES, check=_one_output, along=only_first())
+@lowering("MaxPool", since=1, types=FLOATS | BYTES, check=_plain, along=only_first())
 def max_pool(op: Op, x: Array) -> Array:
     """The largest element of each window. Spec: ONNX MaxPool-22."""
     _, pads = _pads(op, x)
@@ -42,7 +46,7 @@ def max_pool(op: Op, x: Array) -> Array:
     return _windows(op, x, np.array(lowest).astype(x.dtype), lax.max, pads)
 
 
-@lowering("AveragePool", since=7, types=FLOATS, along=only_first())
+@lowering("AveragePool", since=7, types=FLOATS, check=_plain, along=only_first())
 def average_pool(op: Op, x: Array) -> Array:
     """The mean of each window; padding counts as zeros with `count_include_pad`. Spec: ONNX AveragePool-22."""
     pads, all_pads = _pads(op, x)
@@ -65,7 +69,7 @@ def _counts(op: Op, axis: int, size: int, pad: tuple[int, int], wide: tuple[int,
     return counts[starts[:, None] + dilation * np.arange(k)].sum(1)
 
 
-@lowering("LpPool", since=2, types=FLOATS, along=only_first())
+@lowering("LpPool", since=2, types=FLOATS, check=_plain, along=only_first())
 def lp_pool(op: Op, x: Array) -> Array:
     """(sum of |x| to the power p) to the power 1 / p, of each window. Spec: ONNX LpPool-22."""
     _, pads = _pads(op, x)

@@ -42,7 +42,7 @@ def _places(op: Op, line: Line) -> Numbers:
             last = line.size - 1
             if line.out == 1:
                 return np.array([0.5 * (line.start + line.end) * last])
-            return line.start * last + k * (line.end - line.start) * last / (line.out - 1)
+            return line.start * last + k * (line.end - line.start) * last / (line.size * line.scale - 1)
     return (k + 0.5) / line.scale - 0.5
 
 

@@ -1,0 +1,144 @@
+"""What a session holds in memory: figures as plain data, one cap for all of it, and ways to hold less."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Graph, Model
+from ort_lite.memory.account import Account
+from ort_lite.options import RunOptions
+from ort_lite.ownership.spans import span_of
+from ort_lite.provider import CPU, ExecutionProvider
+from ort_lite.stages.released import Released
+
+if TYPE_CHECKING:
+    from ort_lite.pipeline import Prepared
+
+SHRINK = "memory.enable_memory_arena_shrinkage"
+"""A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
+
+
+def share_constants(model: Model) -> None:
+    """Initialisers that another session holds as well become its arrays: those whose bytes nobody can change. O(their bytes)."""
+    from ort_lite.memory.sharing import shared
+
+    for graph in _graphs(model.graph):
+        for value in graph.initializers.values():
+            if value.constant is not None and _unchanging(value.constant):
+                value.constant = shared(value.constant)
+
+
+def _unchanging(array: Any) -> bool:
+    """Whether it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
+    if not isinstance(array, np.ndarray) or isinstance(array, Released):
+        return False
+    span = span_of(array)
+    if span is not None:
+        return span.mode == "owned" and not array.flags.writeable
+    return array.base is None and not array.flags.writeable
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph.all_nodes():
+        yield from node.subgraphs()
+
+
+def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
+    """What `InferenceSession.memory` returns, of the compiled forms of one model."""
+    constants = list(_unique(c for p in prepared for c in _constants(p.model)))
+    mapped = sum(a.nbytes for a in constants if (span := span_of(a)) is not None and span.owner is not None)
+    total = sum(a.nbytes for a in constants)
+    known = {_root(array) for array in constants}
+    partitions: dict[str, dict[str, int]] = {}
+    own: list[Any] = []
+    for each in prepared:
+        for name, partition in each.compiled.partitions.items():
+            if hasattr(partition, "memory"):
+                held = partition.memory()
+                arrays = [a for a in _unique(held.get("arrays", ())) if _root(a) not in known]
+                numbers = {key: value for key, value in held.items() if key != "arrays"}
+                partitions[name] = {"packed_weights": sum(a.nbytes for a in arrays), **numbers}
+                own += arrays
+    providers = {id(p): p for each in prepared for p in each.assignment.providers.values()}
+    return {
+        "constants": total,
+        "constants_in_files": mapped,
+        "packed_weights": sum(a.nbytes for a in _unique(own)),
+        "scratch": account.figures(),
+        "plans": sum(p.get("plans", 0) for p in partitions.values()),
+        "plan_bytes": sum(p.get("plan_bytes", 0) for p in partitions.values()),
+        "limit": account.budget.limit,
+        "partitions": partitions,
+        "allocators": {p.name: dict(found.statistics()) for p in providers.values() if (found := _allocator(p)) is not None},
+    }
+
+
+def _allocator(provider: ExecutionProvider) -> Any:
+    """The provider's, if it counts."""
+    found = provider.allocator()
+    return found if hasattr(found, "statistics") else None
+
+
+def _constants(model: Model) -> Iterator[Any]:
+    for graph in _graphs(model.graph):
+        for value in graph.initializers.values():
+            if isinstance(value.constant, np.ndarray) and not isinstance(value.constant, Released):
+                yield value.constant
+
+
+def _unique(arrays: Iterable[Any]) -> Iterator[Any]:
+    seen = set[tuple[int, int]]()
+    for array in arrays:
+        key = (array.__array_interface__["data"][0], array.nbytes)
+        if key not in seen:
+            seen.add(key)
+            yield array
+
+
+def _root(array: Any) -> int:
+    """Where the memory begins that an array is a view of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def charge(prepared: "Prepared", account: Account) -> None:
+    """Takes constants and packed weights off the session's limit. Raises OutOfMemory where they exceed it."""
+    if account.budget.limit is not None:
+        held = figures([prepared], account)
+        weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
+        account.budget.take(weights, "constants and packed weights")
+
+
+def trim(prepared: Iterable["Prepared"], account: Account) -> None:
+    """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators."""
+    for each in prepared:
+        for partition in each.compiled.partitions.values():
+            if hasattr(partition, "trim"):
+                partition.trim()
+        for provider in each.assignment.providers.values():
+            if (allocator := _allocator(provider)) is not None:
+                allocator.shrink()
+    account.trim()
+
+
+def shrinking(
+    options: RunOptions, providers: Mapping[str, ExecutionProvider], account: Account
+) -> tuple[Callable[[], None], ...]:
+    """What to call after a run with these options. Raises InvalidArgument for a device without an arena."""
+    text = options.config(SHRINK, "")
+    if not text:
+        return ()
+    devices: dict[str, list[Any]] = {str(CPU): [account.trim]}
+    for provider in providers.values():
+        if (allocator := _allocator(provider)) is not None:
+            devices.setdefault(str(allocator.device), []).append(allocator.shrink)
+    wanted = [part.strip() for part in text.split(";") if part.strip()]
+    for device in wanted:
+        if device not in devices:
+            raise InvalidArgument(f"{SHRINK} is {text!r}: {device!r} has no arena here; those are {', '.join(devices)}")
+    return tuple(shrink for device in wanted for shrink in devices[device])
