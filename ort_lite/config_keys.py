@@ -45,8 +45,8 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
  x64quantprecision
 """
 
-OWN_KEYS = frozenset({"session.memory_limit_bytes", KEEP_CONSTANTS})
-"""Sessions' entries that onnxruntime does not have; of the first one see ort_lite.memory.account."""
+OWN_KEYS = frozenset({"session.memory_limit_bytes", KEEP_CONSTANTS, "ort_lite.partitioning", "ort_lite.cost_model"})
+"""Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partitioning.strategy."""
 
 RUN_KEYS = frozenset({
     "memory.enable_memory_arena_shrinkage", DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",

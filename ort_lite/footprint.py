@@ -50,30 +50,40 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
     """What `InferenceSession.memory` returns, of the compiled forms of one model."""
     constants = list(_unique(c for p in prepared for c in _constants(p.model)))
     mapped = sum(a.nbytes for a in constants if (span := span_of(a)) is not None and span.owner is not None)
-    total = sum(a.nbytes for a in constants)
     known = {_root(array) for array in constants}
-    partitions: dict[str, dict[str, int]] = {}
+    providers: dict[str, dict[str, Any]] = {}
     own: list[Any] = []
     for each in prepared:
-        for name, partition in each.compiled.partitions.items():
-            if hasattr(partition, "memory"):
-                held = partition.memory()
-                arrays = [a for a in _unique(held.get("arrays", ())) if _root(a) not in known]
-                numbers = {key: value for key, value in held.items() if key != "arrays"}
-                partitions[name] = {"packed_weights": sum(a.nbytes for a in arrays), **numbers}
-                own += arrays
-    providers = {id(p): p for each in prepared for p in each.assignment.providers.values()}
+        for label, partition in _partitions(each):
+            held = partition.memory()
+            arrays = [array for array in _unique(held["arrays"]) if _root(array) not in known]
+            row = providers.setdefault(label, {"packed_weights": 0, "plans": 0, "plan_bytes": 0})
+            row["packed_weights"] += sum(array.nbytes for array in arrays)
+            row["plans"] += held["plans"]
+            row["plan_bytes"] += held["plan_bytes"]
+            own += arrays
+        for label, provider in each.assignment.providers.items():
+            if (allocator := _allocator(provider)) is not None:
+                providers.setdefault(label, {})["allocator"] = dict(allocator.statistics())
     return {
-        "constants": total,
+        "constants": sum(array.nbytes for array in constants),
         "constants_in_files": mapped,
-        "packed_weights": sum(a.nbytes for a in _unique(own)),
+        "packed_weights": sum(array.nbytes for array in _unique(own)),
         "scratch": account.figures(),
-        "plans": sum(p.get("plans", 0) for p in partitions.values()),
-        "plan_bytes": sum(p.get("plan_bytes", 0) for p in partitions.values()),
+        "plans": sum(row.get("plans", 0) for row in providers.values()),
+        "plan_bytes": sum(row.get("plan_bytes", 0) for row in providers.values()),
         "limit": account.budget.limit,
-        "partitions": partitions,
-        "allocators": {p.name: dict(found.statistics()) for p in providers.values() if (found := _allocator(p)) is not None},
+        "providers": providers,
     }
+
+
+def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
+    """Compiled partitions that say what they hold, with their provider's name in the session."""
+    labels = {id(provider): label for label, provider in prepared.assignment.providers.items()}
+    for partition in prepared.assignment.partitions:
+        compiled = prepared.compiled.partitions[partition.name]
+        if hasattr(compiled, "memory"):
+            yield labels[id(partition.provider)], compiled
 
 
 def _allocator(provider: ExecutionProvider) -> Any:

@@ -35,6 +35,8 @@ class Model(Record, frozen=False):
     model_version: int = 0
     doc_string: str = ""
     unnamed_dims: dict[str, str] = field(default_factory=dict)  # symbols made up for open dimensions -> what the file says
+    denotations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of the dimensions of each input that has some ("DATA_BATCH"); "" for none."""
 
     def clone(self) -> "Model":
         """A copy with a graph of its own; functions and constants are shared."""
@@ -43,6 +45,7 @@ class Model(Record, frozen=False):
             opset_imports=dict(self.opset_imports),
             metadata_props=dict(self.metadata_props),
             unnamed_dims=dict(self.unnamed_dims),
+            denotations=dict(self.denotations),
         )
 
     def __copy__(self) -> "Model":

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ort_lite import plugins
 from ort_lite.config_keys import DISABLE_CPU_FALLBACK
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument
-from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.footprint import share_constants
 from ort_lite.graph import Model, Node
 from ort_lite.inference import ShapeRules
@@ -28,6 +28,9 @@ from ort_lite.stages.partition import names_of, partition, transfers_of
 from ort_lite.stages.terms import Terms
 from ort_lite.stages.transform import TransformReport, transform
 from ort_lite.transform import NHWC_DOMAIN
+
+if TYPE_CHECKING:
+    from ort_lite.partitioning.strategy import Strategy
 
 Span = Callable[[str], AbstractContextManager[None]]
 """Called with a stage's name around it, for profiles."""
@@ -63,9 +66,11 @@ class Prepared(Record):
 
 def prepare(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
-    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (),
+    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
 ) -> Prepared:  # fmt: skip
-    """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default."""
+    """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
+    `strategy` is that of the partitioner; None: the config's.
+    """
     policies = policies or [Policy()] * len(providers)
     terms = terms_of(providers, policies, placement)
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
@@ -85,7 +90,7 @@ def prepare(
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        return assigned(model, providers, options, disabled, terms)
+        return assigned(model, providers, options, disabled, terms, strategy)
 
     with span("transform"):
         report = transformed(model, providers, options, disabled)
@@ -132,11 +137,7 @@ def _check_fallback(assignment: Assignment, options: SessionOptions) -> None:
 def apply_options(model: Model, options: SessionOptions) -> None:
     """Puts free-dimension overrides and replaced initialisers into a model that was just loaded."""
     by_name, by_denotation = options.free_dimensions
-    if by_denotation:
-        raise NotSupported(
-            f"free-dimension overrides by denotation ({', '.join(by_denotation)}) are not supported: override by name"
-        )
-    override_dimensions(model.graph, by_name)
+    override_dimensions(model, by_name, by_denotation)
     for name, given in options.initializers.items():
         value = model.graph.initializers.get(name)
         if value is None or value.constant is None:
@@ -182,7 +183,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 def assigned(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
-    terms: Terms | None = None,
+    terms: Terms | None = None, strategy: Any = None,
 ) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
@@ -191,6 +192,9 @@ def assigned(
     """
     rules = rules_of(providers)
     terms = terms if terms is not None else terms_of(providers)
+    chosen = _strategy(strategy, options)
+    if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
+        terms.kept_off = frozenset({DEFAULT})
     widened: set[Node] = set()
 
     def inline(left: list[Node]) -> bool:
@@ -216,13 +220,21 @@ def assigned(
         return bool(nodes)
 
     def ask() -> Assignment:
-        return partition(model.graph, providers, rules, (put_back, inline, widen), terms)
+        return partition(model.graph, providers, rules, (put_back, inline, widen), terms, chosen)
 
     assignment = ask()
     if _lay_out(model, assignment, terms):
         assignment = ask()
     _check_fallback(assignment, options)
     return assignment
+
+
+def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
+    if given is None and not options.config("ort_lite.partitioning", ""):
+        return None
+    from ort_lite.partitioning.strategy import strategy_of
+
+    return strategy_of(given, options)
 
 
 def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:

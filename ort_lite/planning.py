@@ -19,10 +19,11 @@ def plan(
     *,
     provider_options: Sequence[Mapping[str, Any]] | None = None,
     placement_rules: Sequence[PlacementRule] = (),
+    partitioning: Any = None,
 ) -> Explanation:
     """What `InferenceSession(model, ...).explain()` would say, but for facts that only compiling tells.
 
-    Loads, transforms and partitions; providers are created and asked. Raises what these raise.
+    `partitioning` is as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what these raise.
     """
     options = options if options is not None else SessionOptions()
     loaded = open_model(model, options)
@@ -31,4 +32,5 @@ def plan(
     chosen = selection.select(providers, provider_options, options)
     pipeline.transformed(loaded, chosen.providers, options)
     terms = pipeline.terms_of(chosen.providers, chosen.policies, placement_rules)
-    return Explanation(pipeline.assigned(loaded, chosen.providers, options, terms=terms), chosen.notes, {})
+    assignment = pipeline.assigned(loaded, chosen.providers, options, terms=terms, strategy=partitioning)
+    return Explanation(assignment, chosen.notes, {})

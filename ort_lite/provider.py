@@ -146,7 +146,12 @@ class Allocator(Protocol):
 
 
 class DataTransfer(Protocol):
-    """Moves values between two devices; at least between the provider's own and the CPU, both ways."""
+    """Moves values between two devices; at least between the provider's own and the CPU, both ways.
+
+    It may have besides `copy_into(value, source, destination, memory) -> Any`: as `copy`, into `memory`, a handle of
+    `value.nbytes` bytes from the `allocator()` of the provider that reads the value. Returns an object of its own that a weak
+    reference may point to; when it is gone, the handle goes back to the allocator.
+    """
 
     def can_copy(self, source: Device, destination: Device) -> bool: ...
 
@@ -158,6 +163,16 @@ class Resource(Record):
 
     nodes: int | None = None
     nbytes: int | None = None
+
+
+class Overhead(Record):
+    """What a provider costs beside its nodes: seconds to start a partition, seconds to begin a copy between its device and the
+    CPU, and bytes a second of such copies.
+    """
+
+    launch: float = 0.0
+    latency: float = 0.0
+    bandwidth: float = 1e10
 
 
 class ProfileEvent(Record):
@@ -215,7 +230,11 @@ class ExecutionProvider:
         return True
 
     def allocator(self) -> Allocator | None:
-        """For the inputs of its partitions; None: the host's."""
+        """For the inputs of its partitions (see DataTransfer); the same one each time. None: the transfer allocates by itself.
+
+        One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
+        (`ort_lite.memory.allocators.ArenaAllocator` has them).
+        """
         return None
 
     def data_transfer(self) -> DataTransfer | None:
@@ -235,6 +254,14 @@ class ExecutionProvider:
 
     def available_resource(self) -> Resource | None:
         """Its room now. Nodes are taken in topological order as long as they fit; the others are lost, code "budget"."""
+        return None
+
+    def cost(self, node: Node) -> float | None:
+        """Seconds that the node takes here, for the cost-based partitioner (see `ort_lite.partitioning`); None: it estimates."""
+        return None
+
+    def overhead(self) -> Overhead | None:
+        """What starting a partition and moving values cost; None: it is estimated."""
         return None
 
     def preferred_layout(self, node: Node) -> str | None:
@@ -296,6 +323,6 @@ class ExecutionProvider:
 
 __all__ = [
     "API_VERSION", "CPU", "CURRENT", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device",
-    "ExecutionProvider", "GraphView", "Partition", "ProfileEvent", "Rejection", "Resource", "RunOptions", "SessionOptions",
+    "ExecutionProvider", "GraphView", "Overhead", "Partition", "ProfileEvent", "Rejection", "Resource", "RunOptions", "SessionOptions",
     "run_options",
 ]  # fmt: skip

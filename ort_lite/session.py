@@ -33,8 +33,9 @@ class InferenceSession(TensorMethods):
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
     (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
     The CPU provider comes last in any case. Options may hold those of `ort_lite.policies`. Keywords: `placement_rules` (see
-    `ort_lite.placement`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
-    loading, transforms, providers and compilation raise.
+    `ort_lite.placement`), `partitioning` ("greedy", "cost" or a strategy, see `ort_lite.partitioning`), `disabled_optimizers`,
+    `parse_options` (ParseOptions), `params` (see `load_params`). Raises what loading, transforms, providers and compilation
+    raise.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class InferenceSession(TensorMethods):
         arguments = {"providers": providers, "provider_options": provider_options, "parse_options": parse, **kwargs}
         self._given = (source_to_keep(path_or_bytes), {"sess_options": options, **arguments})
         self._placement = tuple(kwargs.pop("placement_rules", ()))
+        self._partitioning = kwargs.pop("partitioning", None)
         self._disabled = _disabled_transforms(kwargs, options)
         self._profiler = _profiler(options)
         span = self._profiler.span if self._profiler is not None else no_span
@@ -81,8 +83,8 @@ class InferenceSession(TensorMethods):
         self._lock, self._told = threading.Lock(), threading.local()
 
     def _prepare(self, model: Model, span: Span = no_span) -> Prepared:
-        chosen = self._selection
-        return prepare(model, chosen.providers, self._options, span, self._disabled, chosen.policies, self._placement)
+        chosen, rules, strategy = self._selection, self._placement, self._partitioning
+        return prepare(model, chosen.providers, self._options, span, self._disabled, chosen.policies, rules, strategy)
 
     # Running
 
@@ -225,7 +227,7 @@ class InferenceSession(TensorMethods):
 
     def memory(self) -> dict[str, Any]:
         """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,
-        in use by runs, held at most), plans by shape; the last two by partition too, and what providers' allocators count.
+        in use by runs, held at most; leases, arenas), what is kept by shape; by provider too, and what their allocators count.
 
         Arrays that sessions share count in each. Nothing once the session is closed.
         """

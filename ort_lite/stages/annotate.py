@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from ort_lite.graph import Graph, TensorType
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Graph, Model, TensorType
 from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.shapes import substitute
 
@@ -21,8 +22,24 @@ def annotate(graph: Graph, rules: ShapeRules) -> Inference:
     return inference
 
 
-def override_dimensions(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Replaces free dimensions of the graph's inputs by numbers; names that no input has are ignored, as onnxruntime does."""
-    for value in graph.inputs:
+def override_dimensions(model: Model, by_name: Mapping[str, int], by_denotation: Mapping[str, int] | None = None) -> None:
+    """Replaces free dimensions of the model's inputs by numbers; what no input has is ignored, as onnxruntime does.
+
+    Denotations are compared without regard to case; they override their own dimension alone, names all of one name. Raises
+    InvalidArgument for a dimension that is another number already, or is overridden by two.
+    """
+    wanted = {name.lower(): size for name, size in (by_denotation or {}).items()}
+    for value in model.graph.inputs:
         if isinstance(value.type, TensorType) and value.type.shape is not None:
-            value.type = TensorType(value.type.dtype, tuple(substitute(dim, sizes) for dim in value.type.shape))
+            shape = [substitute(dim, by_name) for dim in value.type.shape]
+            for axis, denotation in enumerate(model.denotations.get(value.name, ())):
+                size = wanted.get(denotation.lower()) if denotation else None
+                if size is None:
+                    continue
+                if isinstance(shape[axis], int) and shape[axis] != size:
+                    raise InvalidArgument(
+                        f"input {value.name!r} has {shape[axis]} in dimension {axis}; the override by its denotation "
+                        f"{denotation!r} is {size}"
+                    )
+                shape[axis] = size
+            value.type = TensorType(value.type.dtype, tuple(shape))

@@ -23,7 +23,8 @@ class Reason(Record):
 
     Codes of lost nodes: "earlier" (an earlier provider takes it), "cycle", "size" (its group is too small), "body" (a node
     inside belongs to another provider), "overlap" (a node in two capabilities), "contract" (the capability is wrong), "rule"
-    (a placement rule), "budget" (no room), "compile" (the provider could not compile it), "transfer" (moving costs more).
+    (a placement rule), "budget" (no room), "compile" (the provider could not compile it), "transfer" (starting and
+    moving would cost more than it gains).
     """
 
     provider: str
@@ -32,7 +33,7 @@ class Reason(Record):
     detail: str
 
     def __str__(self) -> str:
-        return f"declined {self.code}: {self.detail}" if self.verdict == "declined" else f"lost: {self.detail}"
+        return f"declined {self.code}: {self.detail}" if self.verdict == "declined" else f"{self.verdict}: {self.detail}"
 
 
 class Placement(Record):

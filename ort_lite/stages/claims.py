@@ -120,6 +120,9 @@ class Claims:
         failed = self.terms.failed(index, capability.nodes)
         if failed is not None:
             return "compile", failed
+        back = self.terms.given_back(index, capability.nodes)
+        if back is not None:
+            return "transfer", back
         shared = next((k for k in nodes if k in used), None)
         return None if shared is None else ("overlap", f"{self.nodes[shared]} is in an earlier capability too")
 

@@ -1,5 +1,6 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph import Graph, MapType, SequenceType, Type, Value
 from ort_lite.policies import NEXT, Policy
-from ort_lite.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider import CPU, Allocator, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
 from ort_lite.stages.assignment import Assignment, Hop, Level
 from ort_lite.stages.borders import OUTPUT
@@ -197,7 +198,7 @@ class _Linker:
 
     def executable(self) -> Executable:
         for partition in self.level.partitions:
-            self._copies(partition.name)
+            self._copies(partition.name, partition.provider)
             device = partition.provider.device
             inputs = [self.slots[value, device] for value in partition.inputs]
             outputs = [self._new(value, device) for value in partition.outputs]
@@ -224,11 +225,11 @@ class _Linker:
     ) -> None:
         self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
 
-    def _copies(self, reader: str) -> None:
+    def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
         for value, hop in self.hops.get(reader, ()):
             if (value, hop.destination) not in self.slots:
                 source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                self._step(name, reader, partial(_move, hop), [source], [self._new(value, hop.destination)])
+                self._step(name, reader, _mover(hop, provider), [source], [self._new(value, hop.destination)])
 
     def _returned(self, value: Value) -> Any:
         return self.slots.get((value, CPU), value.constant)
@@ -245,8 +246,30 @@ def _label(partition: Partition) -> str:
     return partition.provider.name or type(partition.provider).__name__
 
 
+def _mover(hop: Hop, reader: ExecutionProvider | None) -> CompiledPartition:
+    """The copy, into memory of the reader's allocator where it has one and the transfer can."""
+    memory = reader.allocator() if reader is not None and reader.device == hop.destination else None
+    if memory is None or not hasattr(hop.transfer, "copy_into"):
+        return partial(_move, hop)
+    return partial(_move_into, hop, memory)
+
+
 def _move(hop: Hop, inputs: Sequence[Any]) -> list[Any]:
     return [hop.transfer.copy(inputs[0], hop.source, hop.destination)]
+
+
+def _move_into(hop: Hop, memory: Allocator, inputs: Sequence[Any]) -> list[Any]:
+    """What is allocated goes back when the value is gone, also that of a run that fails."""
+    handle, transfer = memory.allocate(inputs[0].nbytes), hop.transfer
+    try:
+        made = transfer.copy_into(inputs[0], hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+        if made is handle:
+            raise TypeError(f"copy_into returned the handle; expected a value of its own in the memory of {hop.destination}")
+        weakref.finalize(made, memory.free, handle).atexit = False
+    except BaseException:
+        memory.free(handle)
+        raise
+    return [made]
 
 
 def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:

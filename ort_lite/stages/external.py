@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Sequence
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from ort_lite.ownership.spans import Backing, ByteSpan
@@ -77,15 +78,24 @@ class ExternalData:
         return int(text)
 
 
+_alive: WeakValueDictionary[tuple[int, ...], Backing] = WeakValueDictionary()
+"""Maps that tensors lie in, by what their files were when they were mapped: models over one file share the map."""
+
+
 def _mapped(path: str, location: str, who: str) -> Backing:
     """The whole file. What is mapped is what sizes are compared with, whatever happens to the file meanwhile."""
     try:
         regular = stat.S_ISREG(os.stat(path).st_mode)  # before it is opened: a pipe would wait for its writer
         if regular:
             with open(path, "rb") as file:
-                if not os.fstat(file.fileno()).st_size:
+                found = os.fstat(file.fileno())
+                if not found.st_size:
                     return Backing(b"", path)  # nothing cannot be mapped
-                return Backing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
+                same = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                known = _alive.get(same)
+                if known is None:
+                    known = _alive.setdefault(same, Backing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path))
+                return known
     except OSError as error:
         raise NoSuchFile(f"{who}: external data file {path} cannot be opened: {error.strerror}") from error
     raise InvalidGraph(f"{who}: external data {location!r} is not a regular file")

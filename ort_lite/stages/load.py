@@ -103,6 +103,7 @@ class _Loader:
             model_version=proto.model_version,
             doc_string=text(proto.doc_string),
             unnamed_dims=self._dims.unnamed,
+            denotations=_denotations(proto.graph),
         )
         check_functions(model.functions)
         if strange := [name for name in self._names if not isinstance(name, str)]:
@@ -269,6 +270,11 @@ def _domain(name: str) -> str:
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     """Of two imports of a domain the last one holds, as in onnxruntime."""
     return {_domain(opset.domain): opset.version for opset in opsets}
+
+
+def _denotations(graph: pb.GraphProto) -> dict[str, tuple[str, ...]]:
+    found = {info.name: tuple(text(dim.denotation) for dim in info.type.tensor_type.shape.dim) for info in graph.input}
+    return {name: dims for name, dims in found.items() if any(dims)}
 
 
 def _who(proto: pb.NodeProto) -> str:

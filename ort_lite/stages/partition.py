@@ -5,7 +5,9 @@ them, provider by provider. What a provider claims is joined into maximal convex
 claims are inlined, nodes that nobody takes in their element type get Casts around them, and all providers are asked again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.errors import PlacementError
@@ -17,6 +19,9 @@ from ort_lite.stages.borders import copies
 from ort_lite.stages.claims import Claims, Group
 from ort_lite.stages.terms import Terms
 
+if TYPE_CHECKING:
+    from ort_lite.partitioning.strategy import Strategy
+
 Help = Callable[[list[Node]], bool]
 """Changes the graph so that nodes which nobody takes may find a provider; False: it can do nothing."""
 
@@ -27,24 +32,21 @@ def partition(
     rules: ShapeRules,
     helps: Sequence[Help] = (),
     terms: Terms | None = None,
+    strategy: "Strategy | None" = None,
 ) -> Assignment:
     """Who runs each node, in which partition, and why nobody else does. Same input, same Assignment.
 
-    Does not change the graph, but `helps` may, one after the other until one returns True; then everybody is asked again.
+    `strategy` improves the greedy assignment (see `ort_lite.partitioning`). Does not change the graph, but `helps` may, one after the other until one returns True; then everybody is asked again.
     O(providers * (nodes + edges)) beside what the providers themselves need. Raises NotImplemented naming each node that is
     left, with every provider's reason; PlacementError where a hard rule of the terms keeps it from those that might.
     """
     labels = names_of(providers)
     terms = terms if terms is not None else Terms(labels)
     while True:
-        terms.begin(graph)
-        root = _claims(graph, "", labels, terms)
-        for index, provider in enumerate(providers):
-            for claims in _inner_first(root):
-                claims.ask(index, provider, rules)
-        left = [claims.nodes[k] for claims in _levels(root) for k, owner in enumerate(claims.taken_by) if owner is None]
+        root, left = dealt(graph, providers, rules, terms)
         if not left:
-            return _Assembly(root, providers, labels, rules).assignment()
+            greedy = _Assembly(root, providers, labels, rules).assignment()
+            return greedy if strategy is None else strategy(greedy, partial(_without, graph, providers, rules, terms))
         if terms.release(left):
             continue
         if not any(help_(left) for help_ in helps):
@@ -53,6 +55,32 @@ def partition(
                 raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
             raise NobodyCan(_complaint(root, labels))
         terms.graph_changed()
+
+
+def dealt(
+    graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, terms: Terms, taken: Collection[Node] = ()
+) -> tuple[Claims, list[Node]]:
+    """All nodes offered to all providers in order, but for those of the graph's own that are `taken`; and those that nobody takes."""
+    terms.begin(graph)
+    root = _claims(graph, "", terms.labels, terms)
+    for node in taken:
+        root.taken_by[root.number[node]] = len(providers)
+    for index, provider in enumerate(providers):
+        for claims in _inner_first(root):
+            claims.ask(index, provider, rules)
+    return root, [claims.nodes[k] for claims in _levels(root) for k, owner in enumerate(claims.taken_by) if owner is None]
+
+
+def _without(
+    graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, terms: Terms, back: Mapping[tuple[str, Node], str]
+) -> Assignment | None:
+    """The assignment when providers do not get what is given back; None where nobody else takes it, or nobody else may."""
+    with terms.without(back):
+        root, left = dealt(graph, providers, rules, terms)
+    if left:
+        return None
+    made = _Assembly(root, providers, terms.labels, rules).assignment()
+    return None if any(place.provider in terms.kept_off for place in made.placements.values()) else made
 
 
 def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:

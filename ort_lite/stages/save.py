@@ -153,6 +153,8 @@ class _Writer:
             if self._model.ir_version < 4:  # initialisers were inputs as well then
                 inputs[value] = None
         self._infos(inputs, proto.input)
+        if graph is self._model.graph:
+            self._denotations(proto.input)
         self._nodes(graph, proto.node, visible)
         self._infos(graph.outputs, proto.output)
         self._infos(_intermediate(graph), proto.value_info)
@@ -228,6 +230,13 @@ class _Writer:
                 f"{node} is of {domain} {node.version}, another version of the operator than {domain} {imported}, which the "
                 "model imports: save the model as it was before its functions were inlined"
             )
+
+    def _denotations(self, inputs: Iterable[pb.ValueInfoProto]) -> None:
+        for info in inputs:
+            names = self._model.denotations.get(info.name, ())
+            for dim, name in zip(info.type.tensor_type.shape.dim, names, strict=False):
+                if name:
+                    dim.denotation = name
 
     def _infos(self, values: Iterable[Value], infos: Any) -> None:
         for value in values:

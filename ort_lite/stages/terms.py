@@ -4,7 +4,8 @@ They live as long as one session is being made: when a compile fails the nodes a
 answered about a graph that looks the same to it holds.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
 from ort_lite.errors import PlacementError
@@ -39,6 +40,9 @@ class Terms:
         """Nodes that nobody took in the layout they were offered in."""
         self.laid_out: set[Node] = set()
         """Nodes that were offered to a provider in the layout it prefers: once is enough."""
+        self.kept_off: frozenset[str] = frozenset()
+        """Labels of providers to which no strategy may move a node."""
+        self._given_back: dict[tuple[int, Node], str] = {}
         self._resources = resources
         self._accounts: dict[int, _Account] = {}
         self._hard: dict[Node, _Order] = {}
@@ -111,6 +115,23 @@ class Terms:
         if not self._failed:
             return None
         return next((why for node in nodes if (why := self._failed.get((index, node))) is not None), None)
+
+    # What a strategy gives back
+
+    @contextmanager
+    def without(self, given_back: Mapping[tuple[str, Node], str]) -> Iterator[None]:
+        """Inside, providers do not get these nodes, for these reasons."""
+        index = {label: k for k, label in enumerate(self.labels)}
+        self._given_back = {(index[label], node): why for (label, node), why in given_back.items()}
+        try:
+            yield
+        finally:
+            self._given_back = {}
+
+    def given_back(self, index: int, nodes: Iterable[Node]) -> str | None:
+        if not self._given_back:
+            return None
+        return next((why for node in nodes if (why := self._given_back.get((index, node))) is not None), None)
 
     # Budgets
 

@@ -12,7 +12,6 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 
-
 FEED = np.linspace(-2.3, 3.4, 12, dtype=np.float32).reshape(3, 4)
 FEED.setflags(write=False)
 

@@ -1,7 +1,10 @@
 """What a compiled partition holds, as data that can be compared: attributes down to arrays, caches by shape left out."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -9,53 +12,73 @@ import numpy as np
 DEPTH = 4
 CACHES = ("cache", "bound", "pool", "lease", "lock", "free", "request")
 """Attributes with such a word in their names may grow: they are caches by shape, pools and locks."""
+CONTRACT = ("ort_lite.graph", "ort_lite.provider", "ort_lite.inference")
 
 
-def snapshot(thing: Any) -> dict[str, str]:
-    """Attribute path -> value, for plain values and arrays; of other objects which one it is."""
-    return dict(_walk(thing, "partition", DEPTH))
+def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, str]:
+    """Attribute path -> value, for plain values and arrays; of other objects which one it is.
+
+    Looks into functions, containers and objects of the package that `thing` is from: what others keep in theirs (a runtime its
+    handles, an array library its lazily made copies) is their own. Not into the objects of `without` either.
+    """
+    return dict(_Walk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
-def _walk(thing: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(thing, np.ndarray) and thing.dtype != object:
-        yield path, hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
-    elif isinstance(thing, (str, bytes, int, float, complex, bool, type(None))):
-        yield path, repr(thing)
-    elif depth == 0:
-        yield path, str(id(thing))
-    elif isinstance(thing, Mapping):
-        for key, value in list(thing.items()):
-            yield from _walk(value, f"{path}[{key!r:.40}]", depth - 1)
-    elif isinstance(thing, (list, tuple)):
-        yield f"{path}.length", str(len(thing))
-        for k, value in enumerate(thing[:64]):
-            yield from _walk(value, f"{path}[{k}]", depth - 1)
-    else:
-        yield path, str(id(thing))
-        for name, value in _attributes(thing):
-            if not any(word in name.lower() for word in CACHES):
-                yield from _walk(value, f"{path}.{name}", depth - 1)
+def _package(thing: Any) -> str:
+    while isinstance(thing, (partial, MethodType)):
+        thing = thing.func if isinstance(thing, partial) else thing.__self__
+    module: str = (thing.__module__ if isinstance(thing, FunctionType) else type(thing).__module__) or ""
+    return module.partition(".")[0]
 
 
-def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Of objects, functions and what `functools.partial` holds; in classes, modules and the graph nothing is looked for."""
-    module = type(thing).__module__
-    if isinstance(thing, type) or module.startswith(("ort_lite.graph", "ort_lite.provider", "ort_lite.inference")):
-        return
-    closure = getattr(thing, "__closure__", None)
-    for name, cell in zip(getattr(getattr(thing, "__code__", None), "co_freevars", ()), closure or (), strict=False):
-        yield name, cell.cell_contents
-    for name in ("args", "keywords", "__self__", "__dict__"):
-        value = getattr(thing, name, None) if name != "__self__" or callable(thing) else None
-        if name == "__dict__" and isinstance(value, dict):
-            yield from list(value.items())
-        elif value is not None and isinstance(value, (tuple, dict)):
-            yield name, value
-    for cls in type(thing).__mro__:
-        for name in getattr(cls, "__slots__", ()) if isinstance(getattr(cls, "__slots__", ()), tuple) else ():
-            if not name.startswith("__") and hasattr(thing, name):
-                yield name, getattr(thing, name)
+class _Walk:
+    def __init__(self, package: str, without: set[int]) -> None:
+        self._package, self._without = package, without
+
+    def walk(self, thing: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+        if isinstance(thing, np.ndarray) and thing.dtype != object:
+            yield path, hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+        elif isinstance(thing, (str, bytes, bytearray, int, float, complex, bool, type(None), np.generic)):
+            yield path, repr(thing)
+        elif depth == 0 or id(thing) in self._without:
+            yield path, str(id(thing))
+        elif isinstance(thing, Mapping):
+            yield f"{path}.length", str(len(thing))
+            for key, value in list(thing.items()):
+                yield from self.walk(value, f"{path}[{key!r:.40}]", depth - 1)
+        elif isinstance(thing, (list, tuple, deque)):
+            yield f"{path}.length", str(len(thing))
+            for k, value in enumerate(list(thing)[:64]):
+                yield from self.walk(value, f"{path}[{k}]", depth - 1)
+        elif isinstance(thing, (set, frozenset)):
+            yield f"{path}.length", str(len(thing))
+        else:
+            yield path, str(id(thing))
+            for name, value in self._attributes(thing):
+                if not any(word in name.lower() for word in CACHES):
+                    yield from self.walk(value, f"{path}.{name}", depth - 1)
+
+    def _attributes(self, thing: Any) -> Iterator[tuple[str, Any]]:
+        """Of objects, functions, methods and partials; in classes, modules and the graph nothing is looked for."""
+        if isinstance(thing, partial):
+            yield from (("func", thing.func), ("args", thing.args), ("keywords", thing.keywords))
+        elif isinstance(thing, MethodType):
+            yield from (("function", thing.__func__), ("self", thing.__self__))
+        elif isinstance(thing, FunctionType):
+            for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
+                yield name, cell.cell_contents
+            yield "defaults", thing.__defaults__
+        elif not isinstance(thing, type) and self._is_own(type(thing).__module__):
+            yield from list(getattr(thing, "__dict__", {}).items())
+            for cls in type(thing).__mro__:
+                slots = cls.__dict__.get("__slots__", ())
+                for name in (slots,) if isinstance(slots, str) else slots:
+                    if not name.startswith("__") and hasattr(thing, name):
+                        yield name, getattr(thing, name)
+
+    def _is_own(self, module: str) -> bool:
+        return module.partition(".")[0] == self._package and not module.startswith(CONTRACT)

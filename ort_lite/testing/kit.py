@@ -134,10 +134,13 @@ class Kit:
 
     def partitions(self, session: InferenceSession) -> list[Any]:
         """The provider's compiled partitions of a session that `session` made."""
-        prepared = session._prepared
-        name = next(iter(prepared.assignment.providers))
-        mine = {p.name for p in prepared.assignment.partitions if p.provider is prepared.assignment.providers[name]}
+        provider, prepared = self.provider_of(session), session._prepared
+        mine = {p.name for p in prepared.assignment.partitions if p.provider is provider}
         return [compiled for key, compiled in prepared.compiled.partitions.items() if key in mine]
+
+    def provider_of(self, session: InferenceSession) -> ExecutionProvider:
+        """Its instance in a session that `session` made."""
+        return next(iter(session._prepared.assignment.providers.values()))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A pytest plugin: one test for each check of the kit.
 
     pytest -p ort_lite.testing.plugin --provider my_package:MyExecutionProvider [--provider-options '{"device_id": 0}']
-        [--operators Add,MatMul] [--score score.json]
+        [--operators Add,MatMul] [--rtol 1e-2] [--atol 1e-2] [--score score.json]
 
 Other tests are collected as always; with `--provider` alone and no path, only the checks run.
 """
@@ -22,7 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ort-lite", "conformance of an execution provider")
     group.addoption("--provider", metavar="MODULE:CLASS", help="the execution provider to check")
     group.addoption("--provider-options", metavar="JSON", default="{}", help="its options, an object")
-    group.addoption("--operators", metavar="A,B", default="", help="only node tests with one of these operators")
+    group.addoption("--operators", metavar="A,B", default="", help="only node tests of these operators")
+    group.addoption("--rtol", metavar="X", type=float, default=0.0, help="relative difference allowed beyond a node test's own")
+    group.addoption("--atol", metavar="X", type=float, default=0.0, help="absolute difference allowed beyond a node test's own")
     group.addoption("--score", metavar="FILE.json", help="where to write the report")
 
 
@@ -53,7 +55,8 @@ def kit_of(config: pytest.Config) -> Kit:
         cls = named(config.getoption("provider"))
         options: dict[str, Any] = json.loads(config.getoption("provider_options"))
         operators = config.getoption("operators")
-        config.stash[_KIT] = Kit(partial(cls, **options), operators.split(",") if operators else None)
+        rtol, atol = config.getoption("rtol"), config.getoption("atol")
+        config.stash[_KIT] = Kit(partial(cls, **options), operators.split(",") if operators else None, rtol=rtol, atol=atol)
     return config.stash[_KIT]
 
 

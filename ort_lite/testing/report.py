@@ -53,16 +53,19 @@ def check_provider(
     *,
     only: Sequence[str] | None = None,
     operators: Sequence[str] | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
     **options: Any,
 ) -> Report:
     """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
 
-    `operators` limits the node tests to those that have one of them. Raises InvalidArgument for a check that there is not.
+    `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
+    does (see Kit). Raises InvalidArgument for a check that there is not.
     """
     for name in only or ():
         if name not in CHECKS:
             raise InvalidArgument(f"no check is called {name!r}; there are {', '.join(CHECKS)}")
-    kit = Kit(partial(provider, **options), operators)
+    kit = Kit(partial(provider, **options), operators, rtol=rtol, atol=atol)
     chosen = CHECKS if only is None else {name: CHECKS[name] for name in only}
     findings = {name: tuple(run(check, kit)) for name, check in chosen.items()}
     return Report(kit.make().name, len(kit.claimed), findings)

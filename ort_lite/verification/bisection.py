@@ -71,7 +71,7 @@ class _Bisection:
                 off = self._off(self._part([node], [v for v in node.outputs if v is not None], str(node)))
             except RunTerminated:
                 raise
-            except Exception:  # noqa: BLE001, S112  a node that its provider does not run alone
+            except Exception:  # noqa: BLE001  a node that its provider does not run alone
                 continue
             if off is not None:
                 return _culprit(node, "alone", off)

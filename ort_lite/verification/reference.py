@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from ort_lite.current import CURRENT
@@ -75,7 +76,7 @@ class Reference:
     def bodies(self, nodes: Sequence[Node]) -> dict[Graph, Body]:
         """Bodies of control-flow nodes that a provider runs, for parts of its partition: on the CPU."""
         graphs = [body for node in nodes for body in node.subgraphs() if body in self._bodied]
-        return {graph: self._once(graph, lambda graph=graph: self._body(graph)) for graph in graphs}
+        return {graph: self._once(graph, partial(self._body, graph)) for graph in graphs}
 
     def moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """A value in another device's memory. Raises ProviderError where nothing copies there."""

@@ -14,7 +14,7 @@ from ort_lite.inference import Info
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Shape, as_symbol, product, same
 from ort_lite_cpu import primitives
-from ort_lite_cpu.lowered import NOWHERE, HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowered import NOWHERE, HostStep, Instruction, Lowered, Message, Requirement, Source
 from ort_lite_cpu.op import Kernel
 from ort_lite_cpu.strided import emit_permute
 from ort_lite_cpu.tensor import BY_SIZE, Buffer, Tensor
@@ -30,6 +30,7 @@ class Builder:
         self._shared: set[Buffer] = set()
         """Those of them whose arrays may be somebody else's too."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
+        self._required: set[Dim] = set()
 
     # --- tensors
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
@@ -120,7 +121,7 @@ class Builder:
         types: Sequence[str] | None,
         statics: Mapping[str, int | float | bool | str],
         inplace: tuple[int, int] | None,
-        message: str,
+        message: Message,
     ) -> None:
         if not isinstance(kernel, Spec):
             names = types or [_type_of(operands, k) for k in range(len(operands))]
@@ -138,7 +139,9 @@ class Builder:
             if not condition:
                 raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}")
             return
-        self.result.items.append(Requirement(node, condition, message, numbers))
+        if condition not in self._required:
+            self._required.add(condition)
+            self.result.items.append(Requirement(node, condition, message, numbers))
 
     # --- steps outside of segments
     def step(

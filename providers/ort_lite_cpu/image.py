@@ -213,7 +213,7 @@ class ProgramImage:
             job = self._lease.job
             job.attach(table.ctypes.data, self._lease.memory_address, bound.cost_us)
             if job.run(start, stop):
-                raise step._error(*job.failure)
+                raise step._error(bound, self._lease.memory, *job.failure)
 
         self._slices.append(execute)
         self._where += [(number, index) for index in range(len(segment.instructions))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.graph import Node
 from ort_lite.inference import Info
@@ -11,6 +11,12 @@ from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Symbol
 from ort_lite_cpu.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
+
+Message = str | Callable[["Failure"], str]
+"""What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
 
 class Source(Record):
@@ -29,7 +35,7 @@ class Instruction(Record, frozen=False):
     operands: tuple[Buffer | None, ...]
     scalars: tuple[Dim | float, ...]
     work: Dim
-    message: str
+    message: Message
     inplace: tuple[int, int] | None
 
 

@@ -14,7 +14,7 @@ from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Shape, as_symbol, equal
-from ort_lite_cpu.lowered import Source
+from ort_lite_cpu.lowered import Message, Source
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
@@ -183,13 +183,13 @@ class Op:
         types: Sequence[str] | None = None,
         statics: Mapping[str, int | float | bool | str] | None = None,
         inplace: tuple[int, int] | None = None,
-        message: str = "",
+        message: Message = "",
     ) -> None:
         """Adds an instruction: kernel(operands, scalars, part, parts).
 
         work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
         last operand). types: pointer types, by default those of the operands. inplace: (output, input) operand positions
-        that may be the same memory. message: what a failing status means, with {index} for its detail.
+        that may be the same memory. message: what a failing status means (see `lowered.Message`).
         """
         self.lowering.emit(self.node, kernel, operands, scalars, work, types, statics or {}, inplace, message)
 

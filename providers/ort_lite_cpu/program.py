@@ -6,6 +6,7 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 
 from __future__ import annotations
 
+import ctypes
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -17,7 +18,6 @@ from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated, Runtim
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite.provider import CURRENT, Body, RunOptions
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite_cpu import bind
@@ -236,17 +236,17 @@ class _Run:
         job.attach(bound.table_address, lease.memory_address, bound.cost_us)
         failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
         if failed:
-            raise self._error(*job.failure)
+            raise self._error(bound, memory, *job.failure)
 
-    def _error(self, index: int, status: int) -> RuntimeException:
+    def _error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
-        code, detail = status & 255, status >> 8
-        message = instruction.message.format(index=detail)
-        if not message:
-            message = f"index at position {detail} is out of range" if code == INDEX_OUT_OF_RANGE else f"status {code}"
-        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {message}")
+        from ort_lite_cpu.failure import Failure
+
+        descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
+        failure = Failure(instruction, descriptor, memory, status)
+        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
 
 
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:

@@ -15,6 +15,7 @@ from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.registry import COMPLEX, STRING, Registration, find
 
+
 class CPUExecutionProvider(ExecutionProvider):
     """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, and two of
     onnxruntime's: arena_extend_strategy (how scratch memory grows, see `ort_lite.memory.arenas.Growth`) and use_arena

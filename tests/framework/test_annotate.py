@@ -28,7 +28,8 @@ def test_shapes_that_do_not_fit_name_the_node() -> None:
 
 
 def test_free_dimensions_become_numbers() -> None:
-    graph = model("(float[A,B] x, float[B] y) => (float[A,B] z)", "{ z = Add(x, y) }").graph
-    override_dimensions(graph, {"B": 5, "nobody": 7})
+    loaded = model("(float[A,B] x, float[B] y) => (float[A,B] z)", "{ z = Add(x, y) }")
+    graph = loaded.graph
+    override_dimensions(loaded, {"B": 5, "nobody": 7})
     annotate(graph, plugins.shape_rules())
     assert [str(value.type) for value in (*graph.inputs, *graph.outputs)] == ["float32[A, 5]", "float32[5]", "float32[A, 5]"]

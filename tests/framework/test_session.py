@@ -220,13 +220,6 @@ def test_free_dimensions_become_numbers() -> None:
         made.run(None, {"x": X})
 
 
-def test_free_dimensions_by_denotation_are_said_not_to_be_supported() -> None:
-    options = ort_lite.SessionOptions()
-    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
-    with pytest.raises(NotImplementedError, match=r"by denotation \(DATA_BATCH\) are not supported: override by name"):
-        session(SIMPLE, options=options)
-
-
 CONSTANT = "(float[N,3] x) => (float[N,3] y) <float[3] w = {1, 2, 3}> { y = Add(x, w) }"
 
 

@@ -81,7 +81,7 @@ def test_the_limit_counts_all_arenas_and_a_refusal_loses_none() -> None:
     pool = ScratchPool(Arena, Budget(300))
     first = pool.lease(200)
     for _ in range(3):
-        with pytest.raises(OutOfMemory, match="limit of the pool is 300 bytes: 101 asked for as scratch.* 200 bytes are held"):
+        with pytest.raises(OutOfMemory, match=r"limit of the pool is 300 bytes: 101 asked for as scratch.* 200 bytes are held"):
             pool.lease(101)
     second = pool.lease(100)
     assert pool.statistics().arenas == 2

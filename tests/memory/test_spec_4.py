@@ -201,9 +201,7 @@ def test_spec_4_9_staged_constants_are_copied_once_before_the_first_of_sixteen_r
 
 def test_spec_4_9_cold_constants_are_read_where_they_are(tmp_path: Path) -> None:
     table = np.random.default_rng(0).standard_normal((1000, 64)).astype(np.float32)
-    made = onnx.load_from_string(
-        model("(int64[N] i) => (float[N, 64] y) { r = Gather(table, i)  y = Exp(r) }", table=table)
-    )
+    made = onnx.load_from_string(model("(int64[N] i) => (float[N, 64] y) { r = Gather(table, i)  y = Exp(r) }", table=table))
     path = tmp_path / "model.onnx"
     onnx.save(made, path, save_as_external_data=True, location="model.data", size_threshold=0)
     tracemalloc.start()
@@ -234,7 +232,9 @@ def test_spec_4_14_a_run_allocates_its_outputs_and_nothing_for_a_tensor(monkeypa
     )
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
     session = ort_lite.InferenceSession(
-        model(f"(float[N, 128] x) => (float[N, 128] y) {{ {layers} y = Neg(x11) }}", w=weight), options(), ["CPUExecutionProvider"]
+        model(f"(float[N, 128] x) => (float[N, 128] y) {{ {layers} y = Neg(x11) }}", w=weight),
+        options(),
+        ["CPUExecutionProvider"],
     )
     [program] = programs(session)
     feed = {"x": np.ones((200, 128), np.float32)}

@@ -128,9 +128,8 @@ def test_spec_1_12_two_sessions_over_one_file_share_its_pages(tmp_path: Path) ->
     np.testing.assert_array_equal(results[0], results[1])
     found = resident(tmp_path / "weights")
     size = ROWS * WIDTH * 4
-    assert found["maps"] == 2
-    assert found["Rss"] == pytest.approx(2 * size, rel=0.01), "each session has mapped all of it"
-    assert found["Pss"] == pytest.approx(size, rel=0.01), "and the pages are there once"
+    assert found["maps"] == 1
+    assert found["Rss"] == pytest.approx(size, rel=0.01), "the pages are there once"
 
 
 def test_spec_1_12_a_sessions_weights_lie_in_the_spans_of_the_loader(tmp_path: Path) -> None:

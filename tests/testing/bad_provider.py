@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +12,18 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node
 from ort_lite.memory.arenas import aligned_bytes
-from ort_lite.provider import CPU, Allocator, Capability, Device, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider import (
+    CPU,
+    Allocator,
+    Capability,
+    CompiledPartition,
+    DataTransfer,
+    Device,
+    ExecutionProvider,
+    GraphView,
+    Partition,
+    Rejection,
+)
 
 FUNCTIONS: dict[str, Any] = {
     "Abs": np.abs, "Add": np.add, "Ceil": np.ceil, "Floor": np.floor, "Mul": np.multiply, "Neg": np.negative, "Sub": np.subtract,
@@ -20,28 +33,28 @@ OPERATORS = tuple(FUNCTIONS)
 
 
 class BadProvider(ExecutionProvider):
-    """Takes float32 nodes of FUNCTIONS. `defect` is what is wrong with it; "" for nothing."""
+    """Takes nodes of FUNCTIONS. `defect` is what is wrong with it; "" for nothing."""
 
     name: ClassVar[str] = "BadExecutionProvider"
     default: ClassVar[bool] = False
+    types: ClassVar[tuple[str, ...]] = ("float32",)
     kept: ClassVar[list[Any]] = []
+    runs: ClassVar[Iterator[int]] = count()
     shared: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, defect: str = "", **options: Any) -> None:
         if options and defect != "takes any option":
             raise ProviderError(f"{self.name} knows no option {', '.join(options)}")
         self.defect = defect
-        self.memory = Memory(defect)
-        self.asked = 0
+        self.memory = Memory(defect, self.device)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
-        self.asked += 1
-        for node in graph:
+        for node in graph.graph if self.defect == "claims what others have" else graph:
             if node.op_type not in FUNCTIONS and not (self.defect == "claims what it cannot run" and node.op_type == "Round"):
                 if self.defect != "says nothing":
                     yield Rejection(node, "operator", "none of mine" if self.defect != "declines without a reason" else "")
-            elif any(v is None or v.dtype != "float32" for v in node.inputs):
-                yield Rejection(node, "type", "float32 alone")
+            elif any(v is None or v.dtype not in self.types for v in node.inputs):
+                yield Rejection(node, "type", f"takes {', '.join(self.types)}")
             elif self.defect == "answers otherwise every time" and time.perf_counter_ns() // 1000 % 2:
                 yield Rejection(node, "mood", "not today")
             else:
@@ -50,7 +63,7 @@ class BadProvider(ExecutionProvider):
             for node in graph:
                 node.name += "'"
 
-    def compile(self, partitions: Sequence[Partition]) -> list["Compiled"]:
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         made = [Compiled(partition, self) for partition in partitions]
         if self.defect == "keeps partitions alive":
             BadProvider.kept += made
@@ -70,7 +83,8 @@ class Compiled:
         self.partition, self.provider, self.defect = partition, provider, provider.defect
         self.functions = [self._function(node) for node in partition.nodes]
         self.runs = 0
-        self.broken = False
+        self.broken = self.inside = False
+        self.seen: set[int] = set()
         self.results: list[Any] = []
         self.sizes: tuple[Any, ...] | None = None
         self.scratch: dict[str, Any] = {}
@@ -92,7 +106,8 @@ class Compiled:
         inputs = self._before(inputs)
         functions = BadProvider.shared["functions"] if self.defect == "shares state between instances" else self.functions
         values: dict[Any, Any] = dict(zip(self.partition.inputs, inputs, strict=True))
-        values.update((value, value.constant) for value in self.partition.constants)
+        if self.defect != "forgets constants":
+            values.update((value, value.constant) for value in self.partition.constants)
         store = self.scratch if self.defect == "keeps intermediates in itself" else {}
         for node, function in zip(self.partition.nodes, functions, strict=False):
             store["inputs"] = [values[value] for value in node.inputs]
@@ -117,11 +132,29 @@ class Compiled:
                 raise ValueError("still broken")
         if self.defect == "counts its runs":
             self.runs += 1
+        if self.defect == "remembers what came":
+            self.seen.add(int(inputs[0].__array_interface__["data"][0]))
+        if self.defect == "wants to write to its inputs" and not all(x.flags.writeable for x in inputs):
+            raise ValueError("read-only")
+        if self.defect == "is serial and does not say so":
+            if self.inside:
+                raise RuntimeError("somebody else is in here")
+            self.inside = True
+            time.sleep(1e-4)
+            self.inside = False
         return inputs
 
     def _after(self, outputs: list[Any], inputs: Sequence[Array]) -> list[Any]:
         if self.defect == "is a little wrong":
             outputs = [y + np.float32(0.01) for y in outputs]
+        if self.defect == "rolls dice" and next(BadProvider.runs) % 2:
+            outputs = [np.nextafter(y, np.float32(np.inf)) for y in outputs]
+        if self.defect == "keeps every result":
+            BadProvider.kept.append([y.copy() for y in outputs])
+        if self.defect == "returns read-only arrays":
+            outputs = [np.array(y) for y in outputs]
+            for y in outputs:
+                y.setflags(write=False)
         if self.defect == "returns its input":
             outputs = [inputs[0] if y.shape == inputs[0].shape else y for y in outputs]
         if self.defect == "returns the same array every time":
@@ -142,10 +175,8 @@ class Compiled:
 class Memory:
     """An allocator of aligned bytes that counts."""
 
-    device: Device = CPU
-
-    def __init__(self, defect: str) -> None:
-        self.defect = defect
+    def __init__(self, defect: str, device: Device) -> None:
+        self.defect, self.device = defect, device
         self.bytes_in_use = 0
 
     def allocate(self, nbytes: int) -> "Block":
@@ -169,6 +200,47 @@ class Block:
         return int(self.data.__array_interface__["data"][0])
 
 
+class BadDeviceProvider(BadProvider):
+    """Its values are Boxes."""
+
+    name: ClassVar[str] = "BadDeviceExecutionProvider"
+    types: ClassVar[tuple[str, ...]] = ("float32", "int16")
+    device = Device("bad")
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
+        return [partial(_boxed, Compiled(partition, self)) for partition in partitions]
+
+    def data_transfer(self) -> DataTransfer | None:
+        return None if self.defect == "has no transfer" else BoxTransfer(self.defect, self.device)
+
+
+def _boxed(compiled: Compiled, inputs: Sequence["Box"]) -> list["Box"]:
+    return [Box(y) for y in compiled([x.array for x in inputs])]
+
+
+class Box:
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+
+class BoxTransfer:
+    def __init__(self, defect: str, device: Device) -> None:
+        self.defect, self.device = defect, device
+
+    def can_copy(self, source: Device, destination: Device) -> bool:
+        return {source, destination} == {CPU, self.device}
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        if source == CPU:
+            return Box(value if self.defect == "gives no copy" else np.array(value))
+        array = np.array(value.array)
+        if self.defect == "loses a type" and array.dtype == np.int16:
+            array = array.astype(np.int32)
+        if self.defect == "makes vectors of numbers on the way":
+            array = np.ascontiguousarray(array)
+        return array
+
+
 DEFECTS: dict[str, str] = {
     "takes any option": "contract",
     "gives options as a list": "contract",
@@ -176,26 +248,42 @@ DEFECTS: dict[str, str] = {
     "declines without a reason": "capability",
     "answers otherwise every time": "capability",
     "changes the graph": "capability",
+    "claims what others have": "capability",
     "claims what it cannot run": "claims",
     "is a little wrong": "claims",
     "returns another type": "claims",
+    "forgets constants": "constants",
     "fits the first shape alone": "shapes",
     "cannot do empty tensors": "shapes",
     "makes vectors of numbers": "shapes",
     "mixes up its outputs": "groups",
     "writes to its input": "inputs_untouched",
+    "wants to write to its inputs": "inputs_untouched",
     "returns its input": "outputs_owned",
+    "returns read-only arrays": "outputs_owned",
     "returns the same array every time": "outputs_owned",
     "counts its runs": "statelessness",
+    "remembers what came": "statelessness",
+    "rolls dice": "statelessness",
     "keeps intermediates in itself": "threads",
+    "is serial and does not say so": "threads",
     "shares state between instances": "instances",
     "keeps partitions alive": "release",
+    "keeps every result": "release",
     "leaks": "allocator",
     "is not aligned": "allocator",
     "frees twice": "allocator",
     "stays broken": "errors",
 }
 """Defect -> the check that finds it."""
+
+DEVICE_DEFECTS = {
+    "has no transfer": "transfer",
+    "loses a type": "transfer",
+    "makes vectors of numbers on the way": "transfer",
+    "gives no copy": "transfer",
+}
+"""As above, of the provider with a device."""
 
 
 def operators_of(defect: str) -> Iterable[str]:

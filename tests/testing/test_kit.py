@@ -3,38 +3,81 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.testing import CHECKS, check_provider
-from tests.testing.bad_provider import DEFECTS, OPERATORS, BadProvider, operators_of
+from ort_lite.provider import Capability, GraphView, Rejection
+from ort_lite.testing import CHECKS, Kit, check_provider
+from tests.testing.bad_provider import (
+    DEFECTS,
+    DEVICE_DEFECTS,
+    OPERATORS,
+    BadDeviceProvider,
+    BadProvider,
+    operators_of,
+)
 
 pytestmark = pytest.mark.slow
+LITTLE_WRONG: dict[str, Any] = {"operators": ["Abs"], "defect": "is a little wrong"}
 
 
-def test_a_good_provider_passes_every_check() -> None:
-    report = check_provider(BadProvider, operators=OPERATORS)
+@pytest.mark.parametrize("provider", [BadProvider, BadDeviceProvider])
+def test_a_good_provider_passes_every_check(provider: type[BadProvider]) -> None:
+    report = check_provider(provider, operators=OPERATORS)
     assert report.passed, str(report)
     assert report.score == 1 and report.claimed > 10
     assert set(report.findings) == set(CHECKS)
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("defect", [*DEFECTS, *DEVICE_DEFECTS])
 def test_a_planted_defect_is_found(defect: str) -> None:
-    check = DEFECTS[defect]
-    report = check_provider(BadProvider, only=[check], operators=tuple(operators_of(defect)), defect=defect)
+    check = {**DEFECTS, **DEVICE_DEFECTS}[defect]
+    provider = BadProvider if defect in DEFECTS else BadDeviceProvider
+    report = check_provider(provider, only=[check], operators=tuple(operators_of(defect)), defect=defect)
     assert report.findings[check], f"{check} did not find that the provider {defect}"
     assert not report.passed and report.score == 0
 
 
+def test_every_check_but_none_in_vain() -> None:
+    assert {*DEFECTS.values(), *DEVICE_DEFECTS.values()} == set(CHECKS)
+
+
+def test_a_provider_that_takes_none_of_the_node_tests_does_not_pass() -> None:
+    report = check_provider(BadProvider, operators=["NonZero"])
+    assert str(*report.findings["claims"]) == "claims: it takes no node of the node tests: there is nothing to check"
+
+
+def test_operators_that_are_taken_in_groups_alone_are_tried_in_chains() -> None:
+    kit = Kit(InGroups, ["Abs", "Neg"])
+    assert [case.name for case in kit.claimed] == ["three Abs in a row", "three Neg in a row"]
+    assert kit.unary and kit.some == kit.claimed
+    assert check_provider(InGroups, operators=["Abs"]).passed
+    assert not check_provider(InGroups, **LITTLE_WRONG).passed
+
+
+def test_a_device_of_fewer_bits_may_differ_by_more() -> None:
+    reports = [check_provider(BadProvider, only=["claims"], atol=x, **LITTLE_WRONG) for x in (0.0, 0.1)]
+    assert [report.passed for report in reports] == [False, True]
+
+
+class InGroups(BadProvider):
+    """Takes two nodes or more."""
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        for answer in super().get_capability(graph):
+            yield Capability(answer.nodes, minimum=2) if isinstance(answer, Capability) else answer
+
+
 def test_a_report_is_plain_data() -> None:
-    report = check_provider(BadProvider, only=["claims"], operators=["Abs"], defect="is a little wrong")
+    report = check_provider(BadProvider, only=["claims"], **LITTLE_WRONG)
     told = json.loads(report.to_json())
     assert told["provider"] == "BadExecutionProvider" and told["score"] == 0
     assert told["checks"]["claims"][0]["case"] == "abs"
-    assert "claims: abs: output 0 differs" in str(report)
+    assert "claims: abs: it claims Abs, and then: output 0 differs" in str(report)
 
 
 def test_an_unknown_check_is_refused() -> None:

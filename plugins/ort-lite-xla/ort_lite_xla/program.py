@@ -21,6 +21,8 @@ from ort_lite_xla.weights import Weights
 
 T = TypeVar("T")
 EXACT = Padding({}, {}, ())
+OPTIONS = {"xla_allow_excess_precision": False}
+"""Results of 16 bits are rounded after every operator, not where it suits XLA."""
 
 
 class Settings(Record):
@@ -150,7 +152,7 @@ class Program:
         sizes = jax.ShapeDtypeStruct((len(plan.buckets),), np.int32, sharding=place)
         with jax.enable_x64(True), jax.default_matmul_precision(self._settings.matmul_precision):
             lowered = jax.jit(function, keep_unused=True).lower(weights, wanted, sizes)
-            executable = lowered.compile() if any(isinstance(found, int) for found in outcome) else None
+            executable = lowered.compile(OPTIONS) if any(isinstance(found, int) for found in outcome) else None
         return Executable(executable, tuple(outcome))
 
     def _traced(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ort_lite.dtypes import DType
 from ort_lite.graph import Node
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, equal, same, select
+from ort_lite.shapes import Dim, same
 from ort_lite_cpu.tensor import Buffer, Tensor, channels_last
 
 if TYPE_CHECKING:
@@ -40,22 +40,16 @@ def define(
     assert info.dtype is not None and info.shape is not None
     value = op.node.outputs[output]
     assert value is not None
+    from ort_lite_cpu.elementwise.fuse import require_broadcast
+
     for operand in operands:
-        _require_broadcast(op, operand.shape, info.shape)
+        require_broadcast(op.lowering, op.node, operand.shape, info.shape)
     operands = [_bounded(op, tensor, info.shape) for tensor in operands]
     pending = Expression(formula, tuple(operands), tuple(scalars), cost, op.node)
     tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
     if not op.options.fusion or op.lowering.remaining.get(value, 1) != 1 or _too_large(tensor):
         op.lowering.computed(tensor)
-
-
-def _require_broadcast(op: Op, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
-    """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound."""
-    for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
-        if not same(dim, 1) and not same(dim, wanted):
-            fits = select(equal(dim, 1), 1, equal(dim, wanted))
-            op.require(fits, "dimension {0} of an input is neither 1 nor {1}, that of the others", dim, wanted)
 
 
 def formula_tensor(

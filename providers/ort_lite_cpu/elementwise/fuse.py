@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ort_lite.graph import Node
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, equal, product, same, select
@@ -55,6 +56,8 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
     stored = [_stored(lowering, leaf, tensor, perm) for leaf in text.leaves]
     root = _write(text, tensor)
     out = lowering.new(tensor.dtype, tensor.shape, perm)
+    for leaf in stored:
+        require_broadcast(lowering, node, leaf.shape, out.shape)
     loops, aligned = _loops(out, stored)
     source, scalars = _kernel(text, root, tensor.dtype, loops)
     name = "elementwise_" + hashlib.blake2b(source.encode(), digest_size=6).hexdigest()
@@ -69,6 +72,14 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
     tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
     assert out.buffer is not None
     lowering.result.primary[out.buffer] = tensor
+
+
+def require_broadcast(lowering: Builder, node: Node, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
+    """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound: nobody reads beyond an operand."""
+    for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
+        if not same(dim, 1) and not same(dim, wanted):
+            fits = select(equal(dim, 1), 1, equal(dim, wanted))
+            lowering.require(node, fits, "dimension {0} of an input is neither 1 nor {1}, that of the others", (dim, wanted))
 
 
 def _work(size: Dim, cost: float) -> Dim:

@@ -1,10 +1,15 @@
 """BifurcationDetector of com.microsoft: how far a guess at the next tokens was right, and where the source goes on alike."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null
 from ort_lite.shapes import Dim
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 def found(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) -> int:
@@ -63,10 +68,18 @@ def bifurcation_detector(op: Op) -> None:
     sizes = (source.size, current.size, guessed, op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3))
     op.emit(
         bifurcate, [source, current, before, guess, tokens, total, suffix], *sizes, types=["i64"] * 7, work=0,
-        message="pred_tokens should have one token more than src_tokens has from prev_suffix_match_idx on",
+        message=_wrong_guess,
     )  # fmt: skip
     shape = op.info().shape
     assert shape is not None
     op.counted(shape[0], total)
     y = op.output(0)
     op.emit(primitives.copy, [tokens, y], y.size, types=["u64", "u64"])
+
+
+def _wrong_guess(failure: "Failure") -> str:
+    length, guessed, start = failure.scalar(0), failure.scalar(2), failure.element(2, 0)
+    return (
+        f"pred_tokens has {guessed} tokens, src_tokens {length}, and prev_suffix_match_idx is {start}: pred_tokens should have one "
+        f"token more than src_tokens has from there on, {max(length - start, 0) + 1}"
+    )

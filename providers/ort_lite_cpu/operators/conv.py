@@ -282,4 +282,4 @@ def require_equal(op: Op, pairs: Sequence[tuple[Dim, Dim, str]]) -> None:
     """The run fails for shapes for which a pair differs."""
     for a, b, what in pairs:
         if not same(a, b):
-            op.require(equal(a, b), f"{what} differ: {a} and {b}")
+            op.require(equal(a, b), what + " differ: {0} and {1}", a, b)

@@ -1,15 +1,20 @@
 """Columns of features: ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ort_lite.dtypes import Array, itemsize
 from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
 from ort_lite.shapes import Dim, product
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.gather import OUT_OF_RANGE, gather
+from ort_lite_cpu.operators.gather import gather, index_along
 from ort_lite_cpu.operators.labels import find_key
 from ort_lite_cpu.registry import MOVABLE, STRING, operator
 from ort_lite_cpu.tensor import BY_SIZE
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 ML = "ai.onnx.ml"
 INPUTS = frozenset({"float32", "float64", "int32", "int64"})
@@ -25,7 +30,8 @@ def array_feature_extractor(op: Op) -> None:
     y = op.output(0)
     width = BY_SIZE[itemsize(x.dtype)]
     numbers = (product(x.shape[:-1]), x.shape[-1], index.size, 1)
-    op.emit(gather, [x, index, y], *numbers, types=[width, index.native, width], work=y.size, message=OUT_OF_RANGE)
+    types = [width, index.native, width]
+    op.emit(gather, [x, index, y], *numbers, types=types, work=y.size, message=index_along(1, 1))
 
 
 @native
@@ -79,8 +85,11 @@ def one_hot_encoder(op: Op) -> None:
         raise op.reject("cats_int64s should be different numbers, at least one")
     x = op.input(0)
     operands = [x, op.array(keys), op.array(order), op.output(0)]
-    message = "the element at position {index} is no category, and zeros is 0"
-    op.emit(one_hot, operands, x.size, len(keys), op.attr("zeros", 1), work=x.size * len(keys), message=message)
+    op.emit(one_hot, operands, x.size, len(keys), op.attr("zeros", 1), work=x.size * len(keys), message=_no_category)
+
+
+def _no_category(failure: "Failure") -> str:
+    return f"{failure.element(0)} at position {failure.at} is no category, and zeros is 0"
 
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)

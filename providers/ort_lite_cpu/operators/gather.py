@@ -1,6 +1,7 @@
 """Reading and writing at indices: Gather, GatherElements, GatherND, ScatterElements, ScatterND."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
 from ort_lite.native.lang import (
@@ -26,7 +27,24 @@ from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.strided import contiguous
 from ort_lite_cpu.tensor import BY_SIZE, Tensor, pairs
 
-OUT_OF_RANGE = "the index at position {index} of its indices is out of range"
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.lowered import Message
+
+
+def index_along(operand: int, axis: int) -> Callable[["Failure"], str]:
+    """The message of a kernel whose indices, input 1 of its node, are that operand; `axis` is the scalar that limits them."""
+    return lambda failure: failure.outside("index", operand, -failure.scalar(axis), failure.scalar(axis), 1)
+
+
+def index_nd(operand: int, depth: int) -> Callable[["Failure"], str]:
+    """As `index_along`, where the limits are the first elements of operand 2, as many as the scalar `depth` says."""
+
+    def message(failure: "Failure") -> str:
+        limit = failure.element(2, failure.at % failure.scalar(depth))
+        return failure.outside("index", operand, -limit, limit, 1)
+
+    return message
 
 
 @native
@@ -50,7 +68,8 @@ def lower_gather(op: Op) -> None:
     y = op.output(0)
     numbers = (product(x.shape[:axis]), x.shape[axis], index.size, product(x.shape[axis + 1 :]))
     width = BY_SIZE[itemsize(x.dtype)]
-    op.emit(gather, [x, index, y], *numbers, types=[width, index.native, width], work=y.size, message=OUT_OF_RANGE)
+    types = [width, index.native, width]
+    op.emit(gather, [x, index, y], *numbers, types=types, work=y.size, message=index_along(1, 1))
 
 
 def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
@@ -105,7 +124,7 @@ def lower_gather_elements(op: Op) -> None:
     width = BY_SIZE[itemsize(x.dtype)]
     table, numbers = _along(op, index, x)
     types = [width, index.native, "i64", width]
-    op.emit(gather_elements, [x, index, table, y], *numbers, types=types, work=y.size * 2, message=OUT_OF_RANGE)
+    op.emit(gather_elements, [x, index, table, y], *numbers, types=types, work=y.size * 2, message=index_along(1, 2))
 
 
 @native
@@ -140,7 +159,7 @@ def lower_gather_nd(op: Op) -> None:
     width = BY_SIZE[itemsize(x.dtype)]
     op.emit(
         gather_nd, [x, index, table, y], *numbers, product(x.shape[batches:]), types=[width, index.native, "i64", width],
-        work=y.size * 2, message=OUT_OF_RANGE,
+        work=y.size * 2, message=index_nd(1, 2),
     )  # fmt: skip
 
 
@@ -233,7 +252,7 @@ def lower_scatter_elements(op: Op) -> None:
     index = op.input(1)
     table, numbers = _along(op, index, op.raw(0))
     op.agree(index.shape, op.raw(2).shape, "shapes of indices and updates differ")
-    _scatter(op, scatter_elements, table, numbers)
+    _scatter(op, scatter_elements, table, numbers, index_along(0, 2))
 
 
 @operator("ScatterND", types=MOVABLE)
@@ -243,15 +262,15 @@ def lower_scatter_nd(op: Op) -> None:
     index, shape = op.input(1), op.raw(0).shape
     op.agree([*index.shape[:-1], *shape[depth:]], op.raw(2).shape, "shapes of indices, input and updates do not fit")
     table = sizes_table(op, shape[:depth], contiguous(shape)[:depth])
-    _scatter(op, scatter_nd, table, (product(index.shape[:-1]), depth, product(shape[depth:])))
+    _scatter(op, scatter_nd, table, (product(index.shape[:-1]), depth, product(shape[depth:])), index_nd(0, 1))
 
 
-def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> None:
+def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message") -> None:
     """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
     if how != "none" and dtype in COMPLEX:
-        _scatter_complex(op, kernel, table, numbers)
+        _scatter_complex(op, kernel, table, numbers, message)
         return
     if how == "none":
         width = BY_SIZE[itemsize(dtype)]
@@ -268,16 +287,16 @@ def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> N
     op.emit(primitives.copy, [x, y], x.size, types=[moved] * 2, work=x.size // 4, inplace=(1, 0))
     op.emit(
         kernel, [index, updates, table, y], *numbers, types=[index.native, width, "i64", width], statics={"how": how}, work=0,
-        message=OUT_OF_RANGE,
+        message=message,
     )  # fmt: skip
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 
 
-def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim]) -> None:
+def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message") -> None:
     """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)
     op.emit(primitives.copy, [x, made], made.size, work=x.size // 4, inplace=(1, 0))
     statics = {"how": f"complex_{op.attr('reduction')}"}
-    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=OUT_OF_RANGE)
+    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=message)

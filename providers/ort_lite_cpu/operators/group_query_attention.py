@@ -1,5 +1,7 @@
 """GroupQueryAttention: rotation, keys and values written into the cache, attention to what of the cache counts."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
 from ort_lite.shapes import Dim, equal, floordiv, less, maximum, select
@@ -10,6 +12,9 @@ from ort_lite_cpu.operators.microsoft_attention import columns_of
 from ort_lite_cpu.operators.rotary import emit_rotation
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import BY_SIZE, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 _STAGES = {0: kernels.NOTHING, 1: kernels.SEEN, 2: kernels.SOFTMAX}
 
@@ -89,10 +94,16 @@ def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: 
     op.emit(
         append, [past, new.tensor, lengths, present], *new.shape, *new.numbers, before, present.shape[2], later,
         types=[width, width, lengths.native, width], work=present.size // 2,
-        message="seqlens_k does not fit the cache at position {index}",
+        message=_does_not_fit,
     )  # fmt: skip
     whole = heads_of(present, new.shape[1])
     return Heads(present, (*present.shape[:2], total, present.shape[3]), whole.steps)
+
+
+def _does_not_fit(failure: "Failure") -> str:
+    rows, length = failure.scalar(2), failure.scalar(9)
+    last = f"{failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
+    return f"{last} is out of range [{rows - 1}, {length}): {rows} rows that end there, in a cache of {length}"
 
 
 @native

@@ -12,6 +12,7 @@ from ort_lite.dtypes import Array
 from ort_lite.inference import broadcast
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same, select
 from ort_lite_cpu.elementwise.expression import Expression
+from ort_lite_cpu.elementwise.fuse import require_broadcast
 from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
 from ort_lite_cpu.gemm import integer
 from ort_lite_cpu.op import Op
@@ -227,7 +228,8 @@ def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, 
     batch, zeros = product(full[:-2]), op.optional(zero_index)
     steps: tuple[Dim, Dim] = (0, 0)
     if zeros is not None and not all(same(dim, 1) for dim in zeros.shape):
-        steps = (0, 1)
+        steps = (0, select(equal(zeros.shape[-1], 1), 0, 1))
+        require_broadcast(op.lowering, op.node, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
             zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
@@ -248,6 +250,7 @@ def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
         step if same(dim, full) else select(equal(dim, 1), 0, step)
         for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)
     ]
+    require_broadcast(op.lowering, op.node, padded, wanted)
     made = op.temporary(x.dtype, wanted)
     emit_strided(op.lowering, op.node, x, made, wanted, steps, contiguous(wanted))
     return made

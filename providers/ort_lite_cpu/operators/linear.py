@@ -46,7 +46,7 @@ def _product(op: Op, y: Tensor | None, targets: int) -> Tensor:
     if targets < 1 or not len(coefficients) or len(coefficients) % targets:
         raise op.reject(f"{len(coefficients)} coefficients are not {targets} rows of some")
     depth = len(coefficients) // targets
-    op.require(equal(features, depth), f"rows have {features} features, the coefficients are for {depth}")
+    op.require(equal(features, depth), "rows have {0} features, the coefficients are for {1}", features, depth)
     intercepts = np.array(op.attr("intercepts") or (), np.float32)
     bias = op.array(intercepts) if len(intercepts) == targets else None
     y = op.temporary("float32", (rows, targets)) if y is None else y

@@ -1,9 +1,14 @@
 """NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: class scores (N, C, d...) against labels (N, d...)."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, exp, failed, fmax, like, log, native, null, span
 from ort_lite.shapes import product, same
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 INFINITY = float("inf")
 
@@ -81,7 +86,11 @@ def lower_loss(op: Op) -> None:
         losses, [x, labels, op.optional(2), loss, used, logarithms], n, classes, inner, ignored or 0,
         types=[x.native, labels.native, *[x.native] * 4],
         statics={"softmax": softmax, "ignores": ignored is not None, "dense": same(inner, 1)},
-        work=x.size * 2 if softmax else labels.size, message="the label at position {index} is none of the classes",
+        work=x.size * 2 if softmax else labels.size, message=_no_class,
     )  # fmt: skip
     if reduction != "none":
         op.emit(total, [loss, used, y], labels.size, types=[x.native] * 3)
+
+
+def _no_class(failure: "Failure") -> str:
+    return failure.outside("label", 1, 0, failure.scalar(1))

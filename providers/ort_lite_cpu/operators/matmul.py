@@ -152,8 +152,8 @@ def emit_matmul(op: Op, a: Tensor, b: Tensor, y: Tensor) -> None:
 def _batched(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
     """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
-        message = f"the inner dimensions differ: {a.shape[-1]} and {b.shape[-2]}"
-        op.require(equal(a.shape[-1], b.shape[-2]), message)
+        inner = a.shape[-1], b.shape[-2]
+        op.require(equal(*inner), "the inner dimensions differ: {0} and {1}", *inner)
     spec = spec.replace(m=a.shape[-2], n=b.shape[-1], k=a.shape[-1])
     if a.tensor.dtype not in REAL:
         a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
@@ -259,7 +259,7 @@ def _joined(a: Operand) -> Operand:
 def _require_broadcast(op: Op, shape: Shape, out: Shape) -> None:
     for dim, wanted in zip(shape, out, strict=True):
         if not same(dim, 1) and not same(dim, wanted):
-            op.require(select(equal(dim, 1), 1, equal(dim, wanted)), f"{dim} does not broadcast to {wanted}")
+            op.require(select(equal(dim, 1), 1, equal(dim, wanted)), "{0} does not broadcast to {1}", dim, wanted)
 
 
 def _batch_loops(op: Op, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:

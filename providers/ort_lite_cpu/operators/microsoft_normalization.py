@@ -1,6 +1,6 @@
 """Normalisations fused with the sum in front of them: SkipLayerNormalization, EmbedLayerNormalization and their like."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, failed, like, native, null, shift, span, sqrt
@@ -10,6 +10,9 @@ from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import BY_SIZE
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 @native(fastmath=REDUCE)
@@ -131,10 +134,23 @@ def embed_layer_normalization(op: Op) -> None:
         embed, [ids, segments, positions, words, places, kinds, gamma, beta, y, total], batch, steps, words.shape[1],
         words.shape[0], places.shape[0], 1 if kinds is None else kinds.shape[0], 1 if positions is None else positions.shape[0],
         float(op.attr("epsilon", 1e-12)), types=["i32"] * 3 + [native] * 7, work=y.size * 2,
-        message="an id at position {index} is out of range",
+        message=_no_embedding,
     )  # fmt: skip
     if op.wants(1):
         _mask_index(op)
+
+
+def _no_embedding(failure: "Failure") -> str:
+    """Of the three ids of a row the first that has no place in its table."""
+    steps, words, places, kinds, rows = (failure.scalar(k) for k in (1, 3, 4, 5, 6))
+    word, step = failure.element(0), failure.at % steps
+    if not 0 <= word < words:
+        return failure.outside("id", 0, 0, words)
+    if failure.given(1) and not 0 <= failure.element(1) < kinds:
+        return failure.outside("segment id", 1, 0, kinds)
+    if failure.given(2):
+        return failure.outside("position", 2, 0, places, 8, failure.at if rows > 1 else step)
+    return f"there are {steps} steps, and {places} positions in {failure.name(3)!r}"
 
 
 def _mask_index(op: Op) -> None:

@@ -1,5 +1,7 @@
 """ReverseSequence and BitCast: bytes that move, or stay and are called something else."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
 from ort_lite.shapes import equal, product
@@ -7,6 +9,9 @@ from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.tensor import BY_SIZE
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 @native
@@ -39,8 +44,12 @@ def lower_reverse_sequence(op: Op) -> None:
     width = BY_SIZE[itemsize(x.dtype)]
     op.emit(
         reverse_sequence, [x, lengths, y], x.shape[0], x.shape[1], product(x.shape[2:]), time,
-        types=[width, "i64", width], work=y.size // 2, message="length {index} is negative or longer than the sequence",
+        types=[width, "i64", width], work=y.size // 2, message=_wrong_length,
     )  # fmt: skip
+
+
+def _wrong_length(failure: "Failure") -> str:
+    return failure.outside("length", 1, 0, failure.scalar(failure.scalar(3)) + 1)
 
 
 @operator("BitCast", since=26, types=MOVABLE | {"complex128"})

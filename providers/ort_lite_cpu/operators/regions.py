@@ -1,6 +1,6 @@
 """RoiAlign and MaxRoiPool: rectangles of images, brought to one size. Activations are channels last."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
@@ -22,8 +22,10 @@ from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import channels_last
 
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
+
 LAST = channels_last(4)
-RANGE = "the batch index of region {index} is out of range"
 
 
 @native
@@ -100,7 +102,8 @@ def lower_roi_align(op: Op) -> None:
     op.emit(
         roi_align, [x, op.input(1), op.input(2), y], n, c, height, width, y.shape[0], y.shape[2], y.shape[3], samples,
         float(op.attr("spatial_scale", 1.0)), 0.5 if half else 0.0,
-        statics={"kind": op.attr("mode", "avg")}, work=y.size * max(samples, 2) ** 2, message=RANGE,
+        statics={"kind": op.attr("mode", "avg")}, work=y.size * max(samples, 2) ** 2,
+        message=lambda failure: failure.outside("batch index", 2, 0, failure.scalar(0)),
     )  # fmt: skip
 
 
@@ -146,4 +149,8 @@ def lower_max_roi_pool(op: Op) -> None:
     x, y = op.input(0, LAST), op.output(0, LAST)
     n, c, height, width = x.shape
     numbers = (n, c, height, width, y.shape[0], y.shape[2], y.shape[3], float(op.attr("spatial_scale", 1.0)))
-    op.emit(max_roi_pool, [x, op.input(1), y], *numbers, work=y.size * 16, message=RANGE)
+    op.emit(max_roi_pool, [x, op.input(1), y], *numbers, work=y.size * 16, message=_no_image)
+
+
+def _no_image(failure: "Failure") -> str:
+    return failure.outside("batch index", 1, 0, failure.scalar(0), at=5 * failure.at)

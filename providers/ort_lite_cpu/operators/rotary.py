@@ -1,6 +1,6 @@
 """RotaryEmbedding: pairs of numbers of each head are rotated by angles that depend on the position."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
 from ort_lite.shapes import Dim, equal, floordiv, product, same
@@ -8,6 +8,9 @@ from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.attention import Heads, heads_of
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 @native
@@ -62,8 +65,18 @@ def emit_rotation(
     op.emit(
         rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
         *ids_steps, base, weight, per_batch, per_row, types=[native, "i64" if ids is None else ids.native, *[native] * 3],
-        statics={"interleaved": interleaved}, work=product(x.shape), message="position of row {index} is beyond the caches",
+        statics={"interleaved": interleaved}, work=product(x.shape), message=_no_angle,
     )  # fmt: skip
+
+
+def _no_angle(failure: "Failure") -> str:
+    rows, positions = failure.scalar(2), failure.scalar(12)
+    ids_batch, ids_row, base, weight, per_batch, per_row = (failure.scalar(k) for k in range(13, 19))
+    b, i = divmod(failure.at, rows)
+    position = base + b * per_batch + i * per_row
+    if failure.given(1):
+        position += weight * failure.element(1, b * ids_batch + i * ids_row)
+    return f"position {position}, of row {i} of sample {b}, is out of range [0, {positions}) of the caches"
 
 
 def _plain(op: Op) -> dict[str, Any]:

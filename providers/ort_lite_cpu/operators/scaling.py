@@ -39,7 +39,7 @@ def _require_features(op: Op, x: Tensor, count: int) -> None:
     """Of an attribute that has one value for all features, or one for each."""
     features = x.shape[-1] if x.shape else 1
     if count != 1:
-        op.require(equal(features, count), f"rows have {features} features, the attributes are for {count}")
+        op.require(equal(features, count), "rows have {0} features, the attributes are for {1}", features, count)
 
 
 @native

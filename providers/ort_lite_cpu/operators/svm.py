@@ -208,7 +208,7 @@ def _vectors(op: Op, name: str, rows: int, features: Dim) -> Array:
     if rows < 1 or not len(values) or len(values) % rows:
         raise op.reject(f"{name} has {len(values)} elements, which are not {rows} rows of some")
     depth = len(values) // rows
-    op.require(equal(features, depth), f"rows have {features} features, {name} is for {depth}")
+    op.require(equal(features, depth), "rows have {0} features, " + name + " is for {1}", features, depth)
     return values.reshape(rows, depth)
 
 

@@ -1,5 +1,7 @@
 """TensorScatter: rows of a cache are overwritten, from a position of its own in every sample on."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.dtypes import itemsize
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
 from ort_lite.shapes import floordiv, less, product
@@ -7,6 +9,9 @@ from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.tensor import BY_SIZE
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 @native
@@ -46,5 +51,11 @@ def tensor_scatter(op: Op) -> None:
     op.emit(
         write_rows, [update, op.optional(2), y], outer, floordiv(outer, cache.shape[0]), rows, length, product(cache.shape[axis + 1 :]),
         types=[width, "i64", width], statics={"circular": op.attr("mode", "linear") == "circular"}, work=update.size,
-        message="the rows of sample {index} do not fit the cache",
+        message=_does_not_fit,
     )  # fmt: skip
+
+
+def _does_not_fit(failure: "Failure") -> str:
+    start = failure.element(1) if failure.given(1) else 0
+    rows, length = failure.scalar(2), failure.scalar(3)
+    return f"the {rows} rows of sample {failure.at} do not fit a cache of {length} from row {start} on"

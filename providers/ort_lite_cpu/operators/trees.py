@@ -258,7 +258,7 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     """Number of rows, their sums, and which of the sums have an addend."""
     rows: Dim = 1 if len(x.shape) == 1 else x.shape[0]
     features = x.shape[-1]
-    op.require(less(trees.features - 1, features), f"rows have {features} features, the trees ask for {trees.features}")
+    op.require(less(trees.features - 1, features), "rows have {0} features, the trees ask for {1}", features, trees.features)
     integer = {"float32": "int32", "float64": "int64"}[x.dtype]
     width, nan = integer.replace("int", "i"), int(np.iinfo(integer).max)
     keyed = op.temporary(integer, x.shape)

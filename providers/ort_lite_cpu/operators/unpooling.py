@@ -1,6 +1,7 @@
 """MaxUnpool, Col2Im and CenterCropPad: images put together from pieces."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
 from ort_lite.shapes import Dim, floordiv, maximum, minimum, product
@@ -8,6 +9,9 @@ from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import INTEGERS, MOVABLE, REAL, operator
 from ort_lite_cpu.strided import contiguous, emit_strided
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 
 def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
@@ -53,7 +57,14 @@ def lower_max_unpool(op: Op) -> None:
     dims = [(x.shape[k + 2] - 1) * strides[k] + window[k] - pads[k] - pads[rank + k] for k in range(rank)]
     emit_fill(op, y, 0)
     numbers = (x.size, product(x.shape[:2]), *three(dims, 1), *three(y.shape[2:], 1))
-    op.emit(max_unpool, [x, index, y], *numbers, work=0, message="index {index} is out of range")
+    op.emit(max_unpool, [x, index, y], *numbers, work=0, message=_no_place)
+
+
+def _no_place(failure: "Failure") -> str:
+    planes, d, h, w, yd, yh, yw = (failure.scalar(k) for k in range(1, 8))
+    if not 0 <= failure.element(1) < planes * d * h * w:
+        return failure.outside("index", 1, 0, planes * d * h * w)
+    return f"index {failure.element(1)} at position {failure.at} of {failure.name(1)!r} lies outside of the output, {yd} x {yh} x {yw}"
 
 
 @native

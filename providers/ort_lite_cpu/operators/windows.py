@@ -90,6 +90,8 @@ def mel_weight_matrix(op: Op) -> None:
     y = written(op)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
-    message = "triangle {index} reaches beyond the spectrum"
-    op.emit(mel_weights, operands, *y.shape, length, work=y.size * 4, message=message)
+    op.emit(
+        mel_weights, operands, *y.shape, length, work=y.size * 4,
+        message=lambda failure: f"triangle {failure.at} reaches beyond the {failure.scalar(0)} rows of the spectrum",
+    )  # fmt: skip
     finish(op, y)

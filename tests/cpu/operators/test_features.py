@@ -29,7 +29,9 @@ def test_an_extractor_takes_columns_of_strings() -> None:
 
 
 def test_an_index_out_of_range_is_named() -> None:
-    with pytest.raises(RuntimeException, match=r"ArrayFeatureExtractor 'node'.*position 1 of its indices is out of range"):
+    with pytest.raises(
+        RuntimeException, match=r"ArrayFeatureExtractor.*index 3 at position 1 of 'in1' is out of range \[-3, 3\)"
+    ):
         run_op("ArrayFeatureExtractor", [ramp((2, 3)), ints(0, 3)], **ML)
 
 
@@ -77,7 +79,7 @@ def test_strings_become_rows_of_zeros_and_a_one() -> None:
 @pytest.mark.parametrize("x", [np.array([1, 2], np.int64), np.array(["a", "b"], object)], ids=["numbers", "strings"])
 def test_an_unknown_category_may_be_an_error(x: Array) -> None:
     attributes = {"cats_int64s": [1], "zeros": 0} if x.dtype != object else {"cats_strings": ["a"], "zeros": 0}
-    with pytest.raises(RuntimeException, match=r"OneHotEncoder 'node'.*position 1 is no category"):
+    with pytest.raises(RuntimeException, match=r"OneHotEncoder 'node'.*(2|'b') at position 1 is no category"):
         run_op("OneHotEncoder", [x], attributes, **ML)
 
 

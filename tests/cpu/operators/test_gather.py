@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
-from tests.cpu.check import check_op, op_program, ramp, run_op
+from tests.cpu.check import check_op, op_program, ramp, run_op, text_program
 
 Shape = tuple[int, ...]
 
@@ -53,19 +53,34 @@ def test_any_gather_matches_numpy(case: tuple[Array, Array, int]) -> None:
 
 
 @pytest.mark.parametrize("bad", [5, -6])
-def test_a_bad_index_names_its_position(bad: int) -> None:
-    with pytest.raises(
-        RuntimeException, match=r"Gather 'node' \(CPUExecutionProvider\): the index at position 2 of its indices"
-    ):
+def test_a_bad_index_names_its_value_its_position_and_the_range(bad: int) -> None:
+    given = rf"index {bad} at position {{}} of 'in1' is out of range \[-5, 5\)"
+    with pytest.raises(RuntimeException, match=rf"^Gather 'node' \(CPUExecutionProvider\): {given.format(2)}$"):
         run_op("Gather", [ramp((5, 4)), np.array([0, 4, bad])])
-    with pytest.raises(RuntimeException, match=r"GatherElements 'node' .* position 3"):
+    with pytest.raises(RuntimeException, match=f"GatherElements 'node' .* {given.format(3)}"):
         run_op("GatherElements", [ramp((5, 2)), np.array([[0, 4], [1, bad]])])
-    with pytest.raises(RuntimeException, match=r"GatherND 'node' .* position 2"):
+    with pytest.raises(RuntimeException, match=f"GatherND 'node' .* {given.format(2)}"):
         run_op("GatherND", [ramp((5, 2)), np.array([[0, 0], [bad, 1]])])
-    with pytest.raises(RuntimeException, match=r"ScatterElements 'node' .* position 1"):
+    with pytest.raises(RuntimeException, match=f"ScatterElements 'node' .* {given.format(1)}"):
         run_op("ScatterElements", [ramp((5,)), np.array([0, bad]), ramp((2,))])
-    with pytest.raises(RuntimeException, match=r"ScatterND 'node' .* position 1"):
+    with pytest.raises(RuntimeException, match=f"ScatterND 'node' .* {given.format(1)}"):
         run_op("ScatterND", [ramp((5,)), np.array([[0], [bad]]), ramp((2,))])
+
+
+def test_a_bad_index_names_the_range_of_its_own_axis() -> None:
+    with pytest.raises(RuntimeException, match=r"index 2 at position 3 of 'in1' is out of range \[-2, 2\)"):
+        run_op("GatherND", [ramp((5, 2)), np.array([[0, 0], [4, 2]])])
+    with pytest.raises(RuntimeException, match=r"index -3 at position 1 of 'in1' is out of range \[-2, 2\)"):
+        run_op("ScatterND", [ramp((5, 2)), np.array([[0, -3]]), ramp((1,))])
+    with pytest.raises(RuntimeException, match=r"index 2 at position 0 of 'in1' is out of range \[-2, 2\)"):
+        run_op("Gather", [ramp((5, 2)), np.array([2], np.int32)], {"axis": 1})
+
+
+def test_a_bad_index_that_the_run_computes_is_named_too() -> None:
+    text = "(float[5] x, int64[N] i) => (float[N] y) { one = Constant<value = int64 {1}>() [pick] j = Add(i, one) y = Gather(x, j) }"
+    program = text_program(text)
+    with pytest.raises(RuntimeException, match=r"index 6 at position 1 of 'j' is out of range \[-5, 5\)"):
+        program([ramp((5,)), np.array([0, 5])])
 
 
 def test_a_bad_index_fails_whichever_part_meets_it() -> None:

@@ -82,7 +82,7 @@ def test_intercepts_may_be_missing() -> None:
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_features_and_coefficients_should_agree(fixed: bool) -> None:
-    with pytest.raises(InvalidArgument, match=r"LinearRegressor 'node'.*rows have .* features, the coefficients are for 4"):
+    with pytest.raises(InvalidArgument, match=r"LinearRegressor 'node'.*rows have 5 features, the coefficients are for 4"):
         run_op("LinearRegressor", [X], {"coefficients": [1.0] * 4}, fixed=fixed, **ML)
 
 

@@ -175,8 +175,13 @@ def test_fused_matmul(transA: int, transB: int, batch: bool) -> None:
 def test_inner_dimensions_that_differ_are_an_error() -> None:
     with pytest.raises(ShapeInferenceError):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))], fixed=True)
-    with pytest.raises(InvalidArgument, match="the inner dimensions differ"):
+    with pytest.raises(InvalidArgument, match="the inner dimensions differ: 3 and 4"):
         run_op("MatMul", [ramp((2, 3)), ramp((4, 5))])
+
+
+def test_a_bias_that_does_not_broadcast_is_named_by_its_sizes() -> None:
+    with pytest.raises(InvalidArgument, match=r"Gemm 'node' .*: 4 does not broadcast to 5$"):
+        run_op("Gemm", [ramp((2, 3)), ramp((3, 5)), ramp((4,))])
 
 
 @pytest.mark.parametrize("attributes", [{}, {"transA": 1}, {"alpha": 0.5, "beta": 1.5}, {"transB": 1, "beta": 0.0}], ids=str)

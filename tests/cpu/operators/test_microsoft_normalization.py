@@ -84,8 +84,17 @@ def test_embeddings_are_added_and_normalised(segments: bool, places: Shape | Non
 
 
 def test_an_id_out_of_range_is_named() -> None:
-    with pytest.raises(RuntimeException, match="an id at position 2 is out of range"):
-        run_op(EMBED, [IDS, None, ramp((8, 12)), TABLES[1], None, vector(0), vector(1)], {}, **HOW)
+    words, places, kinds = TABLES
+    rest = [vector(0), vector(1), None]
+    segments = np.array([[0, 0, 0, -1, 0]] * 2, np.int32)
+    with pytest.raises(RuntimeException, match=rf"id {IDS[0, 2]} at position 2 of 'in0' is out of range \[0, 8\)"):
+        run_op(EMBED, [IDS, None, ramp((8, 12)), places, None, *rest], {}, **HOW)
+    with pytest.raises(RuntimeException, match=r"segment id -1 at position 3 of 'in1' is out of range \[0, 2\)"):
+        run_op(EMBED, [IDS, segments, words, places, kinds, *rest], {}, **HOW)
+    with pytest.raises(RuntimeException, match=r"position 9 at position 4 of 'in8' is out of range \[0, 6\)"):
+        run_op(EMBED, [IDS, None, words, places, None, *rest, np.array([[0, 1, 2, 3, 9]], np.int32)], {}, **HOW)
+    with pytest.raises(RuntimeException, match="there are 5 steps, and 4 positions in 'in3'"):
+        run_op(EMBED, [IDS, None, words, places[:4], None, *rest], {}, **HOW)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 12), (12,)], ids=str)

@@ -49,10 +49,11 @@ def test_max_roi_pool_scales_and_cells_outside_are_zero() -> None:
     assert got[:, :, 0, 0].tolist() == [[0, 0, 0], X[0, :, :2, :2].max((1, 2)).tolist()]
 
 
-@pytest.mark.parametrize(("op", "inputs"), [
-    ("RoiAlign", [X, ROIS, ints(0, 1, 2, 0)]), ("MaxRoiPool", [X, np.array([[0, 0, 0, 1, 1]] * 2 + [[2, 0, 0, 1, 1]], np.float32)]),
+@pytest.mark.parametrize(("op", "inputs", "where"), [
+    ("RoiAlign", [X, ROIS, ints(0, 1, 2, 0)], "2 at position 2 of 'in2'"),
+    ("MaxRoiPool", [X, np.array([[0, 0, 0, 1, 1]] * 2 + [[2, 0, 0, 1, 1]], np.float32)], "2.0 at position 10 of 'in1'"),
 ])  # fmt: skip
-def test_a_batch_index_out_of_range_names_its_region(op: str, inputs: list[Array]) -> None:
+def test_a_batch_index_out_of_range_is_named(op: str, inputs: list[Array], where: str) -> None:
     attributes = {"pooled_shape": [1, 1]} if op == "MaxRoiPool" else {}
-    with pytest.raises(RuntimeException, match=f"{op} 'node' .*batch index of region 2"):
+    with pytest.raises(RuntimeException, match=rf"{op} 'node' .*batch index {where} is out of range \[0, 2\)"):
         run_op(op, inputs, attributes, opset=16)

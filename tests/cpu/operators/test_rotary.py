@@ -45,10 +45,12 @@ def test_microsofts_matches_onnxruntime(rank: int, ids: Array, attributes: dict[
 
 
 @pytest.mark.parametrize(
-    ("ids", "row"), [(np.where(IDS == 9, 10, IDS), 2), (np.where(IDS == 8, -1, IDS), 9)], ids=["high", "low"]
+    ("ids", "where"),
+    [(np.where(IDS == 9, 10, IDS), "10, of row 2 of sample 0"), (np.where(IDS == 8, -1, IDS), "-1, of row 4 of sample 1")],
+    ids=["high", "low"],
 )
-def test_a_position_beyond_the_caches_is_named(ids: Array, row: int) -> None:
-    with pytest.raises(RuntimeException, match=f"position of row {row} is beyond the caches"):
+def test_a_position_beyond_the_caches_is_named(ids: Array, where: str) -> None:
+    with pytest.raises(RuntimeException, match=rf"position {where}, is out of range \[0, 10\) of the caches"):
         run_op("RotaryEmbedding", [ramp((2, 3, 5, 8)), *caches(10, 4), ids], {}, opset=23)
 
 

@@ -75,7 +75,7 @@ def test_a_binarizer_is_one_above_the_threshold(dtype: str) -> None:
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_attributes_are_for_all_features_or_for_each(fixed: bool) -> None:
-    with pytest.raises(InvalidArgument, match=r"Scaler 'node'.*rows have .* features, the attributes are for 2"):
+    with pytest.raises(InvalidArgument, match=r"Scaler 'node'.*rows have 3 features, the attributes are for 2"):
         run_op("Scaler", [ramp((2, 3))], {"offset": [0.0, 1.0], "scale": [1.0, 2.0]}, fixed=fixed, **ML)
 
 

@@ -90,9 +90,10 @@ def test_no_rows() -> None:
     check_op("SVMClassifier", X[:0], expected=wanted, outputs=2, **ML, **attributes)
 
 
-def test_features_should_be_those_of_the_vectors() -> None:
+@pytest.mark.parametrize("fixed", [True, False])
+def test_features_should_be_those_of_the_vectors(fixed: bool) -> None:
     with pytest.raises(InvalidArgument, match="rows have 3 features, support_vectors is for 4"):
-        run_op("SVMClassifier", [X[:, :3]], machine(2, [3, 4]), outputs=2, fixed=True, **ML)
+        run_op("SVMClassifier", [X[:, :3]], machine(2, [3, 4]), outputs=2, fixed=fixed, **ML)
 
 
 @pytest.mark.parametrize(

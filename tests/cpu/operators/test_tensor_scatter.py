@@ -37,7 +37,7 @@ def with_last_row(cache: Array, update: Array, starts: Array) -> Array:
 
 @pytest.mark.parametrize("starts", [(0, 5), (0, -1)], ids=str)
 def test_rows_that_do_not_fit_fail(starts: tuple[int, int]) -> None:
-    with pytest.raises(RuntimeException, match="the rows of sample 1 do not fit the cache"):
+    with pytest.raises(RuntimeException, match=f"the 2 rows of sample 1 do not fit a cache of 6 from row {starts[1]} on"):
         run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(*starts)], {}, opset=24)
 
 

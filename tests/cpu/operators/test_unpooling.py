@@ -32,7 +32,7 @@ def test_a_larger_output_shape_adds_zeros_behind() -> None:
 
 def test_an_index_outside_is_named() -> None:
     x, index = np.ones((1, 1, 2), np.float32), np.array([[[0, 4]]], np.int64)
-    with pytest.raises(RuntimeException, match=r"MaxUnpool 'node' .*index 1 is out of range"):
+    with pytest.raises(RuntimeException, match=r"MaxUnpool 'node' .*index 4 at position 1 of 'in1' is out of range \[0, 4\)"):
         run_op("MaxUnpool", [x, index], {"kernel_shape": [2], "strides": [2]})
 
 

@@ -115,6 +115,8 @@ def shrink(op: Op, x: Array) -> Array:
 def _normalised(op: Op, x: Array, function: object) -> Array:
     """`function` along `axis`; before opset 13 over all dimensions from `axis` on as one."""
     assert callable(function)
+    if x.ndim == 0:
+        return function(x.reshape(1), axis=0).reshape(())
     if op.version >= 13:
         return function(x, axis=op.attr("axis", -1))
     axis = op.attr("axis", 1) % max(x.ndim, 1)

@@ -25,7 +25,9 @@ def reshape(op: Op, x: Array, shape: Array) -> Array:
     """-1 is what is left, 0 the operand's dimension unless `allowzero`. Spec: ONNX Reshape-25."""
     wanted = op.numbers(1) or []
     if not op.attr("allowzero", 0):
-        wanted = [x.shape[k] if size == 0 else size for k, size in enumerate(wanted)]
+        filled = [x.shape[k] if size == 0 and k < x.ndim else size for k, size in enumerate(wanted)]
+        if x.size or -1 in filled or 0 in filled:  # else only 0 itself, a Shape's, leaves nothing to hold
+            wanted = filled
     if -1 in wanted and x.size == 0:
         rest = int(np.prod([size for size in wanted if size != -1]))
         wanted = [0 if size == -1 and rest else size for size in wanted]

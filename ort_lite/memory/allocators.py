@@ -1,0 +1,196 @@
+"""An allocator for a provider: an arena of regions, cut best fit first, which grows, shrinks, keeps a limit and counts."""
+
+from bisect import bisect_left, insort
+from threading import Lock
+from typing import Any
+
+from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory.arenas import Growth, Source, aligned_bytes
+
+GRAIN = 256
+"""Chunks begin and end at multiples of it, inside their region."""
+FIRST_REGION, LARGEST_STEP = 1 << 20, 1 << 30
+"""Bytes of the first region where regions grow by powers of two, and from where on they grow no faster."""
+
+
+class HostSource:
+    """The system's memory, as arrays of bytes that begin at a multiple of GRAIN."""
+
+    def allocate(self, nbytes: int) -> Any:
+        return aligned_bytes(nbytes, GRAIN)
+
+    def free(self, handle: Any) -> None:
+        """NumPy's reference counts do it."""
+
+
+class Region:
+    """Memory that came from the source in one piece. `free` lists its free chunks by offset, merged."""
+
+    __slots__ = ("free", "handle", "nbytes")
+
+    def __init__(self, handle: Any, nbytes: int) -> None:
+        self.handle, self.nbytes = handle, nbytes
+        self.free: list[tuple[int, int]] = [(0, nbytes)]
+
+    @property
+    def idle(self) -> bool:
+        return self.free == [(0, self.nbytes)]
+
+    def take(self, offset: int, nbytes: int) -> None:
+        position = bisect_left(self.free, (offset, 0))
+        start, length = self.free.pop(position)
+        if length > nbytes:
+            self.free.insert(position, (start + nbytes, length - nbytes))
+
+    def give(self, offset: int, nbytes: int) -> None:
+        position = bisect_left(self.free, (offset, 0))
+        if position < len(self.free) and self.free[position][0] == offset + nbytes:
+            nbytes += self.free.pop(position)[1]
+        if position and sum(self.free[position - 1]) == offset:
+            start, length = self.free.pop(position - 1)
+            offset, nbytes = start, length + nbytes
+        insort(self.free, (offset, nbytes))
+
+
+class Chunk:
+    """What `ArenaAllocator.allocate` returns: `nbytes` at `offset` of the region that `region` is the source's handle of."""
+
+    __slots__ = ("_owner", "_region", "nbytes", "offset", "reserved")
+
+    def __init__(self, owner: "ArenaAllocator", region: Region, offset: int, nbytes: int, reserved: int) -> None:
+        self._owner: ArenaAllocator | None = owner
+        self._region, self.offset, self.nbytes, self.reserved = region, offset, nbytes, reserved
+
+    @property
+    def region(self) -> Any:
+        return self._region.handle
+
+    @property
+    def data(self) -> Any:
+        """The bytes, where the source's handles can be sliced: an array of the host's."""
+        return self._region.handle[self.offset : self.offset + self.nbytes]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        interface: dict[str, Any] = self.data.__array_interface__
+        return interface
+
+
+class ArenaAllocator:
+    """Chunks of one device's memory. Thread-safe. For `ExecutionProvider.allocator()`, which returns the same one each time.
+
+    `source` has the device's own allocate and free (None: the host's memory). Regions grow as `growth` says: each of twice the
+    last one's bytes (kNextPowerOfTwo), or of what was asked for (kSameAsRequested).
+    """
+
+    def __init__(
+        self, device: Any, limit: int | None = None, growth: Growth = Growth.next_power_of_two, source: Source | None = None
+    ) -> None:
+        self.device, self.limit = device, limit
+        self._growth, self._source = growth, source if source is not None else HostSource()
+        self._lock = Lock()
+        self._regions: list[Region] = []
+        self._step = FIRST_REGION
+        self._in_use = self._total = self._most = self._largest = 0
+        self._allocations = self._extensions = self._shrinkages = self._reserves = 0
+
+    @property
+    def bytes_in_use(self) -> int:
+        return self._in_use
+
+    def allocate(self, nbytes: int) -> Chunk:
+        """Raises OutOfMemory where limit or source have no room for it. O(free chunks)."""
+        if nbytes < 0:
+            raise InvalidArgument(f"allocator of {self.device}: {nbytes} bytes asked for, expected 0 or more")
+        reserved = max(GRAIN, -(-nbytes // GRAIN) * GRAIN)
+        with self._lock:
+            region, offset = self._best_fit(reserved) or (self._extended(reserved), 0)
+            region.take(offset, reserved)
+            self._in_use += reserved
+            self._allocations += 1
+            self._most, self._largest = max(self._most, self._in_use), max(self._largest, reserved)
+        return Chunk(self, region, offset, nbytes, reserved)
+
+    def free(self, handle: Chunk) -> None:
+        """Raises InvalidArgument for a chunk that is not this allocator's, or was freed."""
+        with self._lock:
+            if handle._owner is not self:
+                raise InvalidArgument(f"allocator of {self.device}: this chunk is another's, or it was freed before")
+            handle._owner = None
+            handle._region.give(handle.offset, handle.reserved)
+            self._in_use -= handle.reserved
+
+    def reserve(self, nbytes: int) -> None:
+        """Takes a region of so many bytes from the source at once, for what is to come. Raises OutOfMemory."""
+        with self._lock:
+            self._add(-(-nbytes // GRAIN) * GRAIN)
+            self._reserves += 1
+
+    def shrink(self) -> None:
+        """Gives regions that nobody has a chunk of back to the source."""
+        with self._lock:
+            idle = [region for region in self._regions if region.idle]
+            self._regions = [region for region in self._regions if not region.idle]
+            self._total -= sum(region.nbytes for region in idle)
+            self._shrinkages += len(idle)
+        for region in idle:
+            self._source.free(region.handle)
+
+    def statistics(self) -> dict[str, int]:
+        """By onnxruntime's names; Limit 0 where there is none."""
+        with self._lock:
+            return {
+                "Limit": self.limit or 0,
+                "InUse": self._in_use,
+                "TotalAllocated": self._total,
+                "MaxInUse": self._most,
+                "NumAllocs": self._allocations,
+                "NumReserves": self._reserves,
+                "NumArenaExtensions": self._extensions,
+                "NumArenaShrinkages": self._shrinkages,
+                "MaxAllocSize": self._largest,
+            }
+
+    def _best_fit(self, nbytes: int) -> tuple[Region, int] | None:
+        fits = [
+            (length, k, offset) for k, region in enumerate(self._regions) for offset, length in region.free if length >= nbytes
+        ]
+        if not fits:
+            return None
+        _, k, offset = min(fits)
+        return self._regions[k], offset
+
+    def _extended(self, nbytes: int) -> Region:
+        """A new region of at least so many bytes: as large as it should be, or as limit and source allow."""
+        wanted = nbytes
+        if self._growth is not Growth.same_as_requested:
+            wanted = max(self._step, self._growth.next(0, nbytes))
+        room = None if self.limit is None else self.limit - self._total
+        if room is not None and nbytes > room:
+            raise OutOfMemory(
+                f"allocator of {self.device}: {nbytes:,} bytes asked for in one piece; {self._in_use:,} are in use and "
+                f"{self._total:,} held of at most {self.limit:,}: raise its limit, or run smaller inputs"
+            )
+        if room is not None and wanted > room:
+            wanted = nbytes
+        try:
+            region = self._add(wanted)
+        except MemoryError:
+            if wanted == nbytes:
+                raise
+            region = self._add(nbytes)
+        if self._growth is not Growth.same_as_requested:
+            self._step = min(max(self._step, wanted) * 2, max(self._step, LARGEST_STEP))
+        return region
+
+    def _add(self, nbytes: int) -> Region:
+        if self.limit is not None and self._total + nbytes > self.limit:
+            raise OutOfMemory(f"allocator of {self.device}: {nbytes:,} bytes more exceed its limit of {self.limit:,}")
+        region = Region(self._source.allocate(nbytes), nbytes)
+        self._regions.append(region)
+        self._total += nbytes
+        self._extensions += 1
+        return region
+
+
+__all__ = ["ArenaAllocator", "Chunk", "HostSource"]

@@ -1,0 +1,18 @@
+"""The checks of the kit. Each takes a Kit and returns what it found; its docstring says what a provider must keep.
+
+They share one habit: a provider is tried through sessions, as users try it, and judged beside the CPU provider.
+"""
+
+from collections.abc import Callable
+
+from ort_lite.testing.checks.answers import capability, contract
+from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
+from ort_lite.testing.checks.memory import allocator, release, transfer
+from ort_lite.testing.checks.results import claims, constants, groups, shapes
+from ort_lite.testing.kit import Finding, Kit
+
+ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
+    contract, capability, transfer, claims, constants, shapes, groups, inputs_untouched, outputs_owned, statelessness, threads,
+    instances, release, allocator, errors,
+)  # fmt: skip
+"""In the order in which they run: what an earlier one finds explains what later ones find."""

@@ -1,0 +1,188 @@
+"""How a compiled partition behaves: towards its inputs and outputs, other threads, other instances, failed runs."""
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_lite.testing import cases
+from ort_lite.testing.cases import Case
+from ort_lite.testing.checks.tries import held_constants, made, ran, sessions, told
+from ort_lite.testing.frozen import changed, snapshot
+from ort_lite.testing.kit import Finding, Kit, copied
+
+THREADS, RUNS = 8, 12
+
+
+def inputs_untouched(kit: Kit) -> list[Finding]:
+    """It writes neither to what the caller feeds, nor to the model's constants, and takes arrays that cannot be written to."""
+    found = []
+    for case, session in sessions(kit):
+        feed = copied(case.feed)
+        session.run(None, feed)
+        written = [name for name, array in feed.items() if _bits(array) != _bits(case.feed[name])]
+        found += [Finding("inputs_untouched", case.name, f"it wrote to input {name!r}") for name in written]
+        for array in feed.values():
+            array.setflags(write=False)
+        locked = made(partial(session.run, None, feed))
+        if isinstance(locked, Exception) and not written:
+            found.append(Finding("inputs_untouched", case.name, f"with read-only inputs: {told(locked)}"))
+        found += _constants_written(kit, case)
+    return found
+
+
+def _constants_written(kit: Kit, case: Case) -> list[Finding]:
+    given = made(partial(cases.with_constants, case))
+    session = None if given is None or isinstance(given, Exception) else made(partial(kit.session, given[0]))
+    if session is None or isinstance(session, Exception):
+        return []
+    held = [(value.name, value.constant) for value in held_constants(session)]
+    before = [_bits(array) for _, array in held]
+    ran(session, given[1])
+    names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
+    return [Finding("inputs_untouched", case.name, f"it wrote to constant {name!r}") for name in names]
+
+
+def outputs_owned(kit: Kit) -> list[Finding]:
+    """Each result is the caller's: it shares no memory with an input, a constant, another output or a later result, and can
+    be written to.
+    """
+    found = []
+    for case, session in sessions(kit):
+        feed = copied(case.feed)
+        first = session.run(None, feed)
+        kept = [_bits(array) for array in first]
+        others = {name: np.zeros_like(array) if array.dtype.kind == "f" else array for name, array in feed.items()}
+        second = ran(session, others)
+        for k, (array, bits) in enumerate(zip(first, kept, strict=True)):
+            others_memory = [(f"input {name!r}", given) for name, given in feed.items()]
+            others_memory += [(f"constant {v.name!r}", v.constant) for v in held_constants(session)]
+            others_memory += [(f"output {j}", b) for j, b in enumerate(first[:k])]
+            if isinstance(second, list):
+                others_memory += [(f"output {j} of the next run", b) for j, b in enumerate(second)]
+            problems = [f"shares memory with {what}" for what, b in others_memory if np.shares_memory(array, b)]
+            problems += ["cannot be written to"] * (not array.flags.writeable)
+            problems += ["changed with the next run"] * (_bits(array) != bits)
+            found += [Finding("outputs_owned", case.name, f"output {k} {what}") for what in problems]
+    return found
+
+
+def statelessness(kit: Kit) -> list[Finding]:
+    """A run leaves the compiled partition as it was: no attribute is set, no array in it changes. Caches by shape may grow.
+
+    Runs are repeatable: the same inputs give the same bits, whatever ran in between.
+    """
+    found = []
+    for case, session in sessions(kit):
+        feed = copied(case.feed)
+        first = session.run(None, feed)
+        compiled = kit.partitions(session)
+        provider = kit.provider_of(session)
+        outside = (provider, provider.allocator(), provider.data_transfer())  # their books are their own
+        before = [snapshot(partition, outside) for partition in compiled]
+        others = {k: (a + a.dtype.type(1)) if a.dtype.kind == "f" else a for k, a in feed.items()}
+        ran(session, others)
+        again = [session.run(None, feed) for _ in range(3)]
+        for state, partition in zip(before, compiled, strict=True):
+            what = changed(state, snapshot(partition, outside))
+            found += [Finding("statelessness", case.name, f"a run changed {path}") for path in what[:3]]
+        if any(_bits(a) != _bits(b) for results in again for a, b in zip(first, results, strict=True)):
+            found.append(Finding("statelessness", case.name, "the same inputs gave other bits in a later run"))
+    return found
+
+
+def threads(kit: Kit) -> list[Finding]:
+    """Many threads in one session, each with inputs of its own, get what one alone gets, bit by bit."""
+    found = []
+    for case, session in sessions(kit):
+        feeds = [_scaled(case, k) for k in range(THREADS)]
+        wanted = [ran(session, feed) for feed in feeds]
+        if any(isinstance(result, Exception) for result in wanted):
+            continue
+        problems = _hammered(session, feeds, wanted)
+        if problems:
+            found.append(Finding("threads", case.name, f"{problems[0]} ({len(problems)} of {THREADS * RUNS} runs)"))
+    return found
+
+
+def _hammered(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any]) -> list[str]:
+    problems: list[str] = []
+    start = threading.Barrier(len(feeds))
+
+    def hammer(feed: dict[str, Any], expected: Sequence[Any]) -> None:
+        start.wait()
+        for _ in range(RUNS):
+            got = made(lambda: session.run(None, feed))
+            if isinstance(got, Exception):
+                problems.append(told(got))
+            elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
+                problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
+
+    workers = [threading.Thread(target=hammer, args=pair) for pair in zip(feeds, wanted, strict=True)]
+    with _fast_switches():
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    return problems
+
+
+@contextmanager
+def _fast_switches() -> Iterator[None]:
+    """Python changes threads more often: what may go wrong does so sooner."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _scaled(case: Case, k: int) -> dict[str, Any]:
+    """Floats times 1 + k / 8, all else as it is."""
+    return {
+        name: (array * array.dtype.type(1 + k / 8)).astype(array.dtype) if array.dtype.kind == "f" else array
+        for name, array in case.feed.items()
+    }
+
+
+def instances(kit: Kit) -> list[Finding]:
+    """Instances are apart: with sessions of two instances over two models in turn, each gives its own model's results."""
+    found = []
+    several = kit.some[:8]
+    for case, other in zip(several, (*several[1:], *several[:1]), strict=True):
+        first, second = made(partial(kit.session, case.model)), made(partial(kit.session, other.model))
+        if isinstance(first, Exception) or isinstance(second, Exception):
+            continue  # a finding of `claims`
+        for session, expected in ((first, case), (second, other), (first, case)):
+            got = ran(session, expected.feed)
+            text = told(got) if isinstance(got, Exception) else kit.differs(got, expected.expected, expected)
+            if text is not None:
+                found.append(Finding("instances", f"{case.name} beside {other.name}", text))
+    return found
+
+
+def errors(kit: Kit) -> list[Finding]:
+    """A run that fails, or runs with other sizes, leave the session as it was: the next one gives what the first gave."""
+    found: list[Finding] = []
+    for case in kit.some:
+        session = made(partial(kit.session, cases.with_open_dimensions(case)))
+        wanted = session if isinstance(session, Exception) else ran(session, case.feed)
+        if isinstance(wanted, Exception):
+            continue  # a finding of `shapes`
+        for _, feed in cases.other_sizes(case):
+            ran(session, feed)
+        again = ran(session, case.feed)
+        if isinstance(again, Exception):
+            found.append(Finding("errors", case.name, f"after runs of other sizes: {told(again)}"))
+        elif any(_bits(a) != _bits(b) for a, b in zip(again, wanted, strict=True)):
+            found.append(Finding("errors", case.name, "after runs of other sizes the result is another"))
+    return found
+
+
+def _bits(array: Any) -> bytes:
+    return np.asarray(array).tobytes()

@@ -1,0 +1,90 @@
+"""Whether what a provider claims gives the right results."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ort_lite.testing import cases
+from ort_lite.testing.cases import Case
+from ort_lite.testing.checks.tries import made, new_result, ran, told
+from ort_lite.testing.kit import Finding, Kit
+
+
+def claims(kit: Kit) -> list[Finding]:
+    """What it claims it can compile and run, and the results are those that ONNX expects. It claims something."""
+    if not kit.claimed:
+        return [Finding("claims", "", "it takes no node of the node tests: there is nothing to check")]
+    found = []
+    for case in kit.claimed:
+        got = new_result(kit, case.model, case.feed)
+        text = _differs(kit, got, case.expected, case)
+        if text is not None:
+            found.append(Finding("claims", case.name, f"it claims {', '.join(kit.taken[case])}, and then: {text}"))
+    return found
+
+
+def constants(kit: Kit) -> list[Finding]:
+    """Inputs may be constants of the model: with all but the first as initialisers, twice, it gives what it gave before."""
+    found = []
+    for case in kit.some:
+        given = made(partial(cases.with_constants, case))
+        if given is None or isinstance(given, Exception):  # one input, or a type that ONNX cannot store
+            continue
+        model, feed = given
+        session = made(partial(kit.session, model))
+        for label in ("", ", second run"):
+            got = session if isinstance(session, Exception) else ran(session, feed)
+            text = _differs(kit, got, case.expected, case)
+            if text is not None:
+                found.append(Finding("constants", f"{case.name}{label}", text))
+                break
+    return found
+
+
+def shapes(kit: Kit) -> list[Finding]:
+    """With open dimensions it runs other sizes, of one and empty ones too, and numbers (0-d), as the CPU provider does.
+
+    A size that the CPU provider refuses is no size of the operator's.
+    """
+    found = []
+    for case in kit.some:
+        model = cases.with_open_dimensions(case)
+        session, reference = made(partial(kit.session, model)), made(partial(kit.reference, model))
+        if isinstance(reference, Exception):
+            continue
+        if isinstance(session, Exception):
+            found.append(Finding("shapes", f"{case.name}, open dimensions", told(session)))
+            continue
+        for label, feed in (("as it is", case.feed), *cases.other_sizes(case)):
+            wanted = ran(reference, feed)
+            text = None if isinstance(wanted, Exception) else _differs(kit, ran(session, feed), wanted, case)
+            if text is not None:
+                found.append(Finding("shapes", f"{case.name}, {label}", text))
+        found += _numbers(kit, case)
+    return found
+
+
+def _numbers(kit: Kit, case: Case) -> list[Finding]:
+    """The operator on 0-d inputs, where all of them may be."""
+    feed = cases.scalars(case)
+    if feed is None or len(set(case.operators)) > 1:
+        return []
+    model = cases.with_rank_0(case)
+    wanted = made(lambda: kit.reference(model).run(None, feed))
+    text = None if isinstance(wanted, Exception) else _differs(kit, new_result(kit, model, feed), wanted, case)
+    return [] if text is None else [Finding("shapes", f"{case.name}, 0-d", text)]
+
+
+def groups(kit: Kit) -> list[Finding]:
+    """Partitions of several nodes: a value in the middle is an output too, a foreign node is in between, bodies capture."""
+    found = []
+    for label, model, feed in cases.of_several_nodes(kit.unary):
+        wanted: Sequence[Any] = kit.reference(model).run(None, feed)
+        text = _differs(kit, new_result(kit, model, feed), wanted, kit.unary[0])
+        if text is not None:
+            found.append(Finding("groups", label, text))
+    return found
+
+
+def _differs(kit: Kit, got: Any, wanted: Sequence[Any], case: Case) -> str | None:
+    return told(got) if isinstance(got, Exception) else kit.differs(got, wanted, case)

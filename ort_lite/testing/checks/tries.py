@@ -1,0 +1,46 @@
+"""Sessions and runs whose exceptions are data: checks decide what they mean."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_lite.testing.cases import Case
+from ort_lite.testing.kit import Kit, copied
+
+
+def made(make: Callable[[], Any]) -> Any:
+    """What it gives, or the exception."""
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001  # whatever the provider lets out
+        return error
+
+
+def ran(session: Any, feed: Mapping[str, Any]) -> Any:
+    """The outputs for a copy of the feed, or the exception."""
+    return made(lambda: session.run(None, copied(feed)))
+
+
+def new_result(kit: Kit, model: Any, feed: Mapping[str, Any]) -> Any:
+    """Of a new session: the outputs, or the exception."""
+    return made(lambda: kit.session(model).run(None, copied(feed)))
+
+
+def told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def sessions(kit: Kit, most: int | None = None) -> Iterator[tuple[Case, Any]]:
+    """A session for each operator's case; those that cannot be made or run are findings of `claims`."""
+    for case in kit.some[:most]:
+        session = made(partial(kit.session, case.model))
+        if not isinstance(session, Exception) and not isinstance(ran(session, case.feed), Exception):
+            yield case, session
+
+
+def held_constants(session: Any) -> list[Any]:
+    """Values of the session's partitions whose arrays the model's bytes are."""
+    held = [v for p in session._prepared.assignment.partitions for v in p.constants]
+    return [v for v in dict.fromkeys(held) if isinstance(v.constant, np.ndarray) and v.constant.dtype != object]

@@ -1,0 +1,21 @@
+"""ort-lite's conformance kit, pointed at the provider: one test for each check."""
+
+import pytest
+from ort_lite_template import TemplateExecutionProvider
+
+from ort_lite.testing import CHECKS, Kit
+
+
+@pytest.fixture(scope="module")
+def kit() -> Kit:
+    """Node tests of ONNX with an operator that the provider has; without `operators` it is asked about all of them."""
+    return Kit(TemplateExecutionProvider, ["Abs", "Add", "LeakyRelu", "Mul", "Neg", "Relu"])
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_kit_finds_nothing(check: str, kit: Kit) -> None:
+    assert CHECKS[check](kit) == []
+
+
+def test_the_kit_looked_at_it(kit: Kit) -> None:
+    assert kit.claimed

@@ -1,0 +1,243 @@
+"""Cost-based partitioning: never worse than greedy by its model, on random graphs with all that greedy promises."""
+
+import random
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import ort_lite
+from ort_lite.errors import Fail, InvalidArgument
+from ort_lite.graph import Graph, Node
+from ort_lite.partitioning import CostModel, CostStrategy
+from ort_lite.plugins import shape_rules
+from ort_lite.provider import Capability, ExecutionProvider, Overhead
+from ort_lite.stages.assignment import Assignment
+from ort_lite.stages.compile import compile_assignment
+from ort_lite.stages.partition import partition
+from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
+from tests.framework.random_graphs import feeds, random_graph
+from tests.framework.test_random_partitions import check_level, providers_for, size_of
+
+GRAPHS, BATCH = 200, 20
+SMALL = 60
+
+
+def model_for(seed: int, graph: Graph, labels: list[str]) -> CostModel:
+    """Random seconds for every node on every provider; starting and moving cost about as much as a few nodes."""
+    rng = random.Random(seed)
+    nodes = {label: {node.name: rng.random() for node in graph.all_nodes()} for label in labels}
+    overheads = {label: Overhead(rng.random() * 3, rng.random() * 2, rng.choice((4.0, 40.0))) for label in labels}
+    return CostModel(nodes, overheads, trips=3)
+
+
+@cache
+def rules() -> Any:
+    return shape_rules()
+
+
+def assign(graph: Graph, providers: list[ExecutionProvider], strategy: Any = None) -> Assignment:
+    return partition(graph, providers, rules(), strategy=strategy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(GRAPHS // BATCH))
+def test_random_graphs_keep_what_greedy_promises_and_never_cost_more(batch: int) -> None:
+    cheaper = 0
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        graph = random_graph(seed, size_of(seed), depth=2, dtype="int32")
+        greedy = assign(graph, providers_for(seed, graph, fusion=False))
+        model = model_for(seed, graph, list(greedy.providers))
+        found = assign(graph, providers_for(seed, graph, fusion=False), CostStrategy(model))
+        again = assign(graph, providers_for(seed, graph, fusion=False), CostStrategy(model))
+        assert found.to_json() == again.to_json()
+        assert model.cost(found) <= model.cost(greedy)
+        cheaper += model.cost(found) < model.cost(greedy)
+        for level in found.levels:
+            check_level(level)
+        expected = reference(graph, feeds(seed, "int32"))
+        for got, want in zip(compile_assignment(found).executable.run(feeds(seed, "int32")), expected, strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert cheaper > BATCH // 2
+
+
+def some(graph: Graph, seed: int) -> list[ExecutionProvider]:
+    chosen = {node.name for node in graph if random.Random(f"{seed} {node.name}").random() < 0.6}
+    return [OtherDevice(lambda node: node.name in chosen and node.op_type != "If"), CpuStandIn()]
+
+
+def test_small_graphs_are_near_the_cheapest_of_all_assignments() -> None:
+    excess = []
+    for seed in range(SMALL):
+        graph = random_graph(seed, 7, depth=0, dtype="int32")
+        model = model_for(seed, graph, ["BoxExecutionProvider", "CPUExecutionProvider"])
+        costs: list[float] = []
+
+        def exhaust(greedy: Assignment, again: Any, model: CostModel = model, costs: list[float] = costs) -> Assignment:
+            taken = [node for node, place in greedy.placements.items() if place.provider == "BoxExecutionProvider"]
+            for count in range(len(taken) + 1):
+                for back in combinations(taken, count):
+                    made = again({("BoxExecutionProvider", node): "" for node in back})
+                    costs.append(model.cost(made))
+            return greedy
+
+        greedy = assign(graph, some(graph, seed), exhaust)
+        found = model.cost(assign(graph, some(graph, seed), CostStrategy(model)))
+        assert min(costs) <= found <= model.cost(greedy)
+        excess.append(found / min(costs))
+    assert np.mean(excess) < 1.01 and max(excess) < 1.25
+
+
+def test_no_single_partition_is_worth_giving_back_afterwards() -> None:
+    graph = random_graph(3, 40, depth=0, dtype="int32")
+    model = model_for(3, graph, ["BoxExecutionProvider", "CPUExecutionProvider"])
+    kept: list[Any] = []
+
+    def spy(greedy: Assignment, again: Any) -> Assignment:
+        found = CostStrategy(model)(greedy, again)
+        back = {("BoxExecutionProvider", n): "" for n, p in found.placements.items() if p.provider == "CPUExecutionProvider"}
+        for part in found.partitions:
+            made = again({**back, **{("BoxExecutionProvider", node): "" for node in part.nodes}})
+            kept.append(model.cost(made) >= model.cost(found))
+        return found
+
+    assign(graph, some(graph, 3), spy)
+    assert len(kept) > 2 and all(kept)
+
+
+def proto(text: str) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
+
+
+CHAIN = proto("(float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c) }")
+BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"
+NODES = ("Abs_0", "Neg_0", "Tanh_0", "Relu_0")
+
+
+def priced(box: float, copies: float, launch: float = 0.0) -> CostModel:
+    nodes = {BOX: dict.fromkeys(NODES, box), CPU: dict.fromkeys(NODES, 1.0)}
+    return CostModel(nodes, {BOX: Overhead(launch, copies), CPU: Overhead()})
+
+
+def explained(model: CostModel, **more: Any) -> ort_lite.Explanation:
+    provider = OtherDevice(more.pop("takes", lambda node: True))
+    return ort_lite.plan(CHAIN, [provider, CpuStandIn()], plain(), partitioning=CostStrategy(model), **more)
+
+
+def plain(**config: str) -> ort_lite.SessionOptions:
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    for key, value in config.items():
+        options.add_session_config_entry(f"ort_lite.{key}", value)
+    return options
+
+
+def owners(found: ort_lite.Explanation) -> list[str]:
+    return [place.provider for place in found.assignment.placements.values()]
+
+
+def test_a_group_that_gains_less_than_its_copies_cost_is_given_back_with_the_reason() -> None:
+    dear = explained(priced(box=0.5, copies=1.5))
+    assert owners(dear) == [CPU] * 4
+    reason = dear.verdicts()["Abs_0"][BOX]
+    assert (reason.verdict, reason.code) == ("lost", "transfer")
+    assert str(reason) == "lost: transfer cost: starting, moving and computing 4 nodes here would cost 1e+06 us more"
+    assert owners(explained(priced(box=0.5, copies=0.5))) == [BOX] * 4
+    assert owners(explained(priced(box=0.5, copies=0.5, launch=1.5))) == [CPU] * 4
+
+
+def test_two_groups_around_a_foreign_node_are_given_back_one_by_one() -> None:
+    takes = {"Abs_0", "Neg_0", "Relu_0"}
+    found = explained(priced(box=0.1, copies=0.7), takes=lambda node: node.name in takes)
+    assert owners(found) == [BOX, BOX, CPU, CPU]
+
+
+def test_a_border_node_that_is_slower_there_moves() -> None:
+    model = priced(box=0.1, copies=0.1)
+    model = model.replace(nodes={**model.nodes, BOX: {**model.nodes[BOX], "Relu_0": 5.0}})
+    assert owners(explained(model)) == [BOX, BOX, BOX, CPU]
+
+
+def test_nodes_that_a_rule_places_stay() -> None:
+    rules = [ort_lite.place(BOX, operator="Abs")]
+    assert owners(explained(priced(box=9, copies=9), placement_rules=rules)) == [BOX, CPU, CPU, CPU]
+
+
+def test_nothing_goes_to_the_cpu_where_fallback_is_ruled_out() -> None:
+    options = plain()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    box = OtherDevice()
+    found = ort_lite.plan(CHAIN, [box], options, partitioning=CostStrategy(priced(box=9, copies=9)))
+    assert owners(found) == [BOX] * 4
+    with pytest.raises(Fail):
+        ort_lite.plan(CHAIN, [OtherDevice(lambda node: node.op_type == "Abs")], options, partitioning="cost")
+
+
+def test_nodes_go_to_the_next_provider_before_the_cpu() -> None:
+    nodes = {label: dict.fromkeys(NODES, seconds) for label, seconds in ((BOX, 9.0), ("NumpyExecutionProvider", 0.1), (CPU, 1))}
+    model = CostModel(nodes, {label: Overhead() for label in nodes})
+    found = ort_lite.plan(CHAIN, [OtherDevice(), NumpyProvider(), CpuStandIn()], plain(), partitioning=CostStrategy(model))
+    assert owners(found) == ["NumpyExecutionProvider"] * 4
+
+
+def test_units_move_as_a_whole() -> None:
+    pair = NumpyProvider(group=lambda node: Capability([node, *(v.producer for v in node.inputs if v and v.producer)][:2]))
+    pair.name = BOX  # type: ignore[misc]
+    model = priced(box=0.1, copies=0)
+    model = model.replace(nodes={**model.nodes, BOX: {**model.nodes[BOX], "Relu_0": 5.0}})
+    found = ort_lite.plan(CHAIN, [pair, CpuStandIn()], plain(), partitioning=CostStrategy(model))
+    assert model.cost(found.assignment) < 5
+
+
+def test_the_config_and_the_keyword_choose_the_strategy(tmp_path: Any) -> None:
+    path = tmp_path / "costs.json"
+    priced(box=0.5, copies=1.5).save(path)
+    x = {"x": np.array([[1, -2, 3]], np.float32)}
+    made = ort_lite.InferenceSession(CHAIN, plain(partitioning="cost", cost_model=str(path)), providers=[OtherDevice()])
+    assert owners(made.explain()) == [CPU] * 4
+    greedy = ort_lite.InferenceSession(CHAIN, plain(partitioning="greedy"), providers=[OtherDevice()])
+    assert owners(greedy.explain()) == [BOX] * 4
+    np.testing.assert_allclose(made.run(None, x)[0], greedy.run(None, x)[0], rtol=1e-6)
+    keyword = ort_lite.InferenceSession(CHAIN, plain(), providers=[OtherDevice()], partitioning=CostStrategy(priced(9, 9)))
+    assert owners(keyword.explain()) == [CPU] * 4
+    own = ort_lite.InferenceSession(CHAIN, plain(), providers=[OtherDevice()], partitioning=lambda greedy, again: greedy)
+    assert owners(own.explain()) == [BOX] * 4
+    with pytest.raises(InvalidArgument, match="expected 'greedy', 'cost' or a strategy"):
+        ort_lite.plan(CHAIN, [OtherDevice()], plain(partitioning="dearest"))
+
+
+def test_large_graphs_take_few_tries() -> None:
+    calls = []
+
+    def counting(greedy: Assignment, again: Any) -> Assignment:
+        return CostStrategy(model, tries=5)(greedy, lambda back: calls.append(1) or again(back))
+
+    graph = random_graph(1, 30, depth=0, dtype="int32")
+    model = model_for(1, graph, [BOX, CPU])
+    assign(graph, some(graph, 1), counting)
+    assert len(calls) <= 6  # five, and the one that carries the reasons
+
+
+def test_a_partition_that_does_not_compile_goes_on_from_there() -> None:
+    class Fails(OtherDevice):
+        def compile(self, partitions: Any) -> Any:
+            return [ValueError("no") for _ in partitions]
+
+    made = ort_lite.InferenceSession(
+        CHAIN, plain(), providers=[Fails(), NumpyProvider()], partitioning=CostStrategy(priced(0.1, 0.1))
+    )
+    assert owners(made.explain()) == ["NumpyExecutionProvider"] * 4
+
+
+def test_nodes_inside_bodies_are_given_back_too() -> None:
+    text = proto("""(float[3] x, bool c) => (float[3] y) { y = If (c) <
+        then_branch = t () => (float[3] a) { a = Abs(x) }, else_branch = e () => (float[3] b) { b = Neg(x) }> }""")
+    model = priced(box=0.5, copies=5)
+    taking = OtherDevice(lambda node: node.op_type in ("Abs", "Neg"))
+    found = ort_lite.plan(text, [taking, CpuStandIn()], plain(), partitioning=CostStrategy(model))
+    assert owners(found) == [CPU] * 3
+
+
