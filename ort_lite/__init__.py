@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         get_device,
         get_version_string,
     )
+    from ort_lite.composite import CompositeProvider
     from ort_lite.explanation import Explanation
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.metadata import ModelMetadata, NodeArg
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     )
     from ort_lite.ownership.spans import ByteSpan, span_of
     from ort_lite.ownership.tensors import tensors as model_tensors
+    from ort_lite.partitioning.cost_model import CostModel
+    from ort_lite.partitioning.measure import measure_costs
+    from ort_lite.partitioning.strategy import CostStrategy
     from ort_lite.placement import PlacementRule, place
     from ort_lite.planning import plan
     from ort_lite.plugins import available_providers as get_available_providers
@@ -66,6 +70,9 @@ _HOME = {
     "CVMArrayFromHandle": "tensors.cvm",
     "CVMLoadParamsDict": "tensors.cvm",
     "CVMSaveParamsDict": "tensors.cvm",
+    "CompositeProvider": "composite",
+    "CostModel": "partitioning.cost_model",
+    "CostStrategy": "partitioning.strategy",
     "ExecutionMode": "options",
     "ExecutionOrder": "options",
     "Explanation": "explanation",
@@ -98,6 +105,7 @@ _HOME = {
     "kSmallTensorDataThresholdBytes": "ownership.options",
     "load": "stages.load",
     "load_params": "tensors.params",
+    "measure_costs": "partitioning.measure",
     "model_tensors": "ownership.tensors:tensors",
     "place": "placement",
     "plan": "planning",
@@ -129,12 +137,13 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
-    "ExecutionMode", "ExecutionOrder", "Explanation", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
-    "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "OrtValue",
-    "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification",
-    "__version__", "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events",
-    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device", "get_version_string",
-    "kSmallTensorDataThresholdBytes", "load", "load_params", "model_tensors", "place", "plan", "register_allocator",
-    "register_plugin", "register_provider", "save", "save_params", "set_default_logger_severity",
-    "set_default_logger_verbosity", "span_of", "unregister_allocator", "verify",
+    "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
+    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType",
+    "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "OrtValue", "ParseOptions", "PlacementRule", "RunOptions",
+    "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification", "__version__",
+    "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events", "enable_telemetry_events",
+    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "kSmallTensorDataThresholdBytes",
+    "load", "load_params", "measure_costs", "model_tensors", "place", "plan", "register_allocator", "register_plugin",
+    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
+    "unregister_allocator", "verify",
 ]  # fmt: skip

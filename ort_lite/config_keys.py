@@ -11,6 +11,9 @@ from ort_lite.errors import InvalidArgument
 DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 """ort_lite's effect: a node on the default CPU provider is an error that names it, nodes of bodies included."""
 
+DISABLE_COMPILE = "session.disable_model_compile"
+"""A partition of a provider other than the default one that was not compiled before, as an EPContext node, is an error."""
+
 DISABLE_SYNC = "disable_synchronize_execution_providers"
 """A run's entry; ort_lite's effect: providers are not told to `sync` when the run ends."""
 

@@ -59,6 +59,14 @@ class CompileError(ProviderError):
     """`compile` of a provider failed for a partition."""
 
 
+class ModelRequiresCompilation(OrtLiteError):
+    """A partition would have to be compiled although `session.disable_model_compile` is set; names partitions and providers."""
+
+
+class ModelLoadCanceled(OrtLiteError):
+    """`SessionOptions.set_load_cancellation_flag(True)` while a session was being made."""
+
+
 class RuntimeException(OrtLiteError, RuntimeError):
     """A node failed while running; the message names it and its provider."""
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily, ShapeRule
     from ort_lite.provider import ExecutionProvider
-    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
 def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
@@ -48,6 +48,11 @@ def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily
 
 def ort_lite_cast_insertion() -> "CastInsertion | None":
     """The function that puts Casts around nodes which no provider takes in their element type. The first answer counts."""
+    return None
+
+
+def ort_lite_older_form() -> "OlderForm | None":
+    """The function that takes composed operators apart for a saved model of an older opset. The first answer counts."""
     return None
 
 

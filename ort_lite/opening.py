@@ -31,6 +31,7 @@ def open_model(
 
     Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
     """
+    options.check_load("load")
     from_file = isinstance(source, (str, os.PathLike))
     if parse is None:
         parse = ParseOptions(no_copy=from_file, copy_misaligned=True)
@@ -66,13 +67,14 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
 
 def save_optimized(model: Model, options: SessionOptions) -> None:
     """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them."""
+    from ort_lite.stages.imports import as_imported
     from ort_lite.stages.save import save
 
     least = options.config(_LEAST, "1024")
     if not (least.isascii() and least.isdigit()):
         raise InvalidArgument(f"{_LEAST} is {least!r}, expected a number of bytes")
     external = SerializeOptions(external_data=options.config(_BESIDE, "") or None, raw_data_threshold=int(least))
-    save(model, options.optimized_model_filepath, external)
+    save(as_imported(model), options.optimized_model_filepath, external)
 
 
 def set_params(model: Model, params: Params) -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, ModelLoadCanceled
 
 if TYPE_CHECKING:
     from ort_lite.memory.account import Account
@@ -64,6 +64,12 @@ def _converted(value: Any, kind: type) -> Any:
     return kind(number)
 
 
+class _Flag:
+    """What options and their copies share."""
+
+    raised = False
+
+
 class SessionOptions(_Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
@@ -93,10 +99,11 @@ class SessionOptions(_Checked):
         self._dims_by_name: dict[str, int] = {}
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
+        self._load_cancellation = _Flag()
         self._account: Account | None = None
 
     def copy(self) -> "SessionOptions":
-        """Options of its own; arrays of initialisers are shared."""
+        """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
         made = SessionOptions()
         for name, value in vars(self).items():
             setattr(made, name, dict(value) if isinstance(value, dict) else value)
@@ -143,6 +150,15 @@ class SessionOptions(_Checked):
     def free_dimensions(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Overrides by name and by denotation."""
         return dict(self._dims_by_name), dict(self._dims_by_denotation)
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        """True, set from any thread: sessions being made with these options end with ModelLoadCanceled before their next stage."""
+        self._load_cancellation.raised = bool(value)
+
+    def check_load(self, stage: str) -> None:
+        """Raises ModelLoadCanceled, which names the stage that would come next, where the session shall not be made."""
+        if self._load_cancellation.raised:
+            raise ModelLoadCanceled(f"SessionOptions.set_load_cancellation_flag ended the making of a session before: {stage}")
 
     def add_initializer(self, name: str, value: Any) -> None:
         """Uses `value`, an array, in place of the model's initialiser `name`; sessions may share one array.

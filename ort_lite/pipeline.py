@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import plugins
-from ort_lite.config_keys import DISABLE_CPU_FALLBACK
+from ort_lite.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
 from ort_lite.dtypes import DType
-from ort_lite.errors import Fail, InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
 from ort_lite.footprint import share_constants
 from ort_lite.graph import Model, Node
 from ort_lite.inference import ShapeRules
@@ -21,6 +21,7 @@ from ort_lite.selection import DEFAULT
 from ort_lite.stages.annotate import annotate, override_dimensions
 from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.compile import Compiled
+from ort_lite.stages.context_nodes import is_context
 from ort_lite.stages.execute import Executable
 from ort_lite.stages.guard import guarded
 from ort_lite.stages.inline import inline_functions
@@ -90,16 +91,22 @@ def prepare(
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        return assigned(model, providers, options, disabled, terms, strategy)
+        assignment = assigned(model, providers, options, disabled, terms, strategy)
+        _check_compiled(assignment, options)
+        return assignment
 
+    options.check_load("transform")
     with span("transform"):
         report = transformed(model, providers, options, disabled)
         share_constants(model)
+    options.check_load("partition")
     with span("partition"):
         assignment = again()
+    options.check_load("compile")
     with span("compile"):
         by_name = dict(zip(terms.labels, policies, strict=True))
         assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident)
+    options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
@@ -132,6 +139,20 @@ def _check_fallback(assignment: Assignment, options: SessionOptions) -> None:
         lines = [f"  {node}: {assignment.why_not(node) or 'nobody else was asked'}" for node in left]
         some = "a node" if len(left) == 1 else f"{len(left)} nodes"
         raise Fail(f"{DISABLE_CPU_FALLBACK} is set, and {DEFAULT} would run {some}:\n" + "\n".join(lines))
+
+
+def _check_compiled(assignment: Assignment, options: SessionOptions) -> None:
+    """Raises ModelRequiresCompilation where the session's config rules compiling out, kernels and the default provider aside."""
+    if options.config(DISABLE_COMPILE, "0") != "1":
+        return
+    from ort_lite.kernels import KernelProvider
+
+    ready = [is_context(p.nodes[0]) or isinstance(p.provider, KernelProvider) for p in assignment.partitions]
+    left = [p for p, done in zip(assignment.partitions, ready, strict=True) if not done and p.provider.name != DEFAULT]
+    if left:
+        lines = [f"  {p.name}: {', '.join(map(str, p.nodes[:3]))}{', ...' if len(p.nodes) > 3 else ''}" for p in left]
+        why = "these partitions are not compiled (InferenceSession.save_compiled makes a model in which they are)"
+        raise ModelRequiresCompilation(f"{DISABLE_COMPILE} is set, and {why}:\n" + "\n".join(lines))
 
 
 def apply_options(model: Model, options: SessionOptions) -> None:

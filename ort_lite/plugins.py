@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pluggy
 
     from ort_lite.provider import ExecutionProvider
-    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 PROVIDERS = "ort_lite.providers"
 TRANSFORMS = "ort_lite.transforms"
@@ -128,6 +128,13 @@ class Registry:
         answers: list[CastInsertion] = self._answers_to("ort_lite_cast_insertion")
         if not answers:
             raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
+        return answers[0]
+
+    def older_form(self) -> "OlderForm":
+        """The function that takes operators apart. Raises ProviderError when no plugin brings one."""
+        answers: list[OlderForm] = self._answers_to("ort_lite_older_form")
+        if not answers:
+            raise ProviderError("no plugin implements the hook ort_lite_older_form; ort_lite_transforms should")
         return answers[0]
 
     def layout_conversion(self) -> "LayoutConversion":
@@ -261,6 +268,7 @@ register_plugin = _process.register_plugin
 transforms = _process.transforms
 shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
+older_form = _process.older_form
 layout_conversion = _process.layout_conversion
 provider = _process.provider
 available_providers = _process.available_providers

@@ -32,6 +32,8 @@ called `run()`: they share no memory with an input, a constant, another output o
   C-contiguous array that shares no memory with an input. It may compute such an output there and return the array itself, where
   type and shape are right;
 - `facts() -> dict[str, int | str]`: what `InferenceSession.explain()` shows of it; "python_steps" is summed;
+- `memory() -> {"arrays": [...], "plans": int, "plan_bytes": int}`, what `InferenceSession.memory()` shows of it: arrays that it reads,
+  packed weights among them, and what it keeps for each shape; `trim()` forgets the latter;
 - `memory_plan()`: its printed result is what `ort-lite dump --stage plan` shows after a run;
 - `create_state() -> Any` and `release_state(state)`: it is then called as `compiled(inputs, state)`. A session makes one state
   before its first run, or one a thread where the provider's `concurrency` is "per-thread", and releases it when it is closed

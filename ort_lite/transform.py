@@ -52,6 +52,9 @@ Transform = LocalRule | GraphPass
 CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
 """(graph, element type that each node is to compute in) -> the Casts that were inserted."""
 
+OlderForm = Callable[[Node, int], bool]
+"""(node, opset version) -> whether nodes of that version now stand in the place of the node, which is of a newer operator."""
+
 NHWC_DOMAIN = "com.ms.internal.nhwc"
 """Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
 
@@ -104,6 +107,6 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 __all__ = [
-    "FOLD_LIMIT", "LEVELS", "NHWC_DOMAIN", "CastInsertion", "Done", "GraphPass", "LayoutConversion", "LocalRule", "Match",
+    "FOLD_LIMIT", "LEVELS", "NHWC_DOMAIN", "CastInsertion", "Done", "GraphPass", "LayoutConversion", "LocalRule", "Match", "OlderForm",
     "Pattern", "Rewriter", "Skip", "Transform", "all_graphs", "clash", "constant", "graph_pass", "op", "rule", "same_info",
 ]  # fmt: skip

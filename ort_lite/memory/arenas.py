@@ -40,10 +40,11 @@ class Growth(StrEnum):
             raise InvalidArgument(f"arena_extend_strategy {name!r}: expected one of {', '.join(cls)}")
         return cls(found)
 
-    def next(self, held: int, asked: int) -> int:
-        """Bytes to take for `asked` ones where `held` are too few."""
+    def next(self, held: int, asked: int, enough: int | None = None) -> int:
+        """Bytes to take for `asked` ones where `held` are too few; `half` takes no more than `enough` in advance."""
         if self is Growth.half:
-            return max(asked, held + held // 2)
+            ahead = held + held // 2
+            return max(asked, ahead if enough is None else min(ahead, enough))
         return asked if self is Growth.same_as_requested else 1 << (asked - 1).bit_length()
 
 
@@ -86,13 +87,14 @@ class Arena:
         self.trim()
         self.reserve(nbytes)
 
-    def reserve(self, nbytes: int, limit: int | None = None) -> int:
+    def reserve(self, nbytes: int, limit: int | None = None, enough: int | None = None) -> int:
         """The address of at least `nbytes` bytes, which stay until the next call that asks for more than there are.
 
-        Keeps to `limit` bytes where its way of growing would exceed it. Raises OutOfMemory, and keeps what there is.
+        Keeps to `limit` bytes where its way of growing would exceed it; `enough`: see `Growth.next`. Raises OutOfMemory, and
+        keeps what there is.
         """
         if nbytes > self.nbytes:
-            wanted = self._growth.next(self.nbytes, nbytes)
+            wanted = self._growth.next(self.nbytes, nbytes, enough)
             if limit is not None and wanted > limit:
                 wanted = nbytes
             if limit is not None and nbytes > limit:
@@ -136,8 +138,9 @@ class Arena:
             self._source.free(before)
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
-            self.trim()
+        handle = getattr(self, "_handle", None)
+        if handle is not None and self._source is not None:
+            self._source.free(handle)
 
 
 class PersistentArena:

@@ -15,6 +15,7 @@ class Environment:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._registered = False
         self._forget()
 
     def pool(self, kind: type[A]) -> ScratchPool[A]:

@@ -58,8 +58,13 @@ class Blocks:
         _call(packing.order_by, rule, self.n, self.size, self.start, self.end, result, scratch)
         return result
 
-    def near(self) -> Words:
-        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks)."""
+    def near(self) -> Words | None:
+        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks).
+
+        None for very many blocks, which `first_fit` places without one.
+        """
+        if self.n >= wide.WIDE:
+            return None
         table, scratch = _words(packing.near_words(self.n)), _words(self.n)
         order = self.order(packing.BY_START)
         used = _call(packing.find_near, self.n, self.start, self.end, order, table, scratch)

@@ -66,7 +66,7 @@ class ScratchPool(Generic[A]):
         self._make = make
         self._free: list[A] = []
         self._arenas: list[A] = []
-        self._held = self._peak = 0
+        self._held = self._peak = self._largest = 0
 
     def lease(self, nbytes: int) -> A:
         """An arena with at least `nbytes` bytes that nobody else has, until it is released. Raises OutOfMemory."""
@@ -126,7 +126,10 @@ class ScratchPool(Generic[A]):
                 room = budget.room
                 if room is not None and nbytes - before > room:
                     raise budget.refusal(nbytes, "scratch memory of a run")
-                arena.reserve(nbytes, None if room is None else before + room)
+                # Only who sets a record takes more than was ever asked for: the next record may be near.
+                enough = self._largest if nbytes < self._largest else None
+                arena.reserve(nbytes, None if room is None else before + room, enough)
+                self._largest = max(self._largest, nbytes)
                 self._held += arena.nbytes - before
                 budget.held += arena.nbytes - before
                 self._peak = max(self._peak, self._held)

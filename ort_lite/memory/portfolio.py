@@ -12,7 +12,7 @@ from ort_lite.memory.pack import Blocks, Words
 SEED = 0x5EED
 EFFORT = 4_000_000
 """The short search takes about this many blocks times blocks: a few milliseconds at most."""
-MOST_STEPS = 64
+MOST_STEPS = 512
 CHUNK = 64
 """Steps between two looks at the clock."""
 
@@ -70,7 +70,7 @@ def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) ->
     `seconds` more are spent on the search, whose result then depends on how far it gets; it ends early at the lower bound,
     below which no plan gets. Where not all blocks fit `capacity`, the order that leaves out the fewest bytes counts.
     """
-    goal, near = blocks.lower_bound(), blocks.near() if blocks.n < wide.WIDE else None
+    goal, near = blocks.lower_bound(), blocks.near()
     found: list[tuple[int, int, Words, Words]] = []
     for make in list(ORDERS.values())[: FOR_WIDE if blocks.n >= wide.WIDE else None]:
         order = make(blocks)

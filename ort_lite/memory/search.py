@@ -93,7 +93,8 @@ def at_the_peak(n: int, sizes: Ptr, offsets: Ptr, peak: int, seed: int) -> int:
 
 def live_together(t: int, u: int, start: int, end: int) -> bool:
     starts, ends = pointer_i64(start), pointer_i64(end)
-    return starts[t] < ends[u] and starts[u] < ends[t]
+    together: bool = starts[t] < ends[u] and starts[u] < ends[t]
+    return together
 
 
 def rotated(source: Ptr, target: Ptr, n: int, position: int, to: int) -> None:

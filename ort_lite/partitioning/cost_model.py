@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph import Graph, Node
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.partitioning.work import nbytes, sizes_for, work
-from ort_lite.provider import CPU, ExecutionProvider, Overhead
+from ort_lite.provider import CPU, Device, ExecutionProvider, Overhead
 from ort_lite.record import Record, field
 from ort_lite.selection import DEFAULT
 from ort_lite.stages.assignment import Assignment, Copy
@@ -104,8 +104,8 @@ class Prices:
         self._known: dict[tuple[str, Node], float] = {}
         self._rates = {label: self._rates_of(label, provider) for label, provider in providers.items()}
         self.overheads = {label: self._overhead_of(label, provider) for label, provider in providers.items()}
-        self._label = {id(provider): label for label, provider in reversed(providers.items())}
-        self._home = {p.device: label for label, p in reversed(providers.items()) if p.device != CPU}
+        self._label = {id(provider): label for label, provider in reversed(list(providers.items()))}
+        self._home = {p.device: label for label, p in reversed(list(providers.items())) if p.device != CPU}
         self._weights: dict[Graph, float] = {}
 
     def cost(self, assignment: Assignment) -> float:
@@ -130,12 +130,16 @@ class Prices:
 
     def copy(self, copy: Copy) -> float:
         """Seconds of moving a value, all hops."""
-        size, seconds = nbytes(copy.value, self._size), 0.0
-        for hop in copy.hops:
-            device = hop.source if hop.source != CPU else hop.destination
-            overhead = self.overheads[self._home[device]]
-            seconds += overhead.latency + size / overhead.bandwidth
-        return seconds
+        return sum(self._hop(copy.value, hop.source if hop.source != CPU else hop.destination) for hop in copy.hops)
+
+    def moving(self, value: Value, source: Device, destination: Device) -> float:
+        """Seconds of a value's way from one memory to another, by the CPU."""
+        return sum(self._hop(value, device) for device in {source, destination} if device != CPU)
+
+    def _hop(self, value: Value, device: Device) -> float:
+        """Between the CPU and that device; copies between two devices cost what the first one's do."""
+        overhead = self.overheads[self._home[device]]
+        return overhead.latency + nbytes(value, self._size) / overhead.bandwidth
 
     def weights(self, graph: Graph) -> Mapping[Graph, float]:
         """How often each graph runs: the main one once."""

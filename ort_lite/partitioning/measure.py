@@ -59,7 +59,9 @@ def measure_costs(
 
 def _dims(values: Sequence[Value], arrays: Sequence[Any]) -> dict[str, int]:
     """The free dimensions of this feed."""
-    pairs = [pair for value, array in zip(values, arrays, strict=True) for pair in zip(value.shape or (), array.shape, strict=False)]
+    pairs = [
+        pair for value, array in zip(values, arrays, strict=True) for pair in zip(value.shape or (), array.shape, strict=False)
+    ]
     return {str(dim): size for dim, size in pairs if not isinstance(dim, int)}
 
 
@@ -90,7 +92,12 @@ class _Stand:
             function = guarded(part, compiled)
             given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
             try:
-                return self._shortest(lambda: (function(given), provider.sync()))
+
+                def run() -> None:
+                    function(given)
+                    provider.sync()
+
+                return self._shortest(run)
             finally:
                 close(function)
         except RunTerminated:
@@ -135,7 +142,7 @@ def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model
     """
     model = model if model is not None else CostModel()
     prices = Prices(model, assignment.providers)
-    label = {id(provider): name for name, provider in reversed(assignment.providers.items())}
+    label = {id(provider): name for name, provider in assignment.providers.items()}
     mean = _means(path)
     nodes: dict[str, dict[str, float]] = {name: dict(found) for name, found in model.nodes.items()}
     for partition in assignment.partitions:

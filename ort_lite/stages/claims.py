@@ -1,6 +1,7 @@
 """One graph level while providers are asked: what is claimed, by whom, in which groups, and why the rest is not."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from ort_lite.errors import OrtLiteError, ProviderError
 from ort_lite.graph import Graph, Node, Value
@@ -64,7 +65,7 @@ class Claims:
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        answers = self.terms.answers(index, view, lambda: _answers(provider, self.labels[index], view))
+        answers = self.terms.answers(index, view, partial(_answers, provider, self.labels[index]))
         self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:

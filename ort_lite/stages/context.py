@@ -16,6 +16,7 @@ from ort_lite.graph import Attr, Graph, Model, Node, Value
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.context_nodes import DOMAIN, OPERATOR, is_context
+from ort_lite.stages.imports import bring_to_imports
 from ort_lite.stages.released import check_there
 
 _BYTES = ("utf-8", "surrogateescape")  # how the graph holds the bytes of a text attribute
@@ -86,6 +87,7 @@ def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, C
     copy.opset_imports.setdefault(DOMAIN, 1)
     for node in copy.graph.all_nodes():
         copy.opset_imports.setdefault(node.domain, node.version)
+    bring_to_imports(copy)
     _drop_unread(copy.graph)
     return copy
 

@@ -36,9 +36,10 @@ def partition(
 ) -> Assignment:
     """Who runs each node, in which partition, and why nobody else does. Same input, same Assignment.
 
-    `strategy` improves the greedy assignment (see `ort_lite.partitioning`). Does not change the graph, but `helps` may, one after the other until one returns True; then everybody is asked again.
-    O(providers * (nodes + edges)) beside what the providers themselves need. Raises NotImplemented naming each node that is
-    left, with every provider's reason; PlacementError where a hard rule of the terms keeps it from those that might.
+    `strategy` improves the greedy assignment (see `ort_lite.partitioning`). Does not change the graph, but `helps` may, one after
+    the other until one returns True; then everybody is asked again. O(providers * (nodes + edges)) beside what the providers
+    themselves need. Raises NotImplemented naming each node that is left, with every provider's reason; PlacementError where a
+    hard rule of the terms keeps it from those that might.
     """
     labels = names_of(providers)
     terms = terms if terms is not None else Terms(labels)

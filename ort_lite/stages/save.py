@@ -228,7 +228,7 @@ class _Writer:
             domain = node.domain or "ai.onnx"
             raise InvalidGraph(
                 f"{node} is of {domain} {node.version}, another version of the operator than {domain} {imported}, which the "
-                "model imports: save the model as it was before its functions were inlined"
+                "model imports: save the model as it was before it was transformed, or import a newer opset"
             )
 
     def _denotations(self, inputs: Iterable[pb.ValueInfoProto]) -> None:

@@ -43,7 +43,7 @@ class Terms:
         self.kept_off: frozenset[str] = frozenset()
         """Labels of providers to which no strategy may move a node."""
         self._given_back: dict[tuple[int, Node], str] = {}
-        self._resources = resources
+        self.resources = resources
         self._accounts: dict[int, _Account] = {}
         self._hard: dict[Node, _Order] = {}
         self._soft: dict[Node, _Order] = {}
@@ -54,7 +54,7 @@ class Terms:
 
     def begin(self, graph: Graph) -> None:
         """Everything is dealt out anew. Raises PlacementError for hard rules that contradict each other."""
-        self._accounts = {k: _Account(r) for k, r in enumerate(self._resources) if r is not None}
+        self._accounts = {k: _Account(r) for k, r in enumerate(self.resources) if r is not None}
         if self.rules:
             self._unfollowed = {}
             self._hard, self._soft = _orders(graph, self.rules, self.labels, self._unfollowed)
@@ -146,11 +146,11 @@ class Terms:
 
     # Answers
 
-    def answers(self, index: int, view: GraphView, ask: Callable[[], Answers]) -> Answers:
+    def answers(self, index: int, view: GraphView, ask: Callable[[GraphView], Answers]) -> Answers:
         """What the provider said to a view that shows the same; else `ask` is called."""
         known = self._answers.get((index, view.graph))
         if known is None or known[0] != view:
-            known = self._answers[index, view.graph] = (view, ask())
+            known = self._answers[index, view.graph] = (view, ask(view))
         return known[1]
 
 

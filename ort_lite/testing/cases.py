@@ -116,9 +116,12 @@ def with_open_dimensions(case: Case) -> Any:
 
 
 def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Feeds with another first dimension for all inputs that share its size: three times as long, of one, empty."""
+    """Feeds with another first dimension for all inputs that share its size: three times as long, of one, empty.
+
+    None where a node has a body: sizes that are said inside stay as they are.
+    """
     sizes = [array.shape[0] for array in case.feed.values() if array.ndim]
-    if not sizes:
+    if not sizes or any(attribute.HasField("g") for node in case.model.graph.node for attribute in node.attribute):
         return
     size = sizes[0]
     for label, index in (("longer", np.arange(3 * size) % max(size, 1)), ("of one", np.arange(1)), ("empty", np.arange(0))):

@@ -20,15 +20,15 @@ from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import CURRENT, Body, RunOptions
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
-from ort_lite_cpu import bind
+from ort_lite_cpu import bind, team
 from ort_lite_cpu.address import address_of
 from ort_lite_cpu.bind import Binder, Bound
 from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.loop import EXECUTE, HALTED, Halt, Job
 from ort_lite_cpu.lower import Lowering
-from ort_lite_cpu.lowered import HostStep, Source
+from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Source
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment, assemble
+from ort_lite_cpu.segment import FIRST_PLACE, GRAIN, SCRATCH, Segment, assemble
 from ort_lite_cpu.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class Program:
         self._values = tuple(value for value, _ in inputs)
         lowering = Lowering(_renamed(inputs), rules, options, bodies)
         self.lowered = lowering.run(nodes, outputs)
-        assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS])
+        helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
+        assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS, *helpers])
         self._places, self._output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self._places)
         self.steps: list[_Run | HostStep] = [
@@ -258,6 +259,12 @@ def _run_halting(job: Job, count: int, options: RunOptions) -> int:
             return job.run(0, count)
     finally:
         job.watch(Halt())  # the lease's next run may be another's
+
+
+def _may_share(lowered: Lowered) -> bool:
+    """Whether an instruction is, or is for some shapes, large enough for several threads."""
+    works = (item.work for item in lowered.items if isinstance(item, Instruction))
+    return any(not isinstance(work, int) or work >= GRAIN for work in works)
 
 
 def _read(places: Sequence[Any], source: Source) -> int:

@@ -19,6 +19,7 @@ from onnx.backend.test.case.test_case import TestCase
 import ort_lite
 from ort_lite import GraphOptimizationLevel
 from ort_lite.dtypes import Array
+from ort_lite.memory import checker
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "real")
 LEVELS = {"all": GraphOptimizationLevel.ORT_ENABLE_ALL, "none": GraphOptimizationLevel.ORT_DISABLE_ALL}
@@ -83,6 +84,8 @@ def check(name: str, level: str) -> None:
         got = made.run(None, feeds(model, inputs))
         for value, result, wanted in zip(model.graph.output, got, expected, strict=True):
             assert_same(result, wanted, case.rtol, case.atol, value.name)
+        for plan in made.memory_plans().values():
+            checker.check(plan)
 
 
 def session(model: ModelProto, level: str = "all") -> ort_lite.InferenceSession:

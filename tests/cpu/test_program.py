@@ -1,5 +1,6 @@
 """Programs: bound again for every shape, read between segments, lowered during the run where they must be, called at once."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,8 +13,10 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite.native import load
 from ort_lite.shapes import symbol
 from ort_lite_cpu import program as program_module
+from ort_lite_cpu import segment, team
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.tail import Tail
@@ -250,3 +253,13 @@ def test_facts_say_what_a_program_consists_of() -> None:
     assert facts["python_steps"] == 1
     assert facts["segments"] == 2
     assert facts["instructions"] == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no thread team on other systems")
+@pytest.mark.parametrize(("threads", "rows", "loaded"), [(2, "N", True), (2, "9", False), (2, "99999", True), (1, "N", False)])
+def test_what_workers_run_is_loaded_with_the_kernels_where_they_may_be_needed(threads: int, rows: str, loaded: bool) -> None:
+    text = f"(float[{rows}] x) => (float[{rows}] y) {{ y = Neg(x) }}"
+    with patch.object(segment, "load", wraps=load) as loading:
+        text_program(text, threads=threads)
+    [[specs]] = [call.args for call in loading.call_args_list]
+    assert set(team.specs(2)).issubset(specs) == loaded

@@ -11,9 +11,10 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.errors import CompileError, InvalidGraph, ProviderError, RuntimeException
+from ort_lite.errors import CompileError, InvalidGraph, ModelRequiresCompilation, ProviderError, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.graph import Node
+from ort_lite.kernels import KernelProvider, KernelRegistry
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import FUNCTIONS, CpuStandIn, NumpyProvider
 
@@ -141,6 +142,40 @@ def test_providers_that_save_nothing_leave_nothing_to_save(tmp_path: Path) -> No
     made.close()
     with pytest.raises(RuntimeException, match="the session is closed"):
         made.save_compiled(tmp_path / "compiled.onnx")
+
+
+# Sessions that compile nothing
+
+
+def compiling_nothing(source: Any, *providers: Any) -> ort_lite.InferenceSession:
+    options = ort_lite.SessionOptions()
+    options.add_session_config_entry("session.disable_model_compile", "1")
+    return ort_lite.InferenceSession(source, options, providers=list(providers))
+
+
+def test_a_session_that_may_not_compile_takes_what_is_compiled(saved: Path) -> None:
+    made = compiling_nothing(saved, Saving(), CpuStandIn())
+    np.testing.assert_array_equal(made.run(["b"], {"x": X, "f": np.array(True)})[0], -(X + np.array([1, 2, 3])))
+
+
+def test_a_session_that_may_not_compile_names_what_would_have_to_be() -> None:
+    source, provider = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {TEXT}'), Saving()
+    with pytest.raises(
+        ModelRequiresCompilation, match=r"(?s)disable_model_compile is set, .*  SavingExecutionProvider_0: Add 'Add"
+    ):
+        compiling_nothing(source, provider, CpuStandIn())
+    assert provider.compiled == []
+
+
+def test_the_default_provider_and_kernels_are_not_what_is_meant_by_compiling() -> None:
+    class Kernels(KernelProvider):
+        name: ClassVar[str] = "KernelsExecutionProvider"
+        kernels = KernelRegistry()
+
+    Kernels.kernels.add("Neg", np.negative)
+    source = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {TEXT}')
+    made = compiling_nothing(source, Kernels(), CpuStandIn())
+    assert "KernelsExecutionProvider" in str(made.explain())
 
 
 # Files beside the model

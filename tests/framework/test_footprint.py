@@ -15,6 +15,7 @@ from onnx import numpy_helper
 import ort_lite
 from ort_lite.errors import InvalidArgument, OutOfMemory, ProviderError
 from ort_lite.memory.environment import ENVIRONMENT
+from ort_lite_cpu.bind import Bound
 from ort_lite_cpu.program import Program
 from tests.framework.models import proto
 
@@ -30,7 +31,7 @@ def model(weight: Any = WEIGHT) -> bytes:
     return data
 
 
-def session(source: Any = None, providers: Any = None, arena: bool = True, **config: str) -> ort_lite.InferenceSession:
+def session(source: Any = None, providers: Any = None, arena: bool = True, **config: Any) -> ort_lite.InferenceSession:
     options = ort_lite.SessionOptions()
     options.intra_op_num_threads, options.enable_cpu_mem_arena = 1, arena
     for key, value in config.items():
@@ -128,12 +129,12 @@ def test_many_shapes_from_many_threads_leave_the_figures_where_they_were() -> No
             list(threads.map(lambda rows: run(made, 1 + rows), part))
             marks.append(made.memory())
     first, last = marks
-    [step] = program(made).steps
-    largest = max(bound.scratch for bound in step.cache.values())  # type: ignore[union-attr]
+    plans: list[Bound] = [bound for step in program(made).steps for bound in getattr(step, "cache", {}).values()]
+    largest = max(bound.scratch for bound in plans)
     for key in ("constants", "packed_weights"):
         assert first[key] == last[key]
     assert last["plans"] == 50
-    assert last["plan_bytes"] == sum(bound.nbytes for bound in step.cache.values())  # type: ignore[union-attr]
+    assert last["plan_bytes"] == sum(bound.nbytes for bound in plans)
     assert last["scratch"]["arenas"] <= 4
     assert last["scratch"]["held"] <= last["scratch"]["arenas"] * largest
     assert last["scratch"]["leases"] == 300
@@ -175,7 +176,7 @@ def test_a_run_that_would_exceed_the_cap_names_it_and_smaller_ones_go_on() -> No
         ({"memory_limit_bytes": "1000", "use_env_allocators": "1"}, "exclude each other"),
     ],
 )
-def test_caps_that_make_no_sense_are_refused(config: dict[str, str], message: str) -> None:
+def test_caps_that_make_no_sense_are_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         session(**config)
 
@@ -262,9 +263,9 @@ def test_further_sessions_need_no_memory_for_weights() -> None:
 
     weight = np.random.default_rng(8).random((2048, 2048), np.float32)
     text = "main (float[N, 2048] x) => (float[N, 2048] y) { y = MatMul(x, w) }"
-    made = proto(text)
-    made.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    data = made.SerializeToString()
+    model_proto = proto(text)
+    model_proto.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    data = model_proto.SerializeToString()
     made = [session(data), session(data)]  # what the second needs while it is made, the C library keeps for the third
     before = resident()
     made += [session(data) for _ in range(3)]
@@ -332,6 +333,33 @@ def test_sessions_that_ask_for_it_take_scratch_from_a_registered_allocator() -> 
     assert len(books.live) == 1
     shared.trim()
     assert not books.live
+
+
+@pytest.mark.usefixtures("environment")
+def test_programs_of_other_threads_and_inputs_lease_from_one_pool_at_once() -> None:
+    wide = "main (float[N] a, float[N] b, float[N] c, float[N] d) => (float[N] y, float[N] z) {{ {} z = Sub(c, d) }}"
+    body = " ".join(f"t{k} = Exp({'a' if not k else f's{k - 1}'}) s{k} = Div(t{k}, b)" for k in range(3)) + " y = Neg(s2)"
+    options = ort_lite.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.add_session_config_entry("session.use_env_allocators", "1")
+    several = ort_lite.InferenceSession(proto(wide.format(body)), options, ["CPUExecutionProvider"])
+    one = session(use_env_allocators="1")
+    assert program(several).pool is program(one).pool
+    arrays = {name: np.linspace(1, 2 + k, 30_000, dtype=np.float32) for k, name in enumerate("abcd")}
+    expected = several.run(None, arrays)
+
+    def work(number: int) -> None:
+        for rows in range(1, 15):
+            if (number + rows) % 2:
+                run(one, rows * 10)
+            else:
+                for got, want in zip(several.run(None, arrays), expected, strict=True):
+                    np.testing.assert_array_equal(got, want)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert one.memory()["scratch"]["arenas"] <= 8
+    assert one.memory()["scratch"]["in_use"] == 0
 
 
 @pytest.mark.usefixtures("environment")

@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.errors import InvalidArgument, NoSuchFile, RunTerminated
+from ort_lite.errors import InvalidArgument, ModelLoadCanceled, NoSuchFile, RunTerminated
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework import numpy_provider
@@ -206,6 +206,33 @@ def test_before_ir_version_4_initialisers_cannot_be_overridden() -> None:
     assert made.get_overridable_initializers() == []
     with pytest.raises(InvalidArgument, match="the model has no input 'w'"):
         made.run(None, {"x": X, "w": np.zeros(3, np.float32)})
+
+
+# Cancelling
+
+
+class Canceling(CpuStandIn):
+    """Asks for cancellation, in another thread, when it is told to compile."""
+
+    def __init__(self, options: ort_lite.SessionOptions) -> None:
+        super().__init__()
+        self.given = options
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
+        other = threading.Thread(target=self.given.set_load_cancellation_flag, args=(True,))
+        other.start()
+        other.join()
+        return super().compile(partitions)
+
+
+def test_another_thread_ends_the_making_of_a_session_before_its_next_stage() -> None:
+    options = ort_lite.SessionOptions()
+    with pytest.raises(ModelLoadCanceled, match="ended the making of a session before: the session itself"):
+        session(SIMPLE, Canceling(options), options=options)
+    with pytest.raises(ModelLoadCanceled, match="before: load"):
+        session(SIMPLE, options=options)
+    options.set_load_cancellation_flag(False)
+    assert session(SIMPLE, options=options).run(None, {"x": X})
 
 
 # Options that change the model

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,9 +15,11 @@ from ort_lite_sample import SampleExecutionProvider
 
 import ort_lite
 from ort_lite import plugins
+from ort_lite.composite import CompositeProvider
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Model, Node
 from ort_lite.inference import ShapeRules
+from ort_lite.partitioning import CostModel, CostStrategy
 from ort_lite.plugins import Registry
 from ort_lite.provider import (
     API_VERSION,
@@ -26,8 +28,8 @@ from ort_lite.provider import (
     CompiledPartition,
     DataTransfer,
     Device,
-    ExecutionProvider,
     GraphView,
+    Overhead,
     Partition,
     Rejection,
 )
@@ -340,58 +342,14 @@ def test_spec_5_11_inputs_of_a_provider_are_in_its_memory_and_crossings_are_the_
 # 5.12
 
 
-class Composite(ExecutionProvider):
-    """A provider over two others: the cheaper child takes a node; each compiles what it took."""
-
-    name: ClassVar[str] = "CompositeExecutionProvider"
-
-    def __init__(self, children: Sequence[ExecutionProvider], cost: Any) -> None:
-        self.children, self.cost = children, cost
-        self.choice: dict[Node, ExecutionProvider] = {}
-
-    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
-        offers: dict[Node, list[ExecutionProvider]] = {}
-        for child in self.children:
-            for answer in child.get_capability(graph):
-                if isinstance(answer, Capability):
-                    offers.setdefault(answer.nodes[0], []).append(child)
-        for node in graph:
-            if node not in offers:
-                yield Rejection(node, "children", "none of them takes it")
-                continue
-            self.choice[node] = min(offers[node], key=lambda child: self.cost(child, node))
-            yield Capability([node])
-
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        return [self._compiled(p) for p in partitions]
-
-    def _compiled(self, whole: Partition) -> CompiledPartition:
-        from ort_lite.recovery import subgraph
-
-        inner = subgraph(whole)
-        chosen = dict(zip(inner, (self.choice[node] for node in whole.nodes), strict=True))
-
-        class Only(NumpyProvider):
-            def __init__(self, child: ExecutionProvider) -> None:
-                super().__init__(lambda node: chosen[node] is child)
-                self.name = child.name  # type: ignore[misc]
-                self.child = child
-
-            def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-                return self.child.compile(partitions)
-
-        from ort_lite.stages.compile import compile_assignment
-
-        executable = compile_assignment(partition(inner, [Only(child) for child in self.children], whole.rules)).executable
-        return executable.run
-
-
 def test_spec_5_12_a_composite_provider_shares_nodes_out_among_its_children_by_cost() -> None:
     one, two = NumpyProvider(), NumpyProvider(operators=("Neg", "Tanh"))
-    composite = Composite(
-        [one, two], lambda child, node: {"Neg": 2, "Tanh": 1}.get(node.op_type, 1) * (1 if child is two else 1.5)
-    )
-    made = session(CHAIN, composite, CpuStandIn())
+    seconds = {
+        one.name: {"Abs_0": 1.0, "Neg_0": 3.0, "Tanh_0": 2.0, "Relu_0": 1.0},
+        f"{one.name}#2": {"Neg_0": 1.0, "Tanh_0": 1.0},
+    }
+    costs = CostStrategy(CostModel(seconds, {one.name: Overhead(launch=0.1)}))
+    made = session(CHAIN, CompositeProvider([one, two], costs), CpuStandIn())
     assert owners(made) == ["Composite"] * 4
     assert [node.op_type for p in two.compiled[0] for node in p.nodes] == ["Neg", "Tanh"]
     assert [node.op_type for p in one.compiled[0] for node in p.nodes] == ["Abs", "Relu"]

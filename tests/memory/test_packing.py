@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.memory import packing
+from ort_lite.memory import packing, wide
 from ort_lite.memory.pack import Blocks, Words
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 
@@ -48,7 +48,9 @@ def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(
 ) -> None:
     problem = random_problem(7, n, times, longest)
     prepared = blocks(problem)
-    listed = int((prepared.near()[: 2 * n : 2] > 0).sum())
+    table = prepared.near()
+    assert table is not None
+    listed = int((table[: 2 * n : 2] > 0).sum())
     assert {"none": listed == 0, "all": listed == n, "some": 0 < listed < n}[near]
     check_first_fit(problem, prepared.order(rule), [1 << (i % 7) for i in range(n)])
 
@@ -97,6 +99,7 @@ def test_the_lower_bound_is_what_lives_at_the_worst_moment(problem: Problem) -> 
 def test_the_table_lists_all_neighbours_or_none(n: int, times: int, longest: int) -> None:
     problem = random_problem(3, n, times, longest)
     table = blocks(problem).near()
+    assert table is not None
     for t in range(n):
         alive = {u for u in range(n) if problem.start[u] < problem.end[t] and problem.start[t] < problem.end[u]} - {t}
         listed = table[table[2 * t] : table[2 * t + 1]].tolist() if table[2 * t] else []
@@ -121,3 +124,9 @@ def test_only_the_order_of_times_counts() -> None:
 def test_unsound_blocks_are_refused(size: list[int], start: list[int], end: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Blocks(size, start, end)
+
+
+def test_very_many_blocks_need_no_table_of_neighbours() -> None:
+    alive = np.ones(wide.WIDE, np.int64)
+    assert Blocks(alive, 0 * alive, alive).near() is None
+    assert Blocks(alive[1:], 0 * alive[1:], alive[1:]).near() is not None

@@ -41,6 +41,17 @@ def test_bytes_in_use_are_those_of_the_largest_scratch_of_each_run() -> None:
     assert pool.statistics().bytes == 3 * 3000
 
 
+def test_what_others_ran_with_is_as_far_as_an_arena_grows_ahead() -> None:
+    pool = ScratchPool(Arena)
+    first, second = pool.lease(1000), pool.lease(700)
+    pool.release(first)
+    pool.release(second)
+    assert pool.lease(900) is second
+    assert second.nbytes == 1000  # not 1050
+    assert pool.lease(1100) is first
+    assert first.nbytes == 1500  # a record: it grows by half
+
+
 def test_the_arena_released_last_is_leased_first() -> None:
     pool = ScratchPool(Arena)
     first, second = pool.lease(8), pool.lease(8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.checker import check
 from tests.models.beside_onnxruntime import assert_same, ours, theirs
 from tests.models.light_models import NAMES, image, randomised
 
@@ -23,6 +24,9 @@ def test_a_light_model_gives_what_onnxruntime_gives_without_python_steps(name: s
         feeds = {session.get_inputs()[0].name: image() * np.float32(scale)}
         outputs = assert_same(session, reference, feeds, f"light_{name}, image * {scale}:")
         assert all(np.ptp(output) > 0.01 * np.abs(output).max() for output in outputs), "the outputs tell nothing"
+    [plan] = session.memory_plans().values()
+    check(plan)
+    assert plan.certificate().gap == 0, str(plan)
 
 
 @pytest.mark.parametrize("intra_op", [1, 2])

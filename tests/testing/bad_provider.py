@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from ctypes import memset
 from functools import partial
 from itertools import count
 from typing import Any, ClassVar
@@ -90,6 +91,8 @@ class Compiled:
         self.scratch: dict[str, Any] = {}
         if self.defect == "shares state between instances":
             BadProvider.shared["functions"] = self.functions
+        if self.defect == "keeps a workspace for ever":
+            provider.memory.allocate(64)
 
     def _function(self, node: Node) -> Any:
         return FUNCTIONS[node.op_type]  # KeyError for what it cannot run
@@ -120,6 +123,10 @@ class Compiled:
         if self.defect == "writes to its input":
             inputs[0].flags.writeable = True
             inputs[0][...] = 1
+        if self.defect == "writes to a constant":
+            for array in (value.constant for value in self.partition.constants):
+                assert array is not None
+                memset(array.ctypes.data, 0, array.nbytes)
         if self.defect == "fits the first shape alone":
             self.sizes = self.sizes or tuple(x.shape for x in inputs)
             if self.sizes != tuple(x.shape for x in inputs):
@@ -258,6 +265,7 @@ DEFECTS: dict[str, str] = {
     "makes vectors of numbers": "shapes",
     "mixes up its outputs": "groups",
     "writes to its input": "inputs_untouched",
+    "writes to a constant": "inputs_untouched",
     "wants to write to its inputs": "inputs_untouched",
     "returns its input": "outputs_owned",
     "returns read-only arrays": "outputs_owned",
@@ -271,6 +279,7 @@ DEFECTS: dict[str, str] = {
     "keeps partitions alive": "release",
     "keeps every result": "release",
     "leaks": "allocator",
+    "keeps a workspace for ever": "allocator",
     "is not aligned": "allocator",
     "frees twice": "allocator",
     "stays broken": "errors",

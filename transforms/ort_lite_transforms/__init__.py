@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily
-    from ort_lite.transform import CastInsertion, LayoutConversion, Transform
+    from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
 def ort_lite_transforms() -> "list[Transform]":
@@ -97,3 +97,9 @@ def ort_lite_cast_insertion() -> "CastInsertion":
     from ort_lite_transforms.cast_insertion import insert_casts
 
     return insert_casts
+
+
+def ort_lite_older_form() -> "OlderForm":
+    from ort_lite_transforms.older_forms import older_form
+
+    return older_form

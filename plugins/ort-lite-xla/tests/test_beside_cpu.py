@@ -71,6 +71,7 @@ EDGES = [
          "{ y = AveragePool<kernel_shape = [3], strides = [3], ceil_mode = 1, pads = [1, 1], count_include_pad = 1>(x) }"),
     (19, "(float[1,1,2,5] x) => (float[1,1,4,2] y) <float[8] r = {0, 0, 0.1, 0.2, 1, 1, 0.8, 1.1}, float[4] s = {1, 1, 2, 0.5}>"
          "{ y = Resize<mode = \"linear\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, s) }"),
+    (17, "(float x) => (float y) { y = Softmax(x) }"),
     (19, "(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, -2}> { y = Pad<mode = \"edge\">(x, p) }"),
 ]  # fmt: skip
 RECURRENT = [

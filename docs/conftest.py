@@ -1,0 +1,11 @@
+"""For the pages that the tests execute."""
+
+import pytest
+
+from ort_lite import plugins
+
+
+@pytest.fixture(autouse=True)
+def _registrations_of_a_page_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = plugins.register_provider.__self__  # type: ignore[attr-defined]
+    monkeypatch.setattr(registry, "_classes", dict(registry._classes))

@@ -1,0 +1,98 @@
+"""The books of an allocator: handles that are objects, integers, or free themselves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ort_lite.memory.allocators import ArenaAllocator
+from ort_lite.provider import CPU, Device
+from ort_lite.testing.ledger import Ledger, address_of
+
+
+class Addresses:
+    """Gives integers, the same ones again, as a driver does; keeps no figures of its own."""
+
+    device: Device = CPU
+
+    def __init__(self, step: int = 1 << 20) -> None:
+        self.step, self.used = step, set[int]()
+
+    def allocate(self, nbytes: int) -> int:
+        address = next(k for k in range(self.step, 100 * self.step, self.step) if k not in self.used)
+        self.used.add(address)
+        return address
+
+    def free(self, handle: int) -> None:
+        self.used.remove(handle)
+
+
+class Block:
+    """Gives its memory back when it dies."""
+
+
+class SelfFreeing(Addresses):
+    def allocate(self, nbytes: int) -> Any:
+        return Block()
+
+    def free(self, handle: Any) -> None:
+        """Nothing to do."""
+
+
+def test_a_good_allocator_has_no_problems() -> None:
+    for memory in (Addresses(), SelfFreeing(), ArenaAllocator(CPU)):
+        assert Ledger.of(memory).trials() == []
+
+
+def test_an_address_that_is_given_again_was_not_freed_twice() -> None:
+    memory = Addresses()
+    ledger = Ledger.of(memory)
+    for _ in range(3):
+        memory.free(int(str(memory.allocate(10))))  # equal, and another object
+    assert ledger.problems == []
+    assert ledger.in_use() == 0
+
+
+def test_what_is_freed_twice_is_noted() -> None:
+    memory = Addresses()
+    ledger = Ledger.of(memory)
+    address = memory.allocate(10)
+    memory.free(address)
+    with pytest.raises(KeyError):
+        memory.free(address)
+    assert ledger.problems == ["something was freed twice"]
+
+
+def test_what_is_not_freed_is_in_use() -> None:
+    memory = Addresses()
+    ledger = Ledger.of(memory)
+    memory.allocate(10)
+    assert ledger.in_use() == 10
+
+
+def test_a_handle_that_died_is_given_back() -> None:
+    memory = SelfFreeing()
+    ledger = Ledger.of(memory)
+    handle = memory.allocate(10)
+    assert ledger.in_use() == 10
+    del handle
+    assert ledger.in_use() == 0
+
+
+def test_addresses_that_overlap_or_lie_askew_are_found() -> None:
+    problems = Ledger.of(Addresses(step=1000)).trials()
+    assert "1 bytes lie at 0x3e8, no multiple of 64" in problems
+    assert Ledger.of(Addresses(step=512)).trials() == ["65536 bytes at 0xa00 overlap what was given before"]
+
+
+def test_an_allocator_has_one_ledger() -> None:
+    memory = Addresses()
+    assert Ledger.of(memory) is Ledger.of(memory)
+
+
+def test_handles_say_where_they_lie() -> None:
+    array = np.zeros(4)
+    assert address_of(4096) == 4096
+    assert address_of(array) == array.ctypes.data
+    assert address_of(type("H", (), {"ptr": 64})()) == 64
+    assert address_of(Block()) is None
