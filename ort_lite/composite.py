@@ -17,7 +17,7 @@ from ort_lite.graph import Node
 from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.partitioning.strategy import Strategy, strategy_of
 from ort_lite.pipeline import terms_of
-from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, ProfileEvent, Rejection
 from ort_lite.recovery import subgraph
 from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.claims import Claims
@@ -134,6 +134,13 @@ class CompositeProvider(ExecutionProvider):
     def sync(self) -> None:
         for child in lifecycle.with_hook(self.children, "sync"):
             child.sync()
+
+    def start_profiling(self) -> None:
+        lifecycle.start_profiling(self.children)
+
+    def end_profiling(self) -> Iterator[ProfileEvent]:
+        for child in lifecycle.with_hook(self.children, "end_profiling"):
+            yield from child.end_profiling()
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
         lifecycle.set_dynamic_options(self.children, options)

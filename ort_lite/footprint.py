@@ -1,15 +1,18 @@
 """What a session holds in memory: figures as plain data, one cap for all of it, and ways to hold less."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Graph, Model
 from ort_lite.memory.account import Account
 from ort_lite.options import RunOptions
 from ort_lite.ownership.spans import span_of
+from ort_lite.ownership.tensors import tensors
 from ort_lite.provider import CPU, ExecutionProvider
 from ort_lite.stages.released import Released
 
@@ -20,17 +23,28 @@ SHRINK = "memory.enable_memory_arena_shrinkage"
 """A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
 
 
-def share_constants(model: Model) -> None:
-    """Initialisers that another session holds as well become its arrays: those whose bytes nobody can change. O(their bytes)."""
+def changeable(model: Model) -> frozenset[int]:
+    """The ids of tensors that somebody may write to, for `share_constants` after the transforms. O(tensors)."""
+    return frozenset(id(slot.array) for slot in tensors(model) if slot.array.flags.writeable)
+
+
+def share_constants(model: Model, given: Collection[int] = ()) -> None:
+    """Initialisers that another session holds as well become its arrays: those whose bytes nobody changes. O(their bytes).
+
+    Arrays that own their bytes and are not among those `given` were made by transforms; they become read-only.
+    """
     from ort_lite.memory.sharing import shared
 
     for graph in _graphs(model.graph):
         for value in graph.initializers.values():
-            if value.constant is not None and _unchanging(value.constant):
-                value.constant = shared(value.constant)
+            array = value.constant
+            if isinstance(array, np.ndarray) and array.flags.owndata and id(array) not in given:
+                array.setflags(write=False)
+            if _unchanging(array):
+                value.constant = shared(array)
 
 
-def _unchanging(array: Any) -> bool:
+def _unchanging(array: Any) -> TypeGuard[Array]:
     """Whether it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
     if not isinstance(array, np.ndarray) or isinstance(array, Released):
         return False
@@ -49,7 +63,7 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
 def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
     """What `InferenceSession.memory` returns, of the compiled forms of one model."""
     constants = list(_unique(c for p in prepared for c in _constants(p.model)))
-    mapped = sum(a.nbytes for a in constants if (span := span_of(a)) is not None and span.owner is not None)
+    mapped = sum(array.nbytes for array in constants if _in_a_file(array))
     known = {_root(array) for array in constants}
     providers: dict[str, dict[str, Any]] = {}
     own: list[Any] = []
@@ -75,6 +89,11 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
         "limit": account.budget.limit,
         "providers": providers,
     }
+
+
+def _in_a_file(array: Any) -> bool:
+    span = span_of(array)
+    return span is not None and span.owner is not None and os.path.isabs(span.owner.name)  # a map has its file's path
 
 
 def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:

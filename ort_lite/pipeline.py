@@ -8,7 +8,7 @@ from ort_lite import plugins
 from ort_lite.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
-from ort_lite.footprint import share_constants
+from ort_lite.footprint import changeable, share_constants
 from ort_lite.graph import Model, Node
 from ort_lite.inference import ShapeRules
 from ort_lite.options import GraphOptimizationLevel, SessionOptions
@@ -97,8 +97,9 @@ def prepare(
 
     options.check_load("transform")
     with span("transform"):
+        given = changeable(model)
         report = transformed(model, providers, options, disabled)
-        share_constants(model)
+        share_constants(model, given)
     options.check_load("partition")
     with span("partition"):
         assignment = again()

@@ -12,7 +12,8 @@ from ort_lite.memory.pack import Blocks, Words
 SEED = 0x5EED
 EFFORT = 4_000_000
 """The short search takes about this many blocks times blocks: a few milliseconds at most."""
-MOST_STEPS = 512
+MOST_STEPS, FEW, STEPS_FOR_FEW = 64, 128, 256
+"""Below FEW blocks a step is cheap, and networks have gaps that more of them close."""
 CHUNK = 64
 """Steps between two looks at the clock."""
 
@@ -87,11 +88,16 @@ def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) ->
 
 def _searched(blocks: Blocks, order: Words, offset: Words, peak: int, near: Words | None, goal: int, seconds: float) -> int:
     state = np.array([SEED], np.int64)
-    peak = blocks.improve(order, offset, peak, near, goal, min(MOST_STEPS, EFFORT // blocks.n**2), state)
+    peak = blocks.improve(order, offset, peak, near, goal, _steps(blocks.n), state)
     end = perf_counter() + seconds
     while seconds and peak > goal and perf_counter() < end:
         peak = blocks.improve(order, offset, peak, near, goal, CHUNK if blocks.n < wide.WIDE else 1, state)
     return peak
+
+
+def _steps(n: int) -> int:
+    """Of the short search."""
+    return STEPS_FOR_FEW if n < FEW else min(MOST_STEPS, EFFORT // n**2)
 
 
 def _descending(key: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Words:

@@ -7,7 +7,7 @@ Greedy is where every strategy starts from: each node to the first provider that
 """
 
 from ort_lite.partitioning.cost_model import CostModel, Rates
-from ort_lite.partitioning.measure import measure_costs
+from ort_lite.partitioning.measure import costs_of_profile, measure_costs
 from ort_lite.partitioning.strategy import CostStrategy, Strategy
 
-__all__ = ["CostModel", "CostStrategy", "Rates", "Strategy", "measure_costs"]
+__all__ = ["CostModel", "CostStrategy", "Rates", "Strategy", "costs_of_profile", "measure_costs"]

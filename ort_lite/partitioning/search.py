@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 
 from ort_lite.graph import Node, Value
 from ort_lite.inference import ShapeRules
@@ -12,7 +13,7 @@ from ort_lite.stages.assignment import Assignment
 
 Bar = tuple[str, Node]
 Move = frozenset[Bar]
-_LEAST, _MOST, _NODES = 8, 200, 20_000  # tries: one deals out all nodes anew
+_LEAST, _MOST, _NODES = 8, 100, 10_000  # tries: one deals out all nodes anew
 _PEELS = 50
 
 
@@ -38,7 +39,7 @@ class Search:
         """The cheapest assignment that was found, each node that was given back with the reason."""
         self._give_back_at_once()
         passes = (self._partitions, self._borders, self._pockets, self._neighbours, self._providers)
-        while any([*(self._each(moves()) for moves in passes), self._take_again()]):
+        while sum(self._each(moves()) for moves in passes) + self._take_again():
             pass
         if not self._moves:
             return self.best
@@ -112,7 +113,7 @@ class Search:
         for level in self.best.levels:
             for label in self.best.providers:
                 own = [self._move(p, p.nodes) for p in level.partitions if self._label[id(p.provider)] == label]
-                moves += [a | b for a, b in zip(own, own[1:], strict=False)]
+                moves += [a | b for a, b in pairwise(own)]
         return moves
 
     def _providers(self) -> list[Move]:
@@ -133,7 +134,8 @@ class Search:
     def _each(self, moves: Sequence[Move]) -> bool:
         """Tries those that may save something, the most first. A node may have been given back by then: that is no matter."""
         saves = {move: self._saves(move) + self._launches(move) for move in moves if move}
-        return any([self._try(move) for move in sorted(saves, key=saves.__getitem__, reverse=True) if saves[move] > 0])
+        promising = [move for move in sorted(saves, key=saves.__getitem__, reverse=True) if saves[move] > 0]
+        return sum(map(self._try, promising)) > 0
 
     def _try(self, bars: Move) -> bool:
         before, known = self.cost, self._united(self._moves)
@@ -204,7 +206,7 @@ class Search:
         there = {self._device(node, moved) if node.graph is graph or graph is None else CPU for node in value.readers}
         there |= {CPU} if value.is_graph_output() else set()
         weight = self._weights.get(graph, 1.0) if graph is not None else 1.0
-        return weight * sum(self._prices.moving(value, home, device) for device in there if device != home)
+        return weight * sum(self._prices.moving(value, home, device) for device in sorted(there, key=str) if device != home)
 
     def _device(self, node: Node, moved: AbstractSet[Node]) -> Device:
         place = self.best.placements.get(node)
@@ -215,7 +217,7 @@ class Search:
         found = {}
         for move, saved in self._moves.items():
             count = f"{len(move)} nodes" if len(move) > 1 else "the node"
-            why = f"transfer cost: starting, moving and computing {count} here would cost {saved * 1e6:.3g} us more"
+            why = f"transfer cost: starting, moving and computing {count} here would cost {saved * 1e6:,.1f} us more"
             found.update(dict.fromkeys(move, why))
         return found
 

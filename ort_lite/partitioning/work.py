@@ -62,9 +62,9 @@ def _per_element(node: Node, size: Sizes) -> float:
     if name in ("LSTM", "GRU", "RNN"):  # X (T, B, I), W (D, gates * H, I), R (D, gates * H, H): each weight once a step and row
         per_row = elements(node.inputs[1], size) + elements(node.inputs[2], size)
         rows = _product(node.inputs[0], 0, 2, size)
-        return 2.0 * per_row * rows / max(1, max(elements(value, size) for value in node.outputs))
+        return 2.0 * per_row * rows / max(1, *(elements(value, size) for value in node.outputs))
     if name.startswith("Reduce") or "Pool" in name or name in ("ArgMax", "ArgMin", "Einsum"):
-        return max(1.0, sum(elements(v, size) for v in node.inputs) / max(1, max(elements(v, size) for v in node.outputs)))
+        return max(1.0, sum(elements(v, size) for v in node.inputs) / max(1, *(elements(v, size) for v in node.outputs)))
     return 8.0
 
 

@@ -51,6 +51,7 @@ class Kit:
         self.make = make
         self.operators = None if operators is None else frozenset(operators)
         self._rtol, self._atol = rtol, atol
+        self._remembered: dict[Any, Any] = {}
 
     @cached_property
     def claimed(self) -> tuple[Case, ...]:
@@ -128,6 +129,12 @@ class Kit:
     def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case) -> str | None:
         """What differs by more than the case and the kit allow, or None."""
         return compare(got, wanted, max(case.rtol, self._rtol), max(case.atol, self._atol))
+
+    def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make()` gave the first time, for all checks."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        return self._remembered[key]
 
     def session(self, model: Any, provider: ExecutionProvider | None = None, **how: Any) -> InferenceSession:
         """With the provider first. A partition that it cannot compile is an error here."""

@@ -1,7 +1,7 @@
 """Runs the checks and says what they found: as text, as JSON, as a score."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
@@ -52,7 +52,7 @@ def check_provider(
     provider: type[ExecutionProvider] | Callable[..., ExecutionProvider],
     *,
     only: Sequence[str] | None = None,
-    operators: Sequence[str] | None = None,
+    operators: Iterable[str] | None = None,
     rtol: float = 0.0,
     atol: float = 0.0,
     **options: Any,
@@ -60,7 +60,8 @@ def check_provider(
     """Every check, or those in `only`, on `provider(**options)`; minutes for a provider that takes most operators.
 
     `operators` limits the node tests to those of these operators; `rtol` and `atol` allow larger differences than a node test
-    does (see Kit). Raises InvalidArgument for a check that there is not.
+    does (see Kit). Options of the provider that have such a name go into a `functools.partial`. Raises InvalidArgument for a
+    check that there is not.
     """
     for name in only or ():
         if name not in CHECKS:

@@ -52,7 +52,7 @@ class PartitionReport(Record):
     def __str__(self) -> str:
         where = f" in {self.graph}" if self.graph else ""
         verdict = "not looked into" if not self.tensors and self.skipped else "right" if self.ok else "WRONG"
-        calls = "" if self.calls == 1 else f", {self.calls} calls"
+        calls = "" if self.calls < 2 else f", {self.calls} calls"
         lines = [f"{self.name} ({self.provider}){where}: {verdict}, {self.nodes} nodes{calls}"]
         lines += [f"  {tensor}" for tensor in self.tensors]
         lines += [f"  {text}" for text in (self.culprit, self.bisection) if text]

@@ -12,7 +12,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph import Node
 from ort_lite.partitioning import CostModel, CostStrategy
 from ort_lite.plugins import shape_rules
-from ort_lite.provider import CPU, Capability, Overhead
+from ort_lite.provider import CPU, Capability, Overhead, ProfileEvent
 from ort_lite.stages.compile import compile_assignment
 from ort_lite.stages.partition import partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
@@ -177,10 +177,19 @@ def test_hooks_reach_the_children() -> None:
         def set_dynamic_options(self, options: Any) -> None:
             told.append(str(options))
 
-    made = session(CHAIN, CompositeProvider([Told()]))
+        def start_profiling(self) -> None:
+            told.append("profile")
+
+        def end_profiling(self) -> Any:
+            return [ProfileEvent("kernel", 1, 2)]
+
+    composite = CompositeProvider([Told(), NumpyProvider()])
+    made = session(CHAIN, composite)
     made.run(None, {"x": X})
     made.set_ep_dynamic_options({"a": "b"})
-    assert told == ["made", "start", "sync", "end", "{'a': 'b'}"]
+    composite.start_profiling()
+    assert told == ["made", "start", "sync", "end", "{'a': 'b'}", "profile"]
+    assert [event.name for event in composite.end_profiling()] == ["kernel"]
 
 
 def test_a_partition_that_no_child_compiles_goes_to_the_next_provider() -> None:

@@ -273,6 +273,32 @@ def test_further_sessions_need_no_memory_for_weights() -> None:
     assert {one.memory()["packed_weights"] for one in made} == {weight.nbytes}
 
 
+def test_constants_that_transforms_made_are_shared_too() -> None:
+    made = proto(f"main (float[{SIZE}, {SIZE}] x) => (float[{SIZE}, {SIZE}] y) {{ k = Exp(w)  y = Add(x, k) }}")
+    made.graph.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
+    first, second = (session(made.SerializeToString()) for _ in range(2))
+    [a], [b] = (list(one._prepared.model.graph.initializers.values()) for one in (first, second))
+    assert a.constant is not None
+    assert a.constant is b.constant
+    np.testing.assert_allclose(a.constant, np.exp(WEIGHT), rtol=1e-6)
+    x = np.ones((SIZE, SIZE), np.float32)
+    np.testing.assert_allclose(second.run(None, {"x": x})[0], 1 + np.exp(WEIGHT), rtol=1e-6)
+
+
+def test_arrays_that_the_caller_may_change_stay_the_callers() -> None:
+    theirs, loaded = WEIGHT.copy(), ort_lite.load(model())
+    loaded.graph.initializers["w"].constant = theirs
+    options = ort_lite.SessionOptions()
+    options.add_initializer("w", mine := WEIGHT.copy())
+    others = [session(loaded), ort_lite.InferenceSession(model(), options, ["CPUExecutionProvider"])]
+    arrays = [one._prepared.model.graph.initializers["w"].constant for one in (*others, session())]
+    assert arrays[0] is theirs
+    assert arrays[1] is mine
+    assert theirs.flags.writeable
+    assert mine.flags.writeable
+    assert not any(np.shares_memory(arrays[2], array) for array in arrays[:2])
+
+
 def test_sessions_of_other_weights_share_nothing() -> None:
     other = WEIGHT.copy()
     other[-1, -1] += 1

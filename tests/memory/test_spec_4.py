@@ -121,8 +121,8 @@ def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
     text = "(float[N, 64] x) => (float[N, 64] y) { e = Exp(x)  f = MatMul(e, w)  g = Exp(f)  y = MatMul(g, w) }"
     weight = np.eye(64, dtype=np.float32)
     sessions = [ort_lite.InferenceSession(model(text, w=weight), options(use_env_allocators="1")) for _ in range(3)]
-    pool, start = programs(sessions[0])[0].pool, Barrier(runs)
-    held, lease = Barrier(runs), pool.lease
+    pool, start = programs(sessions[0])[0].pool, Barrier(runs, timeout=30)
+    held, lease = Barrier(runs, timeout=30), pool.lease
 
     def together(nbytes: int) -> Any:
         arena = lease(nbytes)
@@ -185,7 +185,7 @@ def test_spec_4_9_staged_constants_are_copied_once_before_the_first_of_sixteen_r
         model("(float[N, 8] x) => (float[N, 3] y) { a = Exp(x)  y = MatMul(a, w) }", w=weight), options(), [provider]
     )
     assert provider.copies == []
-    x, start = np.ones((2, 8), np.float32), Barrier(THREADS)
+    x, start = np.ones((2, 8), np.float32), Barrier(THREADS, timeout=30)
 
     def run(_: int) -> Array:
         start.wait()

@@ -143,8 +143,10 @@ class Compiled:
             self.seen.add(int(inputs[0].__array_interface__["data"][0]))
         if self.defect == "wants to write to its inputs" and not all(x.flags.writeable for x in inputs):
             raise ValueError("read-only")
-        if self.defect == "is serial and does not say so":
-            if self.inside:
+        if self.defect in ("is serial and does not say so", "waits for itself"):
+            if self.inside and self.defect == "waits for itself":
+                time.sleep(3)
+            elif self.inside:
                 raise RuntimeError("somebody else is in here")
             self.inside = True
             time.sleep(1e-4)
@@ -296,4 +298,5 @@ DEVICE_DEFECTS = {
 
 
 def operators_of(defect: str) -> Iterable[str]:
-    return (*OPERATORS, "Round") if defect == "claims what it cannot run" else OPERATORS
+    """Few, so that the tests are quick."""
+    return ("Abs", "Add", "Neg", *(["Round"] if defect == "claims what it cannot run" else []))

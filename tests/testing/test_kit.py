@@ -12,6 +12,7 @@ import pytest
 from ort_lite.errors import InvalidArgument
 from ort_lite.provider import Capability, GraphView, Rejection
 from ort_lite.testing import CHECKS, Kit, check_provider
+from ort_lite.testing.checks import conduct
 from tests.testing.bad_provider import (
     DEFECTS,
     DEVICE_DEFECTS,
@@ -37,12 +38,18 @@ def test_a_good_provider_passes_every_check(provider: type[BadProvider]) -> None
 def test_a_planted_defect_is_found(defect: str) -> None:
     check = {**DEFECTS, **DEVICE_DEFECTS}[defect]
     provider = BadProvider if defect in DEFECTS else BadDeviceProvider
-    report = check_provider(provider, only=[check], operators=tuple(operators_of(defect)), defect=defect)
+    report = check_provider(provider, only=[check], operators=operators_of(defect), defect=defect)
     assert report.findings[check], f"{check} did not find that the provider {defect}"
     assert not report.passed and report.score == 0
 
 
-def test_every_check_but_none_in_vain() -> None:
+def test_threads_that_wait_for_each_other_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conduct, "PATIENCE", 0.5)
+    report = check_provider(BadProvider, only=["threads"], operators=["Abs"], defect="waits for itself")
+    assert "threads did not come back within 0.5 s" in str(report)
+
+
+def test_every_check_finds_something() -> None:
     assert {*DEFECTS.values(), *DEVICE_DEFECTS.values()} == set(CHECKS)
 
 

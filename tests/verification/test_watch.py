@@ -12,7 +12,7 @@ import ort_lite
 from ort_lite.errors import InvalidArgument, RuntimeException, VerificationError
 from ort_lite.provider import Capability
 from ort_lite.verification import Report, Tolerance, Verification
-from tests.framework.numpy_provider import NumpyProvider, OtherDevice
+from tests.framework.numpy_provider import Box, NumpyProvider, OtherDevice
 from tests.verification.providers import CHAIN, FEED, LOOP, Off, model, poisoned, shifted
 
 
@@ -138,6 +138,37 @@ def test_a_branch_that_is_not_taken_is_not_looked_into() -> None:
     assert [(p.graph[-11:], p.skipped) for p in made.verification.partitions] == [
         ("else_branch", ""), ("then_branch", "it did not run"),
     ]  # fmt: skip
+
+
+class OffBox(OtherDevice):
+    """Wrong in a memory of its own."""
+
+    def compile(self, partitions: Any) -> Any:
+        return [self._off(p, f) for p, f in zip(partitions, super().compile(partitions), strict=True)]
+
+    def _off(self, partition: Any, function: Any) -> Any:
+        bad = any(node.op_type == "Tanh" for node in partition.nodes)
+        return lambda inputs: [Box(self.device, y.open(self.device) + bad) for y in function(inputs)]
+
+
+def test_values_of_another_device_are_looked_at_on_the_cpu() -> None:
+    error = found(session(OffBox()))
+    assert (error.provider, error.node) == ("BoxExecutionProvider", "Tanh_0")
+
+
+def test_bodies_that_read_from_outside_are_run_for_the_search() -> None:
+    text = model("""(float[3] x, int64 n) => (float[3] y) <bool go = {1}, float[3] w = {1, 2, 3}> {
+        a = Neg(x)
+        b = Abs(x)
+        y = Loop (n, go, b) <body = trip (int64 i, bool c, float[3] v) => (bool c_out, float[3] u) {
+            c_out = Identity(c)
+            s = Mul(v, w)
+            u = Add(s, a)
+        }>
+    }""")
+    error = found(session(Off(shifted("Loop")), text), {"x": FEED["x"][0], "n": np.array(2)})
+    assert (error.node, error.report.wrong[0].culprit.how) == ("Loop_0", "prefix")
+    assert [part.ok for part in error.report.partitions] == [True, False]
 
 
 def test_random_numbers_are_not_compared() -> None:

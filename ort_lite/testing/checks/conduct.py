@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,11 +12,13 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import held_constants, made, ran, sessions, told
+from ort_lite.testing.checks.tries import held_constants, made, ran, session_with_constants, sessions, told
 from ort_lite.testing.frozen import changed, snapshot
 from ort_lite.testing.kit import Finding, Kit, copied
 
 THREADS, RUNS = 8, 12
+PATIENCE = 120.0
+"""Seconds that all runs of the threads may take; longer is a deadlock."""
 
 
 def inputs_untouched(kit: Kit) -> list[Finding]:
@@ -36,13 +39,13 @@ def inputs_untouched(kit: Kit) -> list[Finding]:
 
 
 def _constants_written(kit: Kit, case: Case) -> list[Finding]:
-    given = made(partial(cases.with_constants, case))
-    session = None if given is None or isinstance(given, Exception) else made(partial(kit.session, given[0]))
-    if session is None or isinstance(session, Exception):
+    given = session_with_constants(kit, case)
+    if given is None or isinstance(given[0], Exception):
         return []
+    session, feed = given
     held = [(value.name, value.constant) for value in held_constants(session)]
     before = [_bits(array) for _, array in held]
-    ran(session, given[1])
+    ran(session, feed)
     names = [name for (name, array), bits in zip(held, before, strict=True) if _bits(array) != bits]
     return [Finding("inputs_untouched", case.name, f"it wrote to constant {name!r}") for name in names]
 
@@ -105,30 +108,35 @@ def threads(kit: Kit) -> list[Finding]:
             continue
         problems = _hammered(session, feeds, wanted)
         if problems:
-            found.append(Finding("threads", case.name, f"{problems[0]} ({len(problems)} of {THREADS * RUNS} runs)"))
+            found.append(Finding("threads", case.name, f"{problems[0]} ({len(problems)} problems in {THREADS * RUNS} runs)"))
     return found
 
 
 def _hammered(session: Any, feeds: Sequence[dict[str, Any]], wanted: Sequence[Any]) -> list[str]:
     problems: list[str] = []
-    start = threading.Barrier(len(feeds))
+    start, over = threading.Barrier(len(feeds)), threading.Event()
 
     def hammer(feed: dict[str, Any], expected: Sequence[Any]) -> None:
         start.wait()
         for _ in range(RUNS):
+            if over.is_set():
+                return
             got = made(lambda: session.run(None, feed))
             if isinstance(got, Exception):
                 problems.append(told(got))
             elif any(_bits(a) != _bits(b) for a, b in zip(got, expected, strict=True)):
                 problems.append("a result is another thread's or broken; if it is not thread-safe, `concurrency` says so")
 
-    workers = [threading.Thread(target=hammer, args=pair) for pair in zip(feeds, wanted, strict=True)]
+    workers = [threading.Thread(target=hammer, args=pair, daemon=True) for pair in zip(feeds, wanted, strict=True)]
+    end = time.monotonic() + PATIENCE
     with _fast_switches():
         for worker in workers:
             worker.start()
         for worker in workers:
-            worker.join()
-    return problems
+            worker.join(max(end - time.monotonic(), 0))
+    over.set()
+    stuck = sum(worker.is_alive() for worker in workers)
+    return [f"{stuck} threads did not come back within {PATIENCE:g} s", *problems] if stuck else problems
 
 
 @contextmanager

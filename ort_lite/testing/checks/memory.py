@@ -12,7 +12,7 @@ import numpy as np
 
 from ort_lite.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import made, ran, sessions, told
+from ort_lite.testing.checks.tries import made, new_sessions, ran, told
 from ort_lite.testing.kit import Finding, Kit, compare, copied
 from ort_lite.testing.ledger import Ledger
 
@@ -79,7 +79,7 @@ def _there_and_back(inwards: Callable[[Any], Any], way: DataTransfer, device: De
 def release(kit: Kit) -> list[Finding]:
     """When a session is gone, so is what was compiled for it; when a run is over, so are its inputs and outputs."""
     found = []
-    for case, session in sessions(kit, 8):
+    for case, session in new_sessions(kit, 8):
         what = _left_by_runs(session, case.feed)
         if what is not None:
             found.append(Finding("release", case.name, what))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
-from ort_lite.testing.checks.tries import made, new_result, ran, told
+from ort_lite.testing.checks.tries import made, new_result, ran, session_with_constants, told
 from ort_lite.testing.kit import Finding, Kit
 
 
@@ -29,11 +29,10 @@ def constants(kit: Kit) -> list[Finding]:
     """Inputs may be constants of the model: with all but the first as initialisers, twice, it gives what it gave before."""
     found = []
     for case in kit.some:
-        given = made(partial(cases.with_constants, case))
-        if given is None or isinstance(given, Exception):  # one input, or a type that ONNX cannot store
+        given = session_with_constants(kit, case)
+        if given is None:
             continue
-        model, feed = given
-        session = made(partial(kit.session, model))
+        session, feed = given
         for label in ("", ", second run"):
             got = session if isinstance(session, Exception) else ran(session, feed)
             text = _differs(kit, got, case.expected, case)

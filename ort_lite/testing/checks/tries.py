@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.testing.cases import Case
+from ort_lite.testing.cases import Case, with_constants
 from ort_lite.testing.kit import Kit, copied
 
 
@@ -32,12 +32,40 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def sessions(kit: Kit, most: int | None = None) -> Iterator[tuple[Case, Any]]:
-    """A session for each operator's case; those that cannot be made or run are findings of `claims`."""
-    for case in kit.some[:most]:
-        session = made(partial(kit.session, case.model))
-        if not isinstance(session, Exception) and not isinstance(ran(session, case.feed), Exception):
+def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:
+    """A session for each operator's case, the same in all checks: compiling may take long.
+
+    Those that cannot be made or run are findings of `claims`.
+    """
+    for case in kit.some:
+        session = kit.remembered(("session", case), partial(made, partial(_running, kit, case)))
+        if not isinstance(session, Exception):
             yield case, session
+
+
+def new_sessions(kit: Kit, most: int) -> Iterator[tuple[Case, Any]]:
+    """As `sessions`, of the caller's own, and a few."""
+    for case in kit.some[:most]:
+        session = made(partial(_running, kit, case))
+        if not isinstance(session, Exception):
+            yield case, session
+
+
+def session_with_constants(kit: Kit, case: Case) -> tuple[Any, Mapping[str, Any]] | None:
+    """A session of the case with all inputs but the first as initialisers, or the exception, and its feed.
+
+    None where there is one input, or one of a type that ONNX cannot store.
+    """
+    given = made(partial(with_constants, case))
+    if given is None or isinstance(given, Exception):
+        return None
+    return kit.remembered(("constants", case), lambda: made(partial(kit.session, given[0]))), given[1]
+
+
+def _running(kit: Kit, case: Case) -> Any:
+    session = kit.session(case.model)
+    session.run(None, copied(case.feed))
+    return session
 
 
 def held_constants(session: Any) -> list[Any]:

@@ -1,16 +1,21 @@
-"""Operators that onnxruntime has, and computes otherwise than ONNX says: the (code, detail) of a Rejection, or None."""
+"""Operators that onnxruntime has, and computes otherwise than ONNX says: the (code, detail) of a Rejection, or None.
+
+Some end the process for tensors without elements, by a division by zero or a loop without end: what keeps elements in them
+must then be known before.
+"""
 
 from collections.abc import Callable
 
 from ort_lite.graph import Node, Value
+from ort_lite_onnxruntime.recurrent import OLDEST, may_be_empty
 
 Why = tuple[str, str]
 
 
 def limit(node: Node) -> Why | None:
     """Why onnxruntime should not run a node for which it can make a session."""
-    found = _LIMITS.get(node.op_type)
-    return found(node) if found is not None and not node.domain else None
+    found = _LIMITS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    return found(node) if found is not None else None
 
 
 def _input(node: Node, index: int) -> Value | None:
@@ -27,20 +32,53 @@ def _random(node: Node) -> Why | None:
 
 def _affine_grid(node: Node) -> Why | None:
     """It insists that `size` begins with the number of matrices; ONNX does not."""
-    return _fixed(node, 0, 1)
+    return _fixed(node, 0, 0, 1)
 
 
-def _fixed(node: Node, first: int, stop: int | None) -> Why | None:
-    """Dimensions of the first input that must be numbers, not 0."""
-    value = _input(node, 0)
-    dims = (value.shape or ())[first:stop] if value is not None else ()
+def _fixed(node: Node, index: int, first: int, stop: int | None) -> Why | None:
+    """Dimensions of an input that must be numbers, not 0."""
+    value = _input(node, index)
+    if value is None:
+        return None
+    dims = value.shape[first:stop] if value.shape is not None else ("unknown",)
     fixed = all(isinstance(dim, int) and dim for dim in dims)
     return None if fixed else ("shape", f"{', '.join(map(str, dims))} of its dimensions, takes numbers above 0")
 
 
 def _normalised(node: Node) -> Why | None:
     """What is normalised must have an element."""
-    return _fixed(node, node.attr("axis", -1), None)
+    return _fixed(node, 0, node.attr("axis", -1), None)
+
+
+def _heads(node: Node) -> Why | None:
+    """It divides by how many there are; of three dimensions attributes say so."""
+    return next((why for k in (0, 1, 2, 4, 5) if (why := _heads_of(node, k)) is not None), None)
+
+
+def _heads_of(node: Node, index: int) -> Why | None:
+    value = _input(node, index)
+    return None if value is None or len(value.shape or ()) == 3 else _fixed(node, index, 1, 2)
+
+
+def _conv(node: Node) -> Why | None:
+    """Weights without channels are a loop without end."""
+    return _fixed(node, 1, 0, None)
+
+
+def _conv_transpose(node: Node) -> Why | None:
+    """Of an empty volume it reads memory that is not its own."""
+    value = _input(node, 0)
+    flat = value is not None and value.shape is not None and len(value.shape) < 5
+    return None if flat else _fixed(node, 0, 2, None)
+
+
+def _recurrent(node: Node) -> Why | None:
+    """Of nothing see recurrent.py."""
+    if not may_be_empty(node):
+        return None
+    if node.version < OLDEST or node.attr("layout", 0):
+        return "shape", f"lengths that may be 0 with opset {node.version} and layout {node.attr('layout', 0)}, takes {OLDEST} and 0"
+    return _fixed(node, 1, 0, None)
 
 
 def _attention(node: Node) -> Why | None:
@@ -48,7 +86,7 @@ def _attention(node: Node) -> Why | None:
         return "output", f"{node.outputs[3].name!r}, the scores, lacks the mask where it should have it"
     if _input(node, 3) is not None and _input(node, 6) is not None:
         return "attribute", "a mask with nonpad_kv_seqlen"
-    return ("type", "float16 is less exact than ONNX asks for") if node.output.dtype == "float16" else None
+    return ("type", "float16 is less exact than ONNX asks for") if node.output.dtype == "float16" else _heads(node)
 
 
 def _conv_integer(node: Node) -> Why | None:
@@ -81,9 +119,13 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "AffineGrid": _affine_grid,
     "Attention": _attention,
     "Bernoulli": _random,
+    "Conv": _conv,
     "ConvInteger": _conv_integer,
+    "ConvTranspose": _conv_transpose,
     "DFT": _imprecise,
     "Dropout": _dropout,
+    "GRU": _recurrent,
+    "LSTM": _recurrent,
     "LayerNormalization": _normalised,
     "MaxUnpool": _max_unpool,
     "Multinomial": _random,
@@ -93,7 +135,9 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "RandomUniformLike": _random,
     "ReduceMax": _no_bool,
     "RMSNormalization": _normalised,
+    "RNN": _recurrent,
     "ReduceMin": _no_bool,
     "Resize": _resize,
     "STFT": _imprecise,
+    "com.microsoft.FusedConv": _conv,
 }

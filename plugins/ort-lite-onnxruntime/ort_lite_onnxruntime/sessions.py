@@ -9,6 +9,7 @@ from ort_lite.graph import MapType, Node, OptionalType, TensorType, Type
 from ort_lite.hollow import Hollow, hollow
 from ort_lite.provider import Partition
 from ort_lite_onnxruntime.limits import limit
+from ort_lite_onnxruntime.recurrent import guard
 
 CPU = "CPUExecutionProvider"
 Why = tuple[str, str]
@@ -53,7 +54,7 @@ class Sessions:
         return self._answers[model]
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
-        exported = partition_model(partition)
+        exported = partition_model(partition, guard)
         return CompiledSession(self._session(exported.data, threads), exported, hollow(partition))
 
     def _try(self, model: bytes) -> Why | None:

@@ -65,12 +65,21 @@ def pool(node: Node) -> Why | None:
     return None
 
 
+def _fixed(node: Node, index: int) -> Why | None:
+    value = node.inputs[index] if _given(node, index) else None
+    if value is None or all(isinstance(dim, int) for dim in value.shape or ()):
+        return None
+    return "shape", f"{value.name!r} is {value.type}, takes a fixed shape"
+
+
 def weights(node: Node) -> Why | None:
     """Their lengths are part of what OpenVINO compiles."""
-    for value in node.inputs[1:3]:
-        if value is not None and any(not isinstance(dim, int) for dim in value.shape or ()):
-            return "shape", f"{value.name!r} is {value.type}, takes weights of a fixed shape"
-    return None
+    return _fixed(node, 1) or _fixed(node, 2)
+
+
+def slope(node: Node) -> Why | None:
+    """With lengths that it learns in a run OpenVINO fails, or gives nothing."""
+    return _fixed(node, 1)
 
 
 def batch_norm(node: Node) -> Why | None:

@@ -91,11 +91,12 @@ OPERATORS: dict[tuple[str, str], Operator] = dict([
     # element by element
     *_all(
         "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu "
-        "Log Mish PRelu Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+        "Log Mish Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
         "ThresholdedRelu",
         Operator(FLOATS),
     ),
     *_all("Celu", Operator(frozenset({"float32"}))),
+    *_all("PRelu", Operator(FLOATS, check=limits.slope)),
     *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", Operator(NUMBERS)),
     *_all("Clip", Operator(NUMBERS)),
     *_all("Div Pow", Operator(FLOATS)),  # of integers in float32

@@ -1,0 +1,30 @@
+"""What a run is told of hangs on its arena, and is made right for the next program that has it."""
+
+import ctypes
+
+from ort_lite_cpu.lease import Lease
+
+
+def test_a_lease_becomes_right_for_whoever_has_it_next() -> None:
+    lease = Lease()
+    first = (1, 5)
+    lease.fit(first)
+    job, table = lease.job, lease.memory
+    assert lease.fits is first
+    assert len(table) == 5
+    assert lease.memory_address == ctypes.addressof(table)
+    lease.fit((1, 3))
+    assert lease.job is job, "as many threads"
+    assert lease.memory is table, "large enough"
+    more = (2, 9)
+    lease.fit(more)
+    assert lease.fits is more
+    assert lease.job is not job
+    assert len(lease.memory) == 9
+    assert lease.memory_address == ctypes.addressof(lease.memory)
+
+
+def test_a_lease_is_an_arena() -> None:
+    lease = Lease()
+    assert lease.reserve(1000) == lease.address == lease.buffer.ctypes.data
+    assert lease.address % 64 == 0
