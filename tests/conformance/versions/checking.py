@@ -76,23 +76,32 @@ def check(key: Key, case: Case, dtype: str | None) -> None:
     """Compares the outputs of the case in `dtype` with those expected: element types, shapes, values."""
     schema = schemas()[key]
     inputs, wanted = converted(case, schema, dtype), expected(case, schema, dtype)
-    variants: list[tuple[GraphOptimizationLevel, str, Sequence[int]]] = [(NONE, FIXED, case.constants)]
-    if dtype is None:
-        variants += [(ALL, OPEN, ()), (ALL, FIXED, case.constants), (NONE, UNNAMED, ())]
-    else:  # one way to bring the constants: each kernel costs half a second in each type
-        variants += [(ALL, OPEN, case.constants)]
+    variants = _variants(case, dtype, schema.since_version)
     double = (dtype or own_type(case, schema)) == "float64" and not is_onnxruntime(case)
     closer = DOUBLE if double else 1.0
     shown = None if any(value is None for value in wanted) else [one.like if isinstance(one, Right) else one for one in wanted]
-    for level, dims, constants in variants:
+    for number, (level, dims, constants) in enumerate(variants):
         proto = model(case, schema, inputs, dims, constants, shown)
-        onnx.checker.check_model(proto)
+        if not number:
+            onnx.checker.check_model(proto)
         feeds = {name: _fed(inputs[k]) for k, name in enumerate(names(case)) if name and k not in constants}
         session = InferenceSession(proto.SerializeToString(), _options(level), providers=["CPUExecutionProvider"])
         got = session.run(None, feeds)
         what = f"{key[1]}-{key[2]} {case} as {dtype or 'is'}, {level.name}, {dims}"
         for index, (value, want) in enumerate(zip(got, wanted, strict=True)):
             _compare(value, want, case, closer, f"{what}, output {index}")
+
+
+def _variants(case: Case, dtype: str | None, version: int) -> list[tuple[GraphOptimizationLevel, str, Sequence[int]]]:
+    """In its own type a case runs with and without optimisations, in further types with them.
+
+    Cases take turns at what else there is: dimensions that are open, without a name or fixed, initialisers or inputs. In further
+    types there is one way to bring the constants: each kernel costs half a second in each type.
+    """
+    if dtype is not None:
+        return [(ALL, OPEN, case.constants)]
+    turn = (len(case.inputs) + sum(map(len, case.attributes)) + version) % 2
+    return [(ALL, FIXED, case.constants), (NONE, UNNAMED, ())] if turn else [(ALL, OPEN, ()), (NONE, FIXED, case.constants)]
 
 
 @cache
