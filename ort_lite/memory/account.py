@@ -3,17 +3,19 @@
 Providers find the account of their session in `SessionOptions.account`, when they are configured.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Arena, Growth
-from ort_lite.memory.environment import ENVIRONMENT, Environment
 from ort_lite.memory.pool import A, Budget, ReturningPool, ScratchPool
+
+if TYPE_CHECKING:
+    from ort_lite.memory.environment import Environment
+    from ort_lite.options import SessionOptions
 
 LIMIT_KEY = "session.memory_limit_bytes"
 """A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""
-
 
 ENVIRONMENT_KEY = "session.use_env_allocators"
 
@@ -21,7 +23,7 @@ ENVIRONMENT_KEY = "session.use_env_allocators"
 class Account:
     """One session's. With an `environment`, it leases from the pools of the whole process."""
 
-    def __init__(self, limit: int | None = None, keep: bool = True, environment: Environment | None = None) -> None:
+    def __init__(self, limit: int | None = None, keep: bool = True, environment: "Environment | None" = None) -> None:
         """Without `keep`, scratch memory goes back after each run."""
         self.budget = Budget(limit, LIMIT_KEY)
         self._keep, self._environment = keep, environment
@@ -34,15 +36,15 @@ class Account:
     def pool(self, kind: type[A], growth: Growth = Growth.half, keep: bool = True) -> ScratchPool[A]:
         """The pool of arenas of one kind (`kind(growth=..., source=...)` makes one); made when first asked for.
 
-        An environment's pool grows as its allocator was registered to.
+        Who asks first says how it grows; an environment's grows as its allocator was registered to.
         """
         found: ScratchPool[A] | None = self.pools.get(kind)
         if found is None:
             if self._environment is not None:
                 found = self._environment.pool(kind)
             else:
-                make: Callable[[], A] = lambda: kind(growth=growth)  # noqa: E731
-                found = (ScratchPool if keep and self._keep else ReturningPool)(make, self.budget)
+                pool = ScratchPool if keep and self._keep else ReturningPool
+                found = pool(partial(kind, growth=growth), self.budget)
             self.pools[kind] = found
         return found
 
@@ -64,15 +66,7 @@ class Account:
         return {"shared": self.shared, **{name: sum(getattr(s, own) for s in every) for name, own in names.items()}}
 
 
-class Settings(Protocol):
-    """What SessionOptions have that counts here."""
-
-    enable_cpu_mem_arena: bool
-
-    def config(self, key: str, default: str) -> str: ...
-
-
-def account_of(options: Settings) -> Account:
+def account_of(options: "SessionOptions") -> Account:
     """The account of a session with these options. Raises InvalidArgument for config entries that make no sense."""
     text, shared = options.config(LIMIT_KEY, ""), options.config(ENVIRONMENT_KEY, "0") == "1"
     if text and not (text.isascii() and text.isdigit()):
@@ -82,7 +76,13 @@ def account_of(options: Settings) -> Account:
             f"{LIMIT_KEY} and {ENVIRONMENT_KEY} exclude each other: limit what sessions share by `max_mem` of the allocator"
         )
     keep = options.enable_cpu_mem_arena and options.config("session.enable_cpu_mem_arena", "1") != "0"
-    return Account(int(text) if text else None, keep, ENVIRONMENT if shared else None)
+    return Account(int(text) if text else None, keep, _environment() if shared else None)
+
+
+def _environment() -> "Environment":
+    from ort_lite.memory.environment import ENVIRONMENT
+
+    return ENVIRONMENT
 
 
 __all__ = ["ENVIRONMENT_KEY", "LIMIT_KEY", "Account", "account_of"]

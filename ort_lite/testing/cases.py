@@ -86,7 +86,9 @@ def _array(given: Any) -> Any:
     import onnx
     from onnx import numpy_helper
 
-    return numpy_helper.to_array(given) if isinstance(given, onnx.TensorProto) else given
+    if isinstance(given, onnx.TensorProto):
+        return numpy_helper.to_array(given)
+    return np.asarray(given) if isinstance(given, np.generic) else given
 
 
 def with_constants(case: Case) -> "tuple[Any, dict[str, Array]] | None":
@@ -101,6 +103,15 @@ def with_constants(case: Case) -> "tuple[Any, dict[str, Array]] | None":
     model.graph.input.extend(kept)
     model.graph.initializer.extend(numpy_helper.from_array(case.feed[name], name) for name in others)
     return model, {first: case.feed[first]}
+
+
+def fixed_case(case: Case) -> Case | None:
+    """The case with all inputs but the first as initialisers; None where it has one input, or a type that ONNX cannot store."""
+    try:
+        made = with_constants(case)
+    except (TypeError, ValueError):
+        return None
+    return None if made is None else case.replace(name=f"{case.name}, fixed", model=made[0], feed=made[1])
 
 
 def with_open_dimensions(case: Case) -> Any:

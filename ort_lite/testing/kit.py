@@ -14,7 +14,7 @@ from ort_lite.options import SessionOptions
 from ort_lite.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session import InferenceSession
-from ort_lite.testing.cases import Case, in_a_row, keeps_shape, node_cases
+from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
 
 CPU = "CPUExecutionProvider"
 OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "TopK", "Unique"})
@@ -83,10 +83,14 @@ class Kit:
     def taken(self) -> dict[Case, tuple[str, ...]]:
         """The claimed cases with the operators of which it takes nodes.
 
-        An operator that it takes in groups alone, because of a minimum, comes as a chain of three.
+        An operator that it takes where all inputs but the first are constants comes so, one that it takes in groups alone,
+        because of a minimum, as a chain of three.
         """
         found = {case: taken for case in node_cases(self.operators) if (taken := self.takes(case))}
         alone = {operator for operators in found.values() for operator in operators}
+        others = [case for case in node_cases(self.operators) if case not in found and not alone.issuperset(case.operators)]
+        fixed = [case for one in others if len(one.operators) == 1 and (case := fixed_case(one)) is not None]
+        found.update((case, taken) for case in fixed if (taken := self.takes(case)))
         rows = [row for name, (_, row) in self._rows.items() if name not in alone]
         return {**found, **{row: taken for row in rows if (taken := self.takes(row))}}
 

@@ -26,7 +26,7 @@ from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevic
 from tests.framework.random_graphs import feeds, random_graph
 from tests.framework.test_random_partitions import check_level, providers_for, size_of
 
-GRAPHS, BATCH = 45, 15
+GRAPHS, BATCH = 24, 8
 BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"
 SMALL = 60
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ import sys
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -78,18 +79,34 @@ def _there_and_back(inwards: Callable[[Any], Any], way: DataTransfer, device: De
 
 def release(kit: Kit) -> list[Finding]:
     """When a session is gone, so is what was compiled for it; when a run is over, so are its inputs and outputs."""
-    found = []
-    for case, session in new_sessions(kit, 8):
-        what = _left_by_runs(session, case.feed)
-        if what is not None:
-            found.append(Finding("release", case.name, what))
-        alive = [r for p in kit.partitions(session) if (r := _reference(p)) is not None]
-        session.close()
-        del session
-        gc.collect()
-        if any(reference() is not None for reference in alive):
-            found.append(Finding("release", case.name, "the compiled partition outlives its session"))
-    return found
+    with short_collections():
+        return [finding for case, session in new_sessions(kit, 8) for finding in _released(kit, case, session)]
+
+
+@contextmanager
+def short_collections() -> Iterator[None]:
+    """`gc.collect` looks at what is made from here on alone: a process full of tests has millions of objects besides."""
+    if gc.get_freeze_count():  # somebody else's freeze stays as it is
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _released(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
+    what = _left_by_runs(session, case.feed)
+    if what is not None:
+        yield Finding("release", case.name, what)
+    alive = [r for p in kit.partitions(session) if (r := _reference(p)) is not None]
+    session.close()
+    del session
+    gc.collect()
+    if any(reference() is not None for reference in alive):
+        yield Finding("release", case.name, "the compiled partition outlives its session")
 
 
 def _left_by_runs(session: Any, feed: Mapping[str, Any]) -> str | None:
@@ -134,8 +151,9 @@ def allocator(kit: Kit) -> list[Finding]:
     if memory.device != provider.device:
         found.append(Finding("allocator", "", f"it allocates on {memory.device}; the provider is on {provider.device}"))
     found += [Finding("allocator", "", text) for text in Ledger.of(memory).trials()]
-    for case in kit.some[:8]:
-        found += [Finding("allocator", case.name, text) for text in _books(kit, case)]
+    with short_collections():
+        for case in kit.some[:8]:
+            found += [Finding("allocator", case.name, text) for text in _books(kit, case)]
     return found
 
 

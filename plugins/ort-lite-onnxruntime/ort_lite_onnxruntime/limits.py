@@ -110,6 +110,11 @@ def _no_bool(node: Node) -> Why | None:
     return ("type", "bool, whose maximum of nothing is an error") if value is not None and value.dtype == "bool" else None
 
 
+def _scan(node: Node) -> Why | None:
+    """The first version reads beyond sequences of no steps."""
+    return None if node.version >= 9 else ("opset", f"Scan of opset {node.version}, takes 9 and newer")
+
+
 def _resize(node: Node) -> Why | None:
     scaled = node.attr("coordinate_transformation_mode") == "align_corners" and _input(node, 2) is not None
     return ("attribute", "align_corners by scales, takes sizes") if scaled else None
@@ -139,5 +144,6 @@ _LIMITS: dict[str, Callable[[Node], Why | None]] = {
     "ReduceMin": _no_bool,
     "Resize": _resize,
     "STFT": _imprecise,
+    "Scan": _scan,
     "com.microsoft.FusedConv": _conv,
 }

@@ -5,11 +5,12 @@ from typing import Any
 
 from ort_lite.errors import InvalidGraph
 from ort_lite.export import PartitionModel, node_model, partition_model
-from ort_lite.graph import MapType, Node, OptionalType, TensorType, Type
+from ort_lite.graph import Graph, MapType, Node, OptionalType, TensorType, Type
 from ort_lite.hollow import Hollow, hollow
 from ort_lite.provider import Partition
 from ort_lite_onnxruntime.limits import limit
 from ort_lite_onnxruntime.recurrent import guard
+from ort_lite_onnxruntime.reshape import settle
 
 CPU = "CPUExecutionProvider"
 Why = tuple[str, str]
@@ -54,7 +55,7 @@ class Sessions:
         return self._answers[model]
 
     def compile(self, partition: Partition, threads: int) -> "CompiledSession":
-        exported = partition_model(partition, guard)
+        exported = partition_model(partition, _safe_when_empty)
         return CompiledSession(self._session(exported.data, threads), exported, hollow(partition))
 
     def _try(self, model: bytes) -> Why | None:
@@ -81,6 +82,12 @@ class Sessions:
         elif self.provider != CPU:
             providers.append(CPU)
         return onnxruntime.InferenceSession(model, options, providers=providers)
+
+
+def _safe_when_empty(graph: Graph) -> None:
+    """Before what onnxruntime makes of tensors without elements."""
+    settle(graph)
+    guard(graph)
 
 
 class CompiledSession:

@@ -82,6 +82,11 @@ def slope(node: Node) -> Why | None:
     return _fixed(node, 1)
 
 
+def one_hot(node: Node) -> Why | None:
+    """OpenVINO counts the values, off and on, while it reads the model."""
+    return _fixed(node, 2)
+
+
 def batch_norm(node: Node) -> Why | None:
     if len(_shape(node, 0)) < 2:
         return "shape", "fewer than 2 dimensions"

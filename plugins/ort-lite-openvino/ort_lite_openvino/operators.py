@@ -145,11 +145,13 @@ OPERATORS: dict[tuple[str, str], Operator] = dict([
     *_all("SpaceToDepth", Operator(DATA, check=limits.space_to_depth)),
     *_all("Trilu", Operator(DATA, fixed=(1,))),
     # made anew
-    *_all("ConstantOfShape EyeLike NonZero OneHot Range Shape Size", Operator(DATA)),
+    *_all("ConstantOfShape EyeLike NonZero Range Shape Size", Operator(DATA)),
+    *_all("OneHot", Operator(DATA, check=limits.one_hot)),
     # quantised
     *_all("DequantizeLinear QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
     *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
-    *_all("ConvInteger MatMulInteger", Operator(BYTES)),
+    *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
+    *_all("MatMulInteger", Operator(BYTES)),
     *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
     *_all("FusedConv", Operator(FLOATS, check=limits.weights), "com.microsoft"),
     *_all("FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),

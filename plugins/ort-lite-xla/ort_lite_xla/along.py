@@ -42,12 +42,15 @@ Rule = Callable[[Dims], list[Mask]]
 def pointwise(dims: Dims) -> list[Mask]:
     """Elements of the results depend on the elements at the same place of the operands, after broadcasting."""
     dims.refuse_taint()
-    out = dims.results[0] or ()
     for operand in dims.operands:
-        for size, there in zip(reversed(operand or ()), reversed(out), strict=False):
-            if size not in (1, there):
-                raise Mixed(f"{size} does not broadcast to {there}")
+        _broadcast(operand or (), dims.results[0] or ())
     return []
+
+
+def _broadcast(operand: Sizes, to: Sizes) -> None:
+    for size, there in zip(reversed(operand), reversed(to), strict=False):
+        if size not in (1, there):
+            raise Mixed(f"{size} does not broadcast to {there}")
 
 
 def moved(dims: Dims) -> list[Mask]:
@@ -156,8 +159,9 @@ def matmul(dims: Dims) -> list[Mask]:
 
 
 def gemm(dims: Dims) -> list[Mask]:
-    """As matmul, with transposed operands."""
+    """As matmul, with transposed operands; what is added is broadcast."""
     dims.refuse_taint()
+    _broadcast(dims.operand(2), dims.results[0] or ())
     k_a, k_b = (0 if dims.node.attr("transA", 0) else 1), (1 if dims.node.attr("transB", 0) else 0)
     if isinstance(dims.operand(0)[k_a], str) or isinstance(dims.operand(1)[k_b], str):
         return [Mask(0, k_a, "zero"), Mask(1, k_b, "zero")]

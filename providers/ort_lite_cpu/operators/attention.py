@@ -152,6 +152,11 @@ def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
     before: Dim = 0 if past is None else past.shape[2]
     shape = (batch, heads, before + rows, size)
     present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
+    pairs = [*zip(present.shape, shape, strict=True)]  # an output is as long as inference says, of keys and values alike
+    pairs += [] if past is None else [(past.shape[axis], shape[axis]) for axis in (0, 1, 3)]
+    for there, wanted in pairs:
+        if not same(there, wanted):
+            op.require(equal(there, wanted), "the past does not go with what is new: {0} and {1}", there, wanted)
     join(op, past, new, present)
     return heads_of(present, heads)
 

@@ -55,7 +55,8 @@ def matmul_n_bits(op: Op) -> None:
     given = [op.constant(index) for index in range(1, 5)]
     b, scales, zeros, groups = given
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
-        emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=f"{id(scales)}")
+        form = f"unpacked {[id(array) for array in given[1:]]}"
+        emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]

@@ -225,3 +225,20 @@ def test_any_attention_matches_the_reference(sizes: Sequence[int], causal: bool,
 def test_what_does_not_fit_is_named(shapes: list[Shape], message: str, fixed: bool) -> None:
     with pytest.raises(InvalidArgument, match=message):
         run_op("Attention", [ramp(shape) for shape in shapes], {}, opset=25, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2, 2, 0, 8), (2, 2, 6, 8), (2, 2, 3, 8), (2, 2, 3, 8)], "the past does not go with what is new: 3 and 9|9 and 3"),
+        ([(2, 2, 6, 8), (2, 2, 6, 8), (2, 2, 0, 8), (2, 2, 3, 8)], "the past does not go with what is new: 6 and 9|9 and 6"),
+        ([(2, 2, 6, 8), (2, 2, 6, 8), (2, 2, 3, 7), (2, 2, 3, 8)], "the past does not go with what is new: 7 and 8"),
+        ([(2, 2, 6, 8), (2, 2, 6, 8), (1, 2, 3, 8), (1, 2, 3, 8)], "the past does not go with what is new: 1 and 2"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_past_that_does_not_fit_is_refused(shapes: list[Shape], message: str, fixed: bool) -> None:
+    k, v, past_k, past_v = (ramp(shape) for shape in shapes)
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("Attention", [ramp((2, 2, 4, 8)), k, v, None, past_k, past_v], {}, opset=25, outputs=3, fixed=fixed)

@@ -139,6 +139,8 @@ def log_softmax(op: Op, x: Array) -> Array:
 @lowering("Hardmax", since=1, types=FLOATS, along=except_axis(-1, "lowest", before=13))
 def hardmax(op: Op, x: Array) -> Array:
     """1 at the first largest element, else 0. Spec: ONNX Hardmax-13."""
+    if not x.size:
+        return x
     return _normalised(
         op, x, lambda rows, axis: jax.nn.one_hot(jnp.argmax(rows, axis), rows.shape[axis], dtype=rows.dtype, axis=axis)
     )

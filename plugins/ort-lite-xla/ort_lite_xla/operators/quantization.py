@@ -59,12 +59,14 @@ def _all_zero(dims: Dims) -> list[Mask]:
 
 @lowering("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}), along=_all_zero)
 def dynamic_quantize_linear(op: Op, x: Array) -> tuple[Array, Array, Array]:
-    """x as uint8 over the range of its values, with the scale and the zero point. Spec: ONNX DynamicQuantizeLinear-11."""
+    """x as uint8 over the range of its values, with the scale and the zero point. Spec: ONNX DynamicQuantizeLinear-11.
+
+    The scale of zeros alone is 1.
+    """
     low, high = jnp.min(x, initial=0), jnp.max(x, initial=0)
-    scale = (high - low) / np.float32(255)
-    divisor = jnp.where(scale == 0, np.float32(1), scale)
-    zero = jnp.clip(jnp.round(-low / divisor), 0, 255)
-    levels = jnp.clip(jnp.round(x / divisor) + zero, 0, 255)
+    scale = jnp.where(high == low, np.float32(1), (high - low) / np.float32(255))
+    zero = jnp.clip(jnp.round(-low / scale), 0, 255)
+    levels = jnp.clip(jnp.round(x / scale) + zero, 0, 255)
     return levels.astype(np.uint8), scale, zero.astype(np.uint8)
 
 
@@ -105,7 +107,7 @@ def qlinear_conv(
     y = convolved(op, centred(x, x_zero.reshape(())), centred(w, per_filter(w_zero, w)))
     trailing = [1] * (y.ndim - 2)
     y = y if b is None else y + b.reshape(-1, *trailing)
-    scale = w_scale.reshape(-1, *trailing) if w_scale.size > 1 else w_scale.reshape(())
+    scale = w_scale.reshape(()) if w_scale.size == 1 else w_scale.reshape(-1, *trailing)
     factor = x_scale.reshape(()) * scale / y_scale.reshape(())
     return _saturated(jnp.round(y.astype(np.float32) * factor) + y_zero.reshape(()).astype(np.float32), y_zero.dtype)
 

@@ -1,5 +1,8 @@
 """Operators that tell shapes, or give the elements another shape in the same order."""
 
+from collections.abc import Sequence
+from math import prod
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -28,10 +31,15 @@ def reshape(op: Op, x: Array, shape: Array) -> Array:
         filled = [x.shape[k] if size == 0 and k < x.ndim else size for k, size in enumerate(wanted)]
         if x.size or -1 in filled or 0 in filled:  # else only 0 itself, a Shape's, leaves nothing to hold
             wanted = filled
-    if -1 in wanted and x.size == 0:
-        rest = int(np.prod([size for size in wanted if size != -1]))
-        wanted = [0 if size == -1 and rest else size for size in wanted]
-    return x.reshape(wanted)
+    return x.reshape([_left(x.shape, wanted) if size == -1 else size for size in wanted] if x.size == 0 else wanted)
+
+
+def _left(shape: Sequence[int], wanted: Sequence[int]) -> int:
+    """What -1 stands for where there is no element: an empty dimension that stays in its place tells nothing of the others."""
+    stay = [k for k, (size, there) in enumerate(zip(wanted, shape, strict=False)) if size == there == 0]
+    whole = prod(size for k, size in enumerate(shape) if k not in stay)
+    rest = prod(size for k, size in enumerate(wanted) if k not in stay and size != -1)
+    return whole // rest if rest and whole % rest == 0 else 0
 
 
 @lowering("Flatten", since=1, along=regrouped)

@@ -1,0 +1,24 @@
+"""Reshape of nothing: onnxruntime does not find what -1 is behind a dimension of length 0, which shape inference knows."""
+
+import numpy as np
+
+from ort_lite.graph import Graph, Names, Node, Value
+
+
+def settle(graph: Graph) -> None:
+    """Where one dimension of a result is open at most, that is -1 and the others are numbers. Bodies included."""
+    fresh = Names(graph)
+    for node in list(graph.all_nodes()):
+        sizes = _sizes(node)
+        if sizes is not None:
+            shape = Value(fresh("shape"), constant=np.array(sizes, np.int64))
+            node.replace_input(1, graph.add_initializer(shape))
+
+
+def _sizes(node: Node) -> list[int] | None:
+    """Of an empty dimension a number would be read as "as it was": such shapes stay as they are."""
+    shape = node.output.shape if not node.domain and node.op_type == "Reshape" else None
+    if shape is None or len(node.inputs) < 2 or node.inputs[1] is None or 0 in shape:
+        return None
+    sizes = [dim if isinstance(dim, int) else -1 for dim in shape]
+    return sizes if sizes.count(-1) <= 1 else None
