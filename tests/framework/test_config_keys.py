@@ -62,4 +62,6 @@ def test_entries_of_a_run_are_checked_too() -> None:
 def test_the_list_holds_what_onnxruntime_documents() -> None:
     keys = config_keys.session_keys()
     assert {"session.disable_cpu_ep_fallback", "mlas.disable_kleidiai", "optimization.enable_gelu_approximation"} <= keys
-    assert all(key.count(" ") == 0 and key.partition(".")[0] in ("ep", "mlas", "optimization", "ort_lite", "session") for key in keys)
+    assert all(
+        key.count(" ") == 0 and key.partition(".")[0] in ("ep", "mlas", "optimization", "ort_lite", "session") for key in keys
+    )

@@ -54,8 +54,6 @@ def test_a_composed_operator_inside_a_body_is_taken_apart() -> None:
 def test_what_has_no_form_there_is_for_save_to_refuse() -> None:
     given = model(17, "Gelu", 20)
     bring_to_imports(given)
-    message = (
-        r"Gelu 'main' is of ai\.onnx 20, another version .* ai\.onnx 17, which the model imports: save the model"
-    )
+    message = r"Gelu 'main' is of ai\.onnx 20, another version .* ai\.onnx 17, which the model imports: save the model"
     with pytest.raises(InvalidGraph, match=message):
         to_proto(given)

@@ -52,7 +52,9 @@ def test_nodes_with_a_layout_move_and_types_follow() -> None:
             assert tuple(source.shape[k] for k in perm) == node.output.shape
 
 
-@pytest.mark.parametrize("keep", [(), ("Conv",), ("MaxPool", "AveragePool"), ("AveragePool",), tuple(sorted(SENSITIVE))], ids=str)
+@pytest.mark.parametrize(
+    "keep", [(), ("Conv",), ("MaxPool", "AveragePool"), ("AveragePool",), tuple(sorted(SENSITIVE))], ids=str
+)
 def test_what_is_restored_is_as_it_was(keep: tuple[str, ...]) -> None:
     made, before = graph(), operators(graph())
     conversion = ChannelsLast()

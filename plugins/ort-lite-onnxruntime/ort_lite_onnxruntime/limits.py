@@ -77,7 +77,10 @@ def _recurrent(node: Node) -> Why | None:
     if not may_be_empty(node):
         return None
     if node.version < OLDEST or node.attr("layout", 0):
-        return "shape", f"lengths that may be 0 with opset {node.version} and layout {node.attr('layout', 0)}, takes {OLDEST} and 0"
+        return (
+            "shape",
+            f"lengths that may be 0 with opset {node.version} and layout {node.attr('layout', 0)}, takes {OLDEST} and 0",
+        )
     return _fixed(node, 1, 0, None)
 
 
