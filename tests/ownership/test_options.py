@@ -22,7 +22,7 @@ def address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def test_spec_1_01_buffer_options_select_everything_and_align_nothing() -> None:
+def test_spec_1_1_buffer_options_select_everything_and_align_nothing() -> None:
     options = TensorBufferOptions()
     assert (options.raw_data_threshold, options.alignment) == (0, 0)
     options.alignment = 64
@@ -34,12 +34,12 @@ def test_spec_1_01_buffer_options_select_everything_and_align_nothing() -> None:
         options.aligment = 64
 
 
-def test_spec_1_02_parse_options_begin_at_1024_bytes() -> None:
+def test_spec_1_2_parse_options_begin_at_1024_bytes() -> None:
     assert issubclass(ParseOptions, TensorBufferOptions)
     assert (ParseOptions().raw_data_threshold, ParseOptions().alignment) == (1024, 0)
 
 
-def test_spec_1_03_serialize_options_begin_at_64_bytes() -> None:
+def test_spec_1_3_serialize_options_begin_at_64_bytes() -> None:
     assert issubclass(SerializeOptions, TensorBufferOptions)
     assert SerializeOptions().raw_data_threshold == ort_lite.kSmallTensorDataThresholdBytes == 64
 
@@ -49,7 +49,7 @@ def test_spec_1_03_serialize_options_begin_at_64_bytes() -> None:
     [(TensorBufferOptions(), [63, 64, 1023, 1024]), (SerializeOptions(), [64, 1023, 1024]), (ParseOptions(), [1024])],
     ids=lambda given: type(given).__name__,
 )
-def test_spec_1_04_the_threshold_is_that_of_the_options_that_are_passed(options: TensorBufferOptions, moved: list[int]) -> None:
+def test_spec_1_4_the_threshold_is_that_of_the_options_that_are_passed(options: TensorBufferOptions, moved: list[int]) -> None:
     sizes = (63, 64, 1023, 1024)
     loaded = ort_lite.load(model(*(raw(np.zeros(n, np.uint8), f"n{n}") for n in sizes), raw(SMALL[:0], "w")))
     ort_lite.consolidate_tensors_to_buffer(loaded, options)
@@ -57,7 +57,7 @@ def test_spec_1_04_the_threshold_is_that_of_the_options_that_are_passed(options:
 
 
 @pytest.mark.parametrize("kind", [TensorBufferOptions, ParseOptions, SerializeOptions])
-def test_spec_1_05_a_negative_threshold_is_zero_and_a_negative_alignment_is_refused(kind: type[TensorBufferOptions]) -> None:
+def test_spec_1_5_a_negative_threshold_is_zero_and_a_negative_alignment_is_refused(kind: type[TensorBufferOptions]) -> None:
     assert kind(raw_data_threshold=-5).raw_data_threshold == 0
     for wrong in (-1, 1.5, "64", True, None):
         with pytest.raises(InvalidArgument, match=r"alignment: got .*, expected a whole number, 0 or more"):
@@ -65,20 +65,20 @@ def test_spec_1_05_a_negative_threshold_is_zero_and_a_negative_alignment_is_refu
 
 
 @pytest.mark.parametrize("alignment", [1, 48, 100, 4096, 65537])
-def test_spec_1_05_any_positive_alignment_is_kept_by_start_and_offsets(alignment: int) -> None:
+def test_spec_1_5_any_positive_alignment_is_kept_by_start_and_offsets(alignment: int) -> None:
     loaded = ort_lite.load(model(raw(W, "w"), raw(np.zeros(7, np.uint8), "odd"), raw(-W, "v")))
     ort_lite.consolidate_tensors_to_buffer(loaded, TensorBufferOptions(alignment=alignment))
     assert [address(constant(loaded, name)) % alignment for name in ("w", "odd", "v")] == [0, 0, 0]
 
 
-def test_spec_1_05_an_alignment_beyond_memory_is_an_error_that_says_so() -> None:
+def test_spec_1_5_an_alignment_beyond_memory_is_an_error_that_says_so() -> None:
     loaded = ort_lite.load(inline())
     with pytest.raises(ort_lite.errors.OutOfMemory, match="bytes of tensors, aligned to 4611686018427387904"):
         ort_lite.consolidate_tensors_to_buffer(loaded, TensorBufferOptions(alignment=2**62))
     assert span(loaded).mode == "owned"
 
 
-def test_spec_1_05_other_options_are_checked_as_well() -> None:
+def test_spec_1_5_other_options_are_checked_as_well() -> None:
     for name, value in [
         ("no_copy", 1), ("max_tensor_size_bytes", -1), ("max_recursion_depth", 0), ("external_data_roots", "folder"),
         ("raw_data_callback", 3),

@@ -24,7 +24,7 @@ def entries(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(("threshold", "outside"), [(0, ["n63", "n64", "w"]), (64, ["n64", "w"]), (65, ["w"])])
-def test_spec_1_03_the_threshold_says_what_goes_outside(tmp_path: Path, threshold: int, outside: list[str]) -> None:
+def test_spec_1_3_the_threshold_says_what_goes_outside(tmp_path: Path, threshold: int, outside: list[str]) -> None:
     loaded = ort_lite.load(model(*(raw(np.ones(n, np.uint8), f"n{n}") for n in (63, 64)), raw(W, "w")))
     path = tmp_path / "m.onnx"
     ort_lite.save(loaded, path, SerializeOptions(raw_data_threshold=threshold, external_data="m.data"))
@@ -34,7 +34,7 @@ def test_spec_1_03_the_threshold_says_what_goes_outside(tmp_path: Path, threshol
 
 
 @pytest.mark.parametrize(("alignment", "multiple"), [(0, 64), (4096, 4096), (48, 48)])
-def test_spec_1_05_offsets_in_the_file_are_aligned(tmp_path: Path, alignment: int, multiple: int) -> None:
+def test_spec_1_5_offsets_in_the_file_are_aligned(tmp_path: Path, alignment: int, multiple: int) -> None:
     loaded = ort_lite.load(model(raw(np.ones(65, np.uint8), "n"), raw(W, "w")))
     path = tmp_path / "m.onnx"
     ort_lite.save(loaded, path, SerializeOptions(alignment=alignment, external_data="m.data"))

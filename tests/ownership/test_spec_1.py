@@ -35,7 +35,7 @@ def address(array: Array) -> int:
 # 1.6 to 1.8, 1.17: spans
 
 
-def test_spec_1_06_an_owned_span_survives_its_source() -> None:
+def test_spec_1_6_an_owned_span_survives_its_source() -> None:
     source = bytearray(inline())
     loaded = ort_lite.load(source)
     source[:] = bytes(len(source))
@@ -44,7 +44,7 @@ def test_spec_1_06_an_owned_span_survives_its_source() -> None:
     assert (span(loaded).mode, span(loaded).owner, len(span(loaded))) == ("owned", None, W.nbytes)
 
 
-def test_spec_1_06_the_bytes_live_as_long_as_the_model() -> None:
+def test_spec_1_6_the_bytes_live_as_long_as_the_model() -> None:
     loaded = ort_lite.load(inline())
     watched = weakref.ref(span(loaded))
     gc.disable()
@@ -59,7 +59,7 @@ def test_spec_1_06_the_bytes_live_as_long_as_the_model() -> None:
         gc.enable()
 
 
-def test_spec_1_07_a_borrowed_span_points_into_a_buffer() -> None:
+def test_spec_1_7_a_borrowed_span_points_into_a_buffer() -> None:
     buffer = np.arange(16, dtype=np.uint8)
     part = ByteSpan.borrowed(buffer, 4, 8)
     assert (part.mode, part.owner, bytes(part)) == ("borrowed", None, bytes(range(4, 12)))
@@ -70,7 +70,7 @@ def test_spec_1_07_a_borrowed_span_points_into_a_buffer() -> None:
             ByteSpan.borrowed(buffer, offset, nbytes)
 
 
-def test_spec_1_08_the_owner_lives_as_long_as_a_tensor_or_a_copy_of_it(tmp_path: Path) -> None:
+def test_spec_1_8_the_owner_lives_as_long_as_a_tensor_or_a_copy_of_it(tmp_path: Path) -> None:
     loaded = ort_lite.load(put_external(tmp_path), no_copy=True)
     gone: list[str] = []
     span(loaded).attach_deleter(lambda: gone.append("map"))
@@ -123,7 +123,7 @@ def test_spec_1_17_a_deep_copy_and_a_pickle_of_a_model_own_their_bytes(tmp_path:
 # 1.9 to 1.13: loading
 
 
-def test_spec_1_09_inline_without_no_copy_is_an_owned_copy() -> None:
+def test_spec_1_9_inline_without_no_copy_is_an_owned_copy() -> None:
     data = inline()
     loaded = ort_lite.load(data, no_copy=False)
     assert span(loaded).mode == "owned"

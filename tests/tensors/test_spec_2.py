@@ -23,14 +23,14 @@ from ort_lite.tensors.dltensor import (
 from tests.tensors.arrays import ramp
 
 
-def test_spec_2_01_the_dltensor_is_laid_out_as_in_c() -> None:
+def test_spec_2_1_the_dltensor_is_laid_out_as_in_c() -> None:
     assert ctypes.sizeof(DLTensor) == 48
     fields = ("data", "ctx", "ndim", "dtype", "shape", "strides", "byte_offset")
     assert [getattr(DLTensor, name).offset for name in fields] == [0, 8, 16, 20, 24, 32, 40]
     assert (ctypes.sizeof(DLContext), ctypes.sizeof(DLDataType)) == (8, 4)
 
 
-def test_spec_2_02_a_container_begins_with_its_dltensor() -> None:
+def test_spec_2_2_a_container_begins_with_its_dltensor() -> None:
     container = ramp(2, 3).container
     assert ctypes.addressof(container) == ctypes.addressof(container.dl_tensor) == container.address
     tensor = DLTensor.from_address(container.address)
@@ -42,7 +42,7 @@ def test_spec_2_02_a_container_begins_with_its_dltensor() -> None:
     assert container.array_type_code == 0
 
 
-def test_spec_2_03_references_are_counted() -> None:
+def test_spec_2_3_references_are_counted() -> None:
     a = ramp(2)
     assert (a.use_count(), a.defined, a.same_as(a)) == (1, True, True)
     b, c = NDArray(a), copy.copy(a)
@@ -57,7 +57,7 @@ def test_spec_2_03_references_are_counted() -> None:
     assert (repr(a), repr(d)) == ("NDArray(float32[2])", "NDArray(undefined)")
 
 
-def test_spec_2_03_the_deleter_runs_once_at_zero() -> None:
+def test_spec_2_3_the_deleter_runs_once_at_zero() -> None:
     gone: list[int] = []
     a = NDArray.from_numpy(np.zeros(3), on_free=lambda: gone.append(1))
     container = a.container
@@ -72,7 +72,7 @@ def test_spec_2_03_the_deleter_runs_once_at_zero() -> None:
     assert gone == [1]
 
 
-def test_spec_2_03_the_structs_own_deleter_frees_for_c_code() -> None:
+def test_spec_2_3_the_structs_own_deleter_frees_for_c_code() -> None:
     gone: list[int] = []
     a = NDArray.from_numpy(np.zeros(3), on_free=lambda: gone.append(1)).move()
     container = a.container
@@ -81,7 +81,7 @@ def test_spec_2_03_the_structs_own_deleter_frees_for_c_code() -> None:
     assert gone == [1]
 
 
-def test_spec_2_03_threads_count_without_losing_one() -> None:
+def test_spec_2_3_threads_count_without_losing_one() -> None:
     gone: list[int] = []
     a = NDArray.from_numpy(np.zeros(3), on_free=lambda: gone.append(1))
 
@@ -102,7 +102,7 @@ def test_spec_2_03_threads_count_without_losing_one() -> None:
     assert gone == [1]
 
 
-def test_spec_2_04_assignment_shares_until_a_copy_is_asked_for() -> None:
+def test_spec_2_4_assignment_shares_until_a_copy_is_asked_for() -> None:
     a = ramp(2, 2)
     lazy, own, deep = copy.copy(a), a.copy(), copy.deepcopy(a)
     assert np.shares_memory(a.numpy(), lazy.numpy())
@@ -112,7 +112,7 @@ def test_spec_2_04_assignment_shares_until_a_copy_is_asked_for() -> None:
     assert [one.numpy()[0, 0] for one in (lazy, own, deep)] == [9, 0, 0]
 
 
-def test_spec_2_04_an_array_over_it_is_a_reference() -> None:
+def test_spec_2_4_an_array_over_it_is_a_reference() -> None:
     a = ramp(3)
     array = a.numpy()
     assert a.use_count() == 2
@@ -121,7 +121,7 @@ def test_spec_2_04_an_array_over_it_is_a_reference() -> None:
     assert np.asarray(ramp(3), np.int64).tolist() == [0, 1, 2]
 
 
-def test_spec_2_04_contiguous_arrays_are_taken_as_they_are_and_others_copied() -> None:
+def test_spec_2_4_contiguous_arrays_are_taken_as_they_are_and_others_copied() -> None:
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     assert np.shares_memory(NDArray.from_numpy(array).numpy(), array)
     for other in (array.T, array[:, ::2], array.astype(">i4"), np.frombuffer(b"\0" * 9, np.uint8)[1:].view(np.int32)):
@@ -134,7 +134,7 @@ def test_spec_2_04_contiguous_arrays_are_taken_as_they_are_and_others_copied() -
         NDArray.from_numpy(np.zeros(2, "datetime64[s]"))
 
 
-def test_spec_2_05_a_view_is_the_same_memory_and_keeps_its_parent() -> None:
+def test_spec_2_5_a_view_is_the_same_memory_and_keeps_its_parent() -> None:
     a = ramp(4)
     view = a.create_view((2, 1), "uint32")
     assert (a.use_count(), view.container.manager_ctx) == (2, a.container.address)
@@ -147,12 +147,12 @@ def test_spec_2_05_a_view_is_the_same_memory_and_keeps_its_parent() -> None:
         view.create_view((-1,))
 
 
-def test_spec_2_05_only_compact_tensors_come_in() -> None:
+def test_spec_2_5_only_compact_tensors_come_in() -> None:
     with pytest.raises(InvalidArgument, match=r"shape \[3, 2\] has strides \[1, 3\]: expected a compact one"):
         NDArray.from_dlpack(np.zeros((2, 3)).T)
 
 
-def test_spec_2_06_a_handle_is_freed_once() -> None:
+def test_spec_2_6_a_handle_is_freed_once() -> None:
     before = len(Container.live)
     handle = CVMArrayAlloc((2, 3), FLOAT, 32)
     assert len(Container.live) == before + 1
@@ -169,7 +169,7 @@ def test_spec_2_06_a_handle_is_freed_once() -> None:
 
 
 @pytest.mark.parametrize(("bits", "lanes"), [(8, 1), (32, 1), (64, 16), (64, 64)])
-def test_spec_2_07_memory_begins_at_a_multiple_of_64_and_of_the_element(bits: int, lanes: int) -> None:
+def test_spec_2_7_memory_begins_at_a_multiple_of_64_and_of_the_element(bits: int, lanes: int) -> None:
     handles = [CVMArrayAlloc((n,), INT, bits, lanes) for n in (0, 1, 3)]
     for handle in handles:
         assert (DLTensor.from_address(handle).data or 0) % max(64, bits // 8 * lanes) == 0
@@ -184,7 +184,7 @@ def test_spec_2_07_memory_begins_at_a_multiple_of_64_and_of_the_element(bits: in
         (FLOAT, 24, 1, False), (INT, 4, 1, False), (INT, 0, 1, False), (INT, 32, 0, False),
     ],
 )  # fmt: skip
-def test_spec_2_08_element_types_are_checked(code: int, bits: int, lanes: int, valid: bool) -> None:
+def test_spec_2_8_element_types_are_checked(code: int, bits: int, lanes: int, valid: bool) -> None:
     if valid:
         check_type(code, bits, lanes)
         return
@@ -195,14 +195,14 @@ def test_spec_2_08_element_types_are_checked(code: int, bits: int, lanes: int, v
 
 
 @pytest.mark.parametrize("shape", [(2**62, 4), (2**31, 2**31, 0, 2**31), (-1,)])
-def test_spec_2_08_sizes_are_checked_before_anything_is_allocated(shape: tuple[int, ...]) -> None:
+def test_spec_2_8_sizes_are_checked_before_anything_is_allocated(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidArgument, match=r"larger than any memory|negative"):
         NDArray.empty(shape, "float32")
     with pytest.raises(OutOfMemory, match=r"a tensor of shape \[1152921504606846976\]"):
         NDArray.empty((2**60,), "float32")
 
 
-def test_spec_2_09_a_copy_needs_exactly_as_many_bytes() -> None:
+def test_spec_2_9_a_copy_needs_exactly_as_many_bytes() -> None:
     a, b = ramp(2, 3), NDArray.empty((6,), "int32")
     a.copyto(b)
     assert b.numpy().view(np.float32).tolist() == [0, 1, 2, 3, 4, 5]
@@ -215,6 +215,6 @@ def test_spec_2_09_a_copy_needs_exactly_as_many_bytes() -> None:
         frozen.copyfrom(a)
 
 
-def test_spec_2_09_a_pickle_is_a_copy() -> None:
+def test_spec_2_9_a_pickle_is_a_copy() -> None:
     made = pickle.loads(pickle.dumps(ramp(2, 3)))
     assert made.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -114,4 +114,4 @@ def centred(x: Array, zero: Array) -> Array:
 
 def per_filter(x: Array, w: Array) -> Array:
     """A scalar, or a value for each filter of w, so that it broadcasts with w."""
-    return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size > 1 else x.reshape(())
+    return x.reshape(-1, *[1] * (w.ndim - 1)) if x.size != 1 else x.reshape(())
