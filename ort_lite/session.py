@@ -2,21 +2,19 @@
 
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import config_keys, footprint, lifecycle, log, plugins, selection
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import RuntimeException
 from ort_lite.explanation import Explanation
-from ort_lite.feeds import Feeds
 from ort_lite.graph import Model, Value
 from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
 from ort_lite.opening import open_model, save_optimized, source_to_keep
 from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.pipeline import Prepared, Span, apply_options, no_span, prepare
-from ort_lite.stages.execute import Executable, owned
+from ort_lite.ready import Closed, Ready
 from ort_lite.stages.load import ModelSource
 from ort_lite.tensors.session_methods import TensorMethods
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from ort_lite.profiling import Profiler
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
-    from ort_lite.verification.watch import Verifier
 
 
 class InferenceSession(TensorMethods):
@@ -77,8 +74,8 @@ class InferenceSession(TensorMethods):
                 lifecycle.drop_absorbed(self._prepared.assignment, self._prepared.compiled, self._prepared.keeping)
             lifecycle.initialized(self._selection.providers)
             footprint.charge(self._prepared, options.account)
-        self._ready: _Ready | _Closed = _Ready(self._prepared, self._profiler, options)
-        self._overriding: _Ready | None = None
+        self._ready: Ready | Closed = Ready(self._prepared, self._profiler, options)
+        self._overriding: Ready | None = None
         self._explained: Explanation | None = None
         self._lock, self._told = threading.Lock(), threading.local()
 
@@ -109,24 +106,24 @@ class InferenceSession(TensorMethods):
             return ready.run(output_names, input_feed, run_options)
         return self._ready.run(output_names, input_feed, run_options)
 
-    def _override(self, feed: Mapping[str, Any]) -> "tuple[_Ready | _Closed, Mapping[str, Any]]":
+    def _override(self, feed: Mapping[str, Any]) -> "tuple[Ready | Closed, Mapping[str, Any]]":
         """The model compiled with overridable initialisers as inputs, made at the first such run, and the whole feed."""
         with self._lock:
-            if isinstance(self._ready, _Closed):
+            if isinstance(self._ready, Closed):
                 return self._ready, feed
             if self._overriding is None:
                 assert self._source is not None
-                self._overriding = _Ready(self._prepare(self._source.clone()), self._profiler, self._options)
+                self._overriding = Ready(self._prepare(self._source.clone()), self._profiler, self._options)
             ready = self._overriding
         return ready, {**{name: value.constant for name, value in self._defaults.items()}, **feed}
 
     def _verified(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None, verify: "str | Verification"
     ) -> list[Any]:
-        ready: _Ready | _Closed = self._ready
+        ready: Ready | Closed = self._ready
         if self._defaults and not self._defaults.keys().isdisjoint(feed):
             ready, feed = self._override(feed)
-        if isinstance(ready, _Closed):
+        if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         from ort_lite.verification.settings import settings
         from ort_lite.verification.watch import Verifier
@@ -150,7 +147,7 @@ class InferenceSession(TensorMethods):
         RuntimeException once the session is closed.
         """
         with self._lock:
-            if isinstance(self._ready, _Closed):
+            if isinstance(self._ready, Closed):
                 raise RuntimeException("the session is closed")
             prepared = self._prepared
         from ort_lite.stages.context import with_contexts, write_files
@@ -167,12 +164,12 @@ class InferenceSession(TensorMethods):
         States of partitions are released when nobody is in them any more. What the session says of itself stays.
         """
         with self._lock:
-            if isinstance(self._ready, _Closed):
+            if isinstance(self._ready, Closed):
                 return
             self._explained, closing = self.explain(), [self._ready.compiled]
             if self._overriding is not None:
                 closing.append(self._overriding.compiled)
-            self._ready, self._overriding, self._source = _Closed(), None, None
+            self._ready, self._overriding, self._source = Closed(), None, None
             del self._prepared
             self._options.account.close()
         for compiled in closing:
@@ -241,7 +238,7 @@ class InferenceSession(TensorMethods):
         footprint.trim(self._compiled_forms(), self._options.account)
 
     def _compiled_forms(self) -> list[Prepared]:
-        return [ready.prepared for ready in (self._ready, self._overriding) if isinstance(ready, _Ready)]
+        return [ready.prepared for ready in (self._ready, self._overriding) if isinstance(ready, Ready)]
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
@@ -267,85 +264,6 @@ class InferenceSession(TensorMethods):
 
     def enable_fallback(self) -> None:
         """Accepted for compatibility."""
-
-
-class _Ready:
-    """A compiled model with what `run` looks up."""
-
-    __slots__ = (
-        "_account", "_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled", "prepared",
-        "verifier",
-    )  # fmt: skip
-
-    def __init__(self, prepared: Prepared, profiler: "Profiler | None", options: SessionOptions) -> None:
-        self.prepared, self.compiled, self._account = prepared, prepared.compiled, options.account
-        self.verifier: Verifier | None = None
-        executable = prepared.compiled.executable
-        self._feeds = Feeds(executable.inputs)
-        self._names = [value.name for value in executable.outputs]
-        self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
-        self._shares = executable.shares
-        self._constants = [value for value in executable.returned if type(value) is not int]
-        self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
-        self._profiler = profiler
-
-    def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
-    ) -> list[Any]:
-        inputs = self._feeds(input_feed)
-        after: tuple[Callable[[], None], ...] = ()
-        if run_options is not None:
-            config_keys.check_run(run_options.config_entries, self._config_keys)
-            after = footprint.shrinking(run_options, self.prepared.assignment.providers, self._account)
-        outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
-        for shrink in after:
-            shrink()
-        if self._shares:
-            outputs = owned(outputs, [*inputs, *self._constants])
-        if not output_names or output_names == self._names:
-            return outputs
-        return self._chosen(output_names, outputs)
-
-    def run_other(
-        self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, options: SessionOptions,
-        executable: Executable,
-    ) -> list[Any]:  # fmt: skip
-        """As `run`, with another Executable for the model's."""
-        prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        return _Ready(prepared, self._profiler, options).run(names, feed, run_options)
-
-    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
-        """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).
-
-        None, with nothing run, where it cannot, or where something stands around a run.
-        """
-        executable = self.compiled.executable
-        if self._profiler is not None or self._shares or self._run != executable.run:
-            return None
-        outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
-        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
-
-    def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
-        by_name = dict(zip(self._names, outputs, strict=True))
-        for name in names:
-            if name not in by_name:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
-        return [by_name[name] for name in names]
-
-    def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
-        assert self._profiler is not None
-        begin = time.perf_counter_ns()
-        try:
-            return self._run(inputs, options, self._profiler.step)
-        finally:
-            self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
-
-
-class _Closed:
-    """In the place of a compiled model that was given up."""
-
-    def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
-        raise RuntimeException("the session is closed")
 
 
 def _profiler(options: SessionOptions) -> "Profiler | None":

@@ -66,6 +66,18 @@ def test_operators_that_are_taken_in_groups_alone_are_tried_in_chains() -> None:
     assert not check_provider(InGroups, **LITTLE_WRONG).passed
 
 
+def test_operators_that_are_taken_with_constants_alone_are_tried_so() -> None:
+    class WithConstants(BadProvider):
+        def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+            for node in graph:
+                known = node.op_type == "CumSum" and node.inputs[1] is not None and node.inputs[1].constant is not None
+                yield Capability([node]) if known else Rejection(node, "constant", "takes CumSum along a constant axis")
+
+    kit = Kit(WithConstants, ["CumSum"])
+    assert "cumsum_2d_axis_0, fixed" in {case.name for case in kit.claimed}
+    assert all(list(case.feed) == ["x"] for case in kit.claimed)
+
+
 def test_a_device_of_fewer_bits_may_differ_by_more() -> None:
     reports = [check_provider(BadProvider, only=["claims"], atol=x, **LITTLE_WRONG) for x in (0.0, 0.1)]
     assert [report.passed for report in reports] == [False, True]

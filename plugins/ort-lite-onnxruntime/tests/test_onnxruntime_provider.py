@@ -65,6 +65,56 @@ def test_tensors_without_dimensions_come_and_go() -> None:
     np.testing.assert_allclose(y, np.e, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("op_type", "gates"), [("GRU", 3), ("LSTM", 4), ("RNN", 1)])
+def test_recurrent_networks_over_nothing_end_no_process_and_keep_the_initial_state(op_type: str, gates: int) -> None:
+    cell = (", float[2,N,3] c", ", c", ", float[2,N,3] m", ", m") if op_type == "LSTM" else ("",) * 4
+    text = (
+        f"(float[T,N,4] x, float[2,{3 * gates},4] w, float[2,{3 * gates},3] r, float[2,N,3] h{cell[0]}) => "
+        f"(float[T,2,N,3] y, float[2,N,3] z{cell[2]}) {{ s = Neg(x)  "
+        f'y, z{cell[3]} = {op_type}<hidden_size = 3, direction = "bidirectional">(s, w, r, , , h{cell[1]}) }}'
+    )
+    made = session(text, 14)
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+    shapes = {"w": (2, 3 * gates, 4), "r": (2, 3 * gates, 3)}
+    for steps, count in ((2, 1), (0, 2), (2, 0), (0, 0)):
+        given = {**shapes, "x": (steps, count, 4), **dict.fromkeys("hc" if cell[0] else "h", (2, count, 3))}
+        y, *states = made.run(None, {name: np.full(shape, 0.5, np.float32) for name, shape in given.items()})
+        assert y.shape == (steps, 2, count, 3)
+        for state in states:
+            assert state.shape == (2, count, 3)
+            assert steps or (state == 0.5).all()
+
+
+def test_a_reshape_of_nothing_finds_what_is_left() -> None:
+    made = session(
+        "(float[N,5,6] x) => (float y) <int64[3] s = {0, -1, 3}> "
+        "{ r = Reshape(x, s)  z = Shape(r)  t = Cast<to = 1>(z)  y = ReduceSum<keepdims = 0>(t) }"
+    )
+    assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
+    assert [float(made.run(None, {"x": np.zeros((n, 5, 6), np.float32)})[0]) for n in (2, 0)] == [15, 13]
+
+
+@pytest.mark.parametrize(
+    ("opset", "text", "reason"),
+    [
+        (17, "(float[1,C,5,5] x, float[1,C,3,3] w) => (float[1,1,3,3] y) { y = Conv(x, w) }", "1, C, 3, 3 of its dimensions"),
+        (17, "(float[1,1,D,4,4] x, float[1,1,3,3,3] w) => (float[1,1,E,6,6] y) { y = ConvTranspose(x, w) }", "D, 4, 4 of its"),
+        (23, "(float[1,H,4,8] q, float[1,H,6,8] k) => (float[1,H,4,8] y) { y = Attention(q, k, k) }", "H of its dimensions"),
+        (14, "(float[T,2,I] x, float[1,3,I] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
+         "1, 3, I of its dimensions"),
+        (8, "(float[T,2,4] x, float[1,3,4] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
+         "lengths that may be 0 with opset 8"),
+        (8, "(float[1,N] s, float[1,T,N] x) => (float[1,N] y) { y = Scan<num_scan_inputs = 1, "
+            "body = b (float[N] a, float[N] c) => (float[N] d) { d = Add(a, c) }>(, s, x) }", "Scan of opset 8"),
+    ],
+)  # fmt: skip
+def test_what_would_end_the_process_for_nothing_is_declined(opset: int, text: str, reason: str) -> None:
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
+    (answer,) = OnnxRuntimeExecutionProvider().get_capability(GraphView(load(model).graph, rules=ShapeRules(())))
+    assert isinstance(answer, Rejection)
+    assert reason in str(answer)
+
+
 def test_texts_and_sequences_go_through() -> None:
     made = session("(string[N] x) => (string[N] y) { y = Identity(x) }")
     assert runs_on(made) == ["OnnxRuntimeExecutionProvider"]
