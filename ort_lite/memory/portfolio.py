@@ -10,9 +10,9 @@ from ort_lite.memory import packing, wide
 from ort_lite.memory.pack import Blocks, Words
 
 SEED = 0x5EED
-EFFORT = 4_000_000
+EFFORT = 2_000_000
 """The short search takes about this many blocks times blocks: a few milliseconds at most."""
-MOST_STEPS, FEW, STEPS_FOR_FEW = 64, 128, 256
+MOST_STEPS, FEW, STEPS_FOR_FEW = 48, 128, 256
 """Below FEW blocks a step is cheap, and networks have gaps that more of them close."""
 CHUNK = 64
 """Steps between two looks at the clock."""
