@@ -311,7 +311,9 @@ class ExecutionProvider:
 
     def deserialize(self, partition: Partition, data: bytes) -> CompiledPartition:
         """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
-        raise NotImplementedError
+        from ort_lite.errors import ProviderError
+
+        raise ProviderError(f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew")
 
     def compatibility(self) -> str:
         """What a saved partition depends on: versions, device. Saved beside it."""

@@ -166,7 +166,7 @@ class Machine:
         before = {name: M[T[name].offset : T[name].end].copy() for name in old}
         whole = M.copy() if check else None
         instruction.execute()
-        changed = [n for n in old if not _same(M[T[n].offset : T[n].end], before[n]) and not _lies_in(T[n], fresh, T)]
+        changed = [n for n in old if (M[T[n].offset : T[n].end] != before[n]).any() and not _lies_in(T[n], fresh, T)]
         if whole is not None:
             self._check_writes(instruction, whole, (*fresh, *changed))
         self._defined.update(fresh)
@@ -239,10 +239,6 @@ def _copy(memory: Bytes, table: Mapping[str, TableEntry], source: str, to: str) 
         table[to].view(memory)[...] = table[source].view(memory)
 
     return Instruction(Node("Copy", (), (), name=to), "copy", (source, to), execute)
-
-
-def _same(a: Bytes, b: Bytes) -> bool:
-    return bool(np.array_equal(a, b))
 
 
 def _lies_in(entry: TableEntry, names: Sequence[str], table: Mapping[str, TableEntry]) -> bool:

@@ -1,44 +1,11 @@
-"""The ONNX node tests that the conformance kit leaves out, texts and sequences, through [onnxruntime, CPU].
+"""The ONNX node tests that the conformance kit leaves out, texts and sequences, through [onnxruntime, CPU]."""
 
-What is claimed is computed, and for the rest there is a reason.
-"""
-
-import warnings
-from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from onnx import ModelProto, OptionalProto, SequenceProto, TensorProto, numpy_helper
-from onnx.backend.test.loader import load_model_tests
 from ort_lite_onnxruntime import OnnxRuntimeExecutionProvider
 
-import ort_lite
-from ort_lite.dtypes import Array
-from ort_lite.testing.cases import node_cases
-
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-
-
-def cases() -> list[Any]:
-    """Without those that draw numbers, which nobody can compare."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, of the overflows that some cases are about
-        found: list[Any] = load_model_tests(kind="node")
-    checked = {f"test_{case.name}" for case in node_cases()}
-    others = [case for case in found if case.name not in checked]
-    return [case for case in others if RANDOM.isdisjoint(node.op_type for node in case.model.graph.node)]
-
-
-def array(value: Any) -> Any:
-    match value:
-        case TensorProto():
-            return numpy_helper.to_array(value)
-        case SequenceProto():
-            return numpy_helper.to_list(value)
-        case OptionalProto():
-            return numpy_helper.to_optional(value)
-    return value
+from tests.other_node_cases import cases, check_case
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +13,6 @@ def provider() -> OnnxRuntimeExecutionProvider:
     return OnnxRuntimeExecutionProvider(num_threads=1)
 
 
-def session(model: ModelProto, provider: OnnxRuntimeExecutionProvider) -> ort_lite.InferenceSession:
-    """As the model is: transforms would fold and fuse what is to be tested."""
-    options = ort_lite.SessionOptions()
-    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return ort_lite.InferenceSession(model, options, providers=[provider, "CPUExecutionProvider"])
-
-
-def flat(values: Sequence[Any]) -> Iterator[Array]:
-    for value in values:
-        if isinstance(value, list):
-            yield from flat(value)
-        elif value is not None:
-            yield np.asarray(value)
-
-
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_what_it_claims_it_computes_and_for_the_rest_it_has_a_reason(case: Any, provider: OnnxRuntimeExecutionProvider) -> None:
-    made = session(case.model, provider)
-    places = list(made.explain().assignment.placements.values())
-    claimed = [place for place in places if place.provider == provider.name]
-    assert all(place.reasons[0].verdict == "declined" for place in places if place not in claimed)
-    for inputs, outputs in case.data_sets if claimed else ():
-        feeds = {value.name: array(x) for value, x in zip(case.model.graph.input, inputs, strict=False)}
-        got = flat(made.run(None, feeds))
-        for result, expected in zip(got, flat([array(y) for y in outputs]), strict=True):
-            assert result.shape == expected.shape
-            if expected.dtype.kind in "biuOSU":
-                np.testing.assert_array_equal(result, expected)
-            else:
-                wide = np.complex128 if expected.dtype.kind == "c" else np.float64
-                np.testing.assert_allclose(result.astype(wide), expected.astype(wide), rtol=case.rtol, atol=case.atol)
+    check_case(case, provider)
