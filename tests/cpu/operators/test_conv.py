@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite_cpu.gemm.microkernel import tile_for
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
@@ -147,8 +148,16 @@ def test_depthwise_is_chosen() -> None:
     assert "depthwise" in names(program)
 
 
+LANES = tile_for("f32").lanes
+"""Channels come in whole vectors of this machine's."""
+
+
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
-@pytest.mark.parametrize(("size", "channels", "outputs"), [((9, 10), 32, 40), ((30, 31), 32, 136), ((16, 16), 136, 32)])
+@pytest.mark.parametrize(
+    ("size", "channels", "outputs"),
+    [((9, 10), 2 * LANES, 5 * LANES), ((30, 31), 32, 128 + LANES), ((16, 16), 128 + LANES, 32)],
+    ids=["few", "two blocks of outputs and a vector", "many channels"],
+)
 def test_winograd(size: Shape, channels: int, outputs: int, pads: list[int]) -> None:
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
     assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
