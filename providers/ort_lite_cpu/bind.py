@@ -113,6 +113,9 @@ class Binder:
         for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
             node = segment.instructions[int(segment.starts[k])].node
             raise self._impossible(node, f"{int(sizes[k])} bytes", values)
+        dims = slots[segment.dim_slots]
+        for k in np.flatnonzero(dims < 0).tolist():
+            raise self._impossible(segment.dim_nodes[k], f"a dimension of {int(dims[k])}", values)
         offsets, peak = self._packer.pack(sizes)
         slots[segment.offset_slots] = offsets
         descriptors = slots[segment.index]

@@ -11,19 +11,23 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.native.extents import Extent
 from ort_lite.native.spec import Spec
-from ort_lite.shapes import Dim, Shape, as_symbol, product, same
+from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, equal, maximum, product, same, symbol
 from ort_lite_cpu import primitives
 from ort_lite_cpu.lowered import NOWHERE, HostStep, Instruction, Lowered, Message, Requirement, Source
 from ort_lite_cpu.op import Kernel
 from ort_lite_cpu.strided import emit_permute
-from ort_lite_cpu.tensor import BY_SIZE, Buffer, Tensor
+from ort_lite_cpu.tensor import Buffer, Tensor, bits
+from ort_lite_cpu.wall import check_call, native_types
 
 
 class Builder:
     """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: int) -> None:
+        """`parts`: into how many an instruction is cut at most."""
+        self.parts = parts
         self.result = Lowered()
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
@@ -31,6 +35,8 @@ class Builder:
         """Those of them whose arrays may be somebody else's too."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         self._required: set[Dim] = set()
+        self._unseen: dict[Buffer, tuple[Node, Tensor]] = {}
+        """What steps in Python made and no kernel has read yet: its shape is what inference says, and not what is there."""
 
     # --- tensors
     def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
@@ -81,7 +87,7 @@ class Builder:
         for at in range(0, len(tensor.contents), 8):
             chunk = tensor.contents[at : at + 8]
             padded = (*chunk, *(0,) * (8 - len(chunk)))
-            self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), 1, None, {}, None, "")
+            self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), work=1)
 
     def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
         old = tensor.perm or tuple(range(len(tensor.shape)))
@@ -117,22 +123,25 @@ class Builder:
         kernel: Kernel | Spec,
         operands: Sequence[Tensor | None],
         scalars: Sequence[Dim | float],
-        work: Dim | None,
-        types: Sequence[str] | None,
-        statics: Mapping[str, int | float | bool | str],
-        inplace: tuple[int, int] | None,
-        message: Message,
+        *,
+        work: Dim | None = None,
+        types: Sequence[str] | None = None,
+        statics: Mapping[str, int | float | bool | str] = {},
+        inplace: tuple[int, int] | None = None,
+        message: Message = "",
+        touched: Mapping[str, Extent] = {},
     ) -> None:
-        if not isinstance(kernel, Spec):
-            names = types or [_type_of(operands, k) for k in range(len(operands))]
-            kernel = Spec(kernel, names, statics)
+        """See `Op.emit`. For a Spec of generated code `touched` has an extent for each operand, by its number."""
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size
+        spec = kernel if isinstance(kernel, Spec) else Spec(kernel, types or native_types(operands), statics)
+        check_call(self, node, spec, operands, scalars, touched)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
-        for tensor, buffer in zip(operands, buffers, strict=True):
-            assert tensor is None or buffer is not None, f"{node}: operand {tensor.name!r} is not in memory"
-        self.result.items.append(Instruction(node, kernel, buffers, tuple(scalars), work, message, inplace))
+        for buffer in buffers:
+            if buffer in self._unseen:
+                self._require_shape(*self._unseen.pop(buffer))
+        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         if isinstance(condition, int):
@@ -142,6 +151,27 @@ class Builder:
         if condition not in self._required:
             self._required.add(condition)
             self.result.items.append(Requirement(node, condition, message, numbers))
+
+    def _require_shape(self, node: Node, tensor: Tensor) -> None:
+        """The array that a step made has the shape that kernels believe. Without elements any other will do: none is read."""
+        assert tensor.buffer is not None
+        found: list[Dim] = []
+        for axis, dim in enumerate(tensor.shape):
+            own, source = as_symbol(dim), Source(tensor.buffer, axis, element=False)
+            if isinstance(dim, int) or (own is not None and self.result.sources.get(own) == source):
+                found.append(dim)
+                continue
+            name = f"{tensor.name}.shape[{axis}]#{len(self.result.sources)}"
+            self.result.sources[Symbol(name)] = source
+            found.append(symbol(name))
+        fits = product(equal(dim, there) for dim, there in zip(tensor.shape, found, strict=True))
+        if not same(fits, 1):
+            empty = equal(product(tensor.shape), 0) * equal(product(found), 0)
+            count = len(found)
+            came, wanted = (", ".join(f"{{{k}}}" for k in range(at, at + count)) for at in (0, count))
+            name = tensor.name.replace("{", "{{").replace("}", "}}")
+            message = f"its result {name!r} has the shape ({came}), expected ({wanted})"
+            self.require(node, maximum(fits, empty), message, (*found, *tensor.shape))
 
     # --- steps outside of segments
     def step(
@@ -155,17 +185,23 @@ class Builder:
     ) -> list[Tensor | None]:
         """Adds a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
 
+        What it makes has their element types, ranks and known dims, or the run fails (`program._taken`). Dims that are expressions,
+        or symbols of somebody else, become a requirement where the first kernel reads it.
         shared: outputs that may be, or hold, an array that the step was given, or a constant.
         """
         given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
         made = tuple(None if info is None else self.made_outside(info) for info in infos)
+        self._unseen.update(
+            {tensor.buffer: (node, tensor) for tensor in made if tensor is not None and tensor.buffer is not None}
+        )
         self._shared.update(t.buffer for k, t in enumerate(made) if k in shared and t is not None and t.buffer is not None)
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
     def made_outside(self, info: Info, name: str = "") -> Tensor:
         """A tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
-        buffer = Buffer(0)
+        known = info.shape is not None and info.dtype is not None and info.dtype != "string"
+        buffer = Buffer(product(info.shape or ()) * itemsize(info.dtype or "") if known else 0)
         tensor = Tensor(info.dtype or "", info.shape or (), buffer, name=name, ranked=info.shape is not None)
         self.result.primary[buffer] = tensor
         self._pinned[buffer] = tensor.shape
@@ -193,9 +229,8 @@ class Builder:
 
     def copied(self, tensor: Tensor) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
-        width = min(itemsize(tensor.dtype), 8)
-        count = tensor.nbytes // width if width == 8 else tensor.size  # complex128 is two of the widest
-        self.emit(NOWHERE, primitives.copy, [tensor, made], (count,), tensor.size, [BY_SIZE[width]] * 2, {}, None, "")
+        source, target = bits(tensor), bits(made)
+        self.emit(NOWHERE, primitives.copy, [source, target], (target.size,), work=tensor.size)
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:
@@ -203,9 +238,3 @@ class Builder:
             found = as_symbol(dim)
             if found is not None and found not in self.result.sources:
                 self.result.sources[found] = Source(buffer, axis, element=False)
-
-
-def _type_of(operands: Sequence[Tensor | None], index: int) -> str:
-    """Pointer type of an operand; one that is left out has the type of the first operand, which nobody reads."""
-    tensor = operands[index]
-    return tensor.native if tensor is not None else next(t.native for t in operands if t is not None)

@@ -46,7 +46,7 @@ class Code:
             found = self._constants.get(dim)
             if found is None:
                 found = self._constants[dim] = self.reserve()
-                self.initial[found] = dim
+                self.initial[found] = min(max(dim, -(1 << 63)), (1 << 63) - 1)  # beyond: a size that `bind` refuses
             return found
         known = self._memo.get(dim)
         if known is None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import Fail, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, SequenceType, Value
 from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, NumbersUnknown, RankUnknown, ShapeRules
@@ -33,7 +34,7 @@ class Lowering(Builder):
     def __init__(
         self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: Options, bodies: Mapping[Graph, Body]
     ) -> None:
-        super().__init__()
+        super().__init__(options.threads)
         self.options, self.bodies = options, bodies
         self.inference = Inference(rules, strict=True)
         self.tensors: dict[Value, Tensor] = {}
@@ -76,7 +77,16 @@ class Lowering(Builder):
         registration = find(node)
         if registration is None:
             raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
-        registration.lower(Op(self, node, infos))
+        try:
+            registration.lower(Op(self, node, infos))
+        except (OrtLiteError, _Open):
+            raise
+        except Exception as error:
+            given = ", ".join("(left out)" if v is None else f"{v.name!r} {self.inference.of(v).type}" for v in node.inputs)
+            raise Fail(
+                f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def _infer(self, node: Node) -> list[Info]:
         """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.native import Spec, load
+from ort_lite.native.extents import contract, within
 from ort_lite_cpu.address import address_of
 from ort_lite_cpu.tensor import NATIVE_TYPES
 
@@ -17,7 +18,12 @@ from ort_lite_cpu.tensor import NATIVE_TYPES
 def run_once(
     kernel: Callable[..., int], arrays: list[Array], *scalars: int | float, statics: Mapping[str, int | str] | None = None
 ) -> None:
-    """kernel(arrays, scalars) in the calling thread; arrays are contiguous. Raises RuntimeError for a status that is not OK."""
+    """kernel(arrays, scalars) in the calling thread.
+
+    Raises TypeError for a call that does not fit the kernel: other scalars or arrays than it takes, arrays that are not contiguous
+    or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
+    """
+    _check_call(kernel, arrays, scalars, statics or {})
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
     (address,) = load([Spec(kernel, types, statics or {})])
     words = [word for array in arrays for word in (0, address_of(array))]
@@ -26,6 +32,21 @@ def run_once(
     status = _entry(address)(ctypes.addressof(descriptor), ctypes.addressof(memory), 0, 1)
     if status:
         raise RuntimeError(f"{kernel.__name__} returned status {status}")
+
+
+def _check_call(
+    kernel: Callable[..., int], arrays: list[Array], scalars: tuple[int | float, ...], statics: Mapping[str, int | str]
+) -> None:
+    made = contract(kernel)
+    touched = made.reaches(scalars, statics, 1)
+    if len(arrays) != len(made.pointers):
+        raise TypeError(f"kernel {made.name}: {len(arrays)} arrays came, {len(made.pointers)} are expected: {made.pointers}")
+    for name, array, extent in zip(made.pointers, arrays, touched, strict=True):
+        if extent is None or not array.flags.c_contiguous or within(extent, array.nbytes, array.itemsize) != 1:
+            order = "contiguous" if array.flags.c_contiguous else "not contiguous"
+            raise TypeError(
+                f"kernel {made.name} would touch {extent} elements of {name!r}, which is {array.dtype} {array.shape}, {order}"
+            )
 
 
 @cache

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ort_lite.dtypes import Array, DType
+from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
+from ort_lite.native.extents import Extent
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Dim, Shape, as_symbol, equal
 from ort_lite_cpu.lowered import Message, Source
@@ -60,10 +62,16 @@ class Op:
 
     # --- inputs
     def raw(self, index: int) -> Tensor:
-        """Input `index` as it is: perhaps in another storage order, pending, or known contents without memory."""
+        """Input `index` as it is: perhaps in another storage order, pending, or known contents without memory.
+
+        Where not even its rank is known, the node is lowered during the run.
+        """
         value = self.node.inputs[index]
         assert value is not None, f"{self.node}: input {index} is left out"
-        return self.lowering.tensor(value)
+        tensor = self.lowering.tensor(value)
+        if not tensor.ranked and tensor.dtype:
+            raise self.lowering.open(value)
+        return tensor
 
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
         """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
@@ -181,17 +189,24 @@ class Op:
         *scalars: Dim | float,
         work: Dim | None = None,
         types: Sequence[str] | None = None,
-        statics: Mapping[str, int | float | bool | str] | None = None,
+        statics: Mapping[str, int | float | bool | str] = {},
         inplace: tuple[int, int] | None = None,
         message: Message = "",
+        touched: Mapping[str, Extent] = {},
     ) -> None:
         """Adds an instruction: kernel(operands, scalars, part, parts).
 
         work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
-        last operand). types: pointer types, by default those of the operands. inplace: (output, input) operand positions
-        that may be the same memory. message: what a failing status means (see `lowered.Message`).
+        last operand). types: pointer types of operands that are left out; those of the others are their own (`tensor.bits` and its
+        like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
+        failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
+        to its caller, by the name of the parameter. Raises TypeError for a call that does not fit the kernel; the run fails, or
+        lowering, where the kernel would touch more than an operand has.
         """
-        self.lowering.emit(self.node, kernel, operands, scalars, work, types, statics or {}, inplace, message)
+        self.lowering.emit(
+            self.node, kernel, operands, scalars, work=work, types=types, statics=statics, inplace=inplace, message=message,
+            touched=touched,
+        )  # fmt: skip
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0.
@@ -201,7 +216,9 @@ class Op:
         self.lowering.require(self.node, condition, message, numbers)
 
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
-        """As `require`, for two shapes of one rank that must be equal."""
+        """As `require`, for two shapes that must be equal. Raises InvalidArgument for shapes of two ranks."""
+        if len(a) != len(b):
+            raise InvalidArgument(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}")
         for x, y in zip(a, b, strict=True):
             self.require(equal(x, y), message + ": {0} against {1}", x, y)
 

@@ -1,11 +1,13 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.square import SIZE, prefetch, transpose_square
 
 
 @native
+@extents(x="count", y="count")
 def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     """y[i] = x[i]."""
     for i in span(count, part, parts):
@@ -14,6 +16,10 @@ def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 
 
 @native
+@extents(
+    x="walk(at_x, n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5)",
+    y="walk(at_y, n0, t0, n1, t1, n2, t2, n3, t3, n4, t4, n5, t5)",
+)
 def strided(
     x: Ptr, y: Ptr, at_x: int, at_y: int, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
     s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, t0: int, t1: int, t2: int, t3: int, t4: int, t5: int,
@@ -40,6 +46,7 @@ def strided(
 
 
 @native
+@extents(x="given", y="given", table="3 * rank")
 def strided_any(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
     """As `strided` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
     rows = 1
@@ -58,6 +65,7 @@ def strided_any(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, par
 
 
 @native
+@extents(value="1", y="count")
 def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     """y[i] = value[0]."""
     v = value[0]
@@ -67,6 +75,7 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 
 
 @native
+@extents(x="outer * rows * columns", y="outer * rows * columns")
 def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
     tiles = (columns + 31) // 32
@@ -94,6 +103,7 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: 
 
 
 @native
+@extents(x="outer * few * count", y="outer * few * count")
 def weave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, few, count): a few rows interleaved. Parts share runs of 1,024."""
     runs = (count + 1023) // 1024
@@ -107,6 +117,7 @@ def weave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts:
 
 
 @native
+@extents(x="outer * few * count", y="outer * few * count")
 def unweave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, count, few): the reverse of `weave`."""
     runs = (count + 1023) // 1024
@@ -120,6 +131,7 @@ def unweave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, part
 
 
 @native
+@extents(y="at + count")
 def store(
     y: Ptr, at: int, count: int, v0: int, v1: int, v2: int, v3: int, v4: int, v5: int, v6: int, v7: int, part: int, parts: int
 ) -> int:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.errors import InvalidArgument, OrtLiteError, OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
@@ -135,8 +136,7 @@ class Program:
                 return special(inputs, targets)
             bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
         places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
-        for place, shape, dtype in bound.allocations:
-            places[place] = np.empty(shape, dtype)
+        _allocate(only, bound, places)
         if targets:
             self._aim(places, targets)
         lease = self.pool.lease(bound.scratch)
@@ -172,8 +172,7 @@ class Program:
             bound = step.cache.get(values)
             if bound is None:
                 bound = step.bind(values, values)
-            for place, shape, dtype in bound.allocations:
-                places[place] = np.empty(shape, dtype)
+            _allocate(step, bound, places)
             lease = self.pool.lease(bound.scratch)
             try:
                 step.run(bound, places, lease, options)
@@ -250,6 +249,18 @@ class _Run:
         return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
 
 
+def _allocate(run: _Run, bound: Bound, places: list[Any]) -> None:
+    """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
+    for number, (place, shape, dtype) in enumerate(bound.allocations):
+        try:
+            places[place] = np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
+            node = run.segment.allocations[number].node
+            raise OutOfMemory(
+                f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
+            ) from error
+
+
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:
     """Runs until `options.terminate` is set, from whatever thread."""
     halt = Halt()
@@ -280,9 +291,39 @@ def _host(step: HostStep, places: list[Any]) -> None:
         raise
     except Exception as error:
         raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error
+    if len(results) < len(step.outputs):
+        raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
     for tensor, result in zip(step.outputs, results, strict=False):
         if tensor is not None and tensor.buffer is not None:
-            places[tensor.buffer.place] = _contiguous(result)
+            places[tensor.buffer.place] = _taken(step, tensor, result)
+
+
+def _taken(step: HostStep, tensor: Tensor, result: Any) -> Any:
+    """A result as kernels read it: from its first byte on, of the element type, rank and known dims that lowering believes.
+
+    Open dims are compared before the first kernel that reads it, see `Builder.step`. Sequences, maps and optionals are no kernel's.
+    """
+    if not tensor.dtype:
+        return _contiguous(result)
+    array = np.asarray(result, to_numpy(tensor.dtype)) if np.isscalar(result) else result
+    if not isinstance(array, np.ndarray) or not _is_like(array, tensor):
+        came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        shape = f"({', '.join(map(str, tensor.shape))})" if tensor.ranked else "of any shape"
+        raise _broken(step, f"gave {came} for {tensor.name!r}, expected {tensor.dtype} {shape}")
+    return _contiguous(array)
+
+
+def _is_like(array: Array, tensor: Tensor) -> bool:
+    if array.dtype.kind not in "OUS" if tensor.dtype == "string" else array.dtype != to_numpy(tensor.dtype):
+        return False
+    if not tensor.ranked:
+        return True
+    dims = zip(tensor.shape, array.shape, strict=False)
+    return array.ndim == len(tensor.shape) and all(type(dim) is not int or dim == n for dim, n in dims)
+
+
+def _broken(step: HostStep, what: str) -> RuntimeException:
+    return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}")
 
 
 def _contiguous(result: Any) -> Any:

@@ -18,7 +18,7 @@ from ort_lite.memory.schedule import reordered
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
-from ort_lite.shapes import Dim, Symbol, less, select
+from ort_lite.shapes import Dim, Symbol, at_least, less, select
 from ort_lite_cpu.code import Code
 from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.tensor import Buffer
@@ -52,6 +52,10 @@ class Segment(Record, frozen=False):
     number_slots: list[Array]
     """Of each requirement, for its message."""
     size_slots: Array
+    dim_slots: Array
+    """Of dims of scratch buffers that might be negative, which the product of two would not show."""
+    dim_nodes: list[Node]
+    """Who writes the buffers of `dim_slots`."""
     offset_slots: Array
     starts: Array
     ends: Array
@@ -178,6 +182,7 @@ class _Assembler:
         requirements = [item for item in group if isinstance(item, Requirement)]
         for number, instruction in enumerate(instructions):
             self._note_uses(number, instruction)
+        dims = self._doubtful_dims(instructions)
         roots = self._share_in_place(instructions)
         index: list[int] = []
         starts: list[int] = []
@@ -197,10 +202,21 @@ class _Assembler:
         return Segment(
             instructions, [(s, self._source(s)) for s in self.code.leaves], _ints(self.code.leaf_slots),
             np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), numbers, _ints(sizes),
+            _ints([slot for slot, _ in dims]), [node for _, node in dims],
             _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
             _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
             self.allocations, self._names(kept), self.keep,
         )  # fmt: skip
+
+    def _doubtful_dims(self, instructions: Sequence[Instruction]) -> list[tuple[int, Node]]:
+        """(slot, node) of each dim of a scratch buffer that its terms do not show to be 0 or more; of equal ones the first."""
+        found: dict[Dim, Node] = {}
+        for buffer, (first, _) in self.scratch.items():
+            tensor = self.lowered.primary.get(buffer)
+            for dim in () if tensor is None else tensor.shape:
+                if not at_least(dim, 0):
+                    found.setdefault(dim, instructions[first].node)
+        return [(self.code.slot(dim), node) for dim, node in found.items()]
 
     def _names(self, buffers: Sequence[Buffer]) -> list[str]:
         """What the buffers hold, each name once."""

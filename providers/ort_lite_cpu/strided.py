@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ort_lite.dtypes import itemsize
 from ort_lite.graph import Node
+from ort_lite.native.extents import walk
 from ort_lite.shapes import Dim, Shape, product, same
 from ort_lite_cpu import primitives
-from ort_lite_cpu.tensor import BY_SIZE, Tensor
+from ort_lite_cpu.tensor import Tensor, bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.builder import Builder
@@ -49,21 +49,25 @@ def emit_strided(
         else:
             loops.append((n, s, t))
     size = product(dims)
-    types = [BY_SIZE[itemsize(x.dtype)]] * 2
+    operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
         outer: Dim = 1 if len(loops) == 2 else loops[0][0]
         columns, rows = loops[-2][0], loops[-1][0]
         for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
             if isinstance(few, int) and few <= 4:
-                lowering.emit(node, kernel, [x, y], (outer, count), size // 2, types, {"few": few}, None, "")
+                lowering.emit(node, kernel, operands, (outer, count), work=size // 2, statics={"few": few})
                 return
-        lowering.emit(node, primitives.swap, [x, y], (outer, rows, columns), size, types, {}, None, "")
+        lowering.emit(node, primitives.swap, operands, (outer, rows, columns), work=size)
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
         table = lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
+        touched = {
+            "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
+            "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
+        }
         lowering.emit(
-            node, primitives.strided_any, [x, y, table], (x_at, y_at, len(loops)), size * 2, [*types, "i64"], {}, None, ""
+            node, primitives.strided_any, [*operands, table], (x_at, y_at, len(loops)), work=size * 2, touched=touched
         )
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
@@ -72,7 +76,7 @@ def emit_strided(
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
     numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
     work = size // 4 if dense else size
-    lowering.emit(node, primitives.strided, [x, y], (x_at, y_at, *numbers), work, types, {"dense": dense}, None, "")
+    lowering.emit(node, primitives.strided, operands, (x_at, y_at, *numbers), work=work, statics={"dense": dense})
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:

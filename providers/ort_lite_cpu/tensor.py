@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import Array, DType, itemsize
 from ort_lite.record import Record, field
-from ort_lite.shapes import Dim, Shape, product
+from ort_lite.shapes import Dim, Shape, product, same
 
 if TYPE_CHECKING:
     from ort_lite_cpu.elementwise.expression import Expression
@@ -28,6 +28,8 @@ POINTER_TYPES = NATIVE_TYPES | dict.fromkeys(NARROW_TYPES, "u8")
 
 PARTS: dict[DType, DType] = {"complex64": "float32", "complex128": "float64"}
 """Element types of real and imaginary parts."""
+
+_BITS: dict[int, DType] = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 """Pointer types of kernels that only move data, by element size."""
@@ -91,9 +93,28 @@ class Tensor(Record, frozen=False):
         return POINTER_TYPES[self.dtype]
 
 
+# --- The same memory read as elements of another type. Nobody else makes a Tensor of another type over a buffer.
+def reread(x: Tensor, dtype: DType, shape: Shape) -> Tensor:
+    """The bytes of x, which is in memory, as a tensor of `dtype` and `shape`. Raises TypeError where those are not as many bytes."""
+    made = Tensor(dtype, shape, x.buffer, name=x.name)
+    if not same(made.nbytes, x.nbytes):
+        raise TypeError(f"{x.name!r} is {x.nbytes} bytes of {x.dtype} {x.shape}; {dtype} {shape} would be {made.nbytes}")
+    return made
+
+
+def bits(x: Tensor) -> Tensor:
+    """The elements as unsigned integers of their size, for kernels that only move data; complex128 as pairs of them."""
+    dtype = _BITS[min(itemsize(x.dtype), 8)]
+    if dtype == x.dtype:
+        return x
+    if itemsize(x.dtype) == 16:
+        return reread(x, dtype, (*x.shape, 2))
+    return Tensor(dtype, x.shape, x.buffer, x.perm, name=x.name)
+
+
 def pairs(x: Tensor) -> Tensor:
     """Complex numbers in memory as twice as many floats: the real part, then the imaginary one."""
-    return Tensor(PARTS[x.dtype], (*x.shape, 2), x.buffer)
+    return reread(x, PARTS[x.dtype], (*x.shape, 2))
 
 
 def channels_last(rank: int) -> tuple[int, ...]:

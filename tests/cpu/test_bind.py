@@ -134,3 +134,5 @@ def test_impossible_sizes_name_node_and_dimensions() -> None:
     inner = text_program("(int64[2] s) => (float[1,1] y) { c = ConstantOfShape(s) y = ReduceSum<keepdims=1>(c) }")
     with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have -\d+ bytes for "):
         inner([ints(300, -2)])
+    with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have a dimension of -300 for s\[0\] = -300"):
+        inner([ints(-300, -2)])  # whose product is a size

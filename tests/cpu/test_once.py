@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
 from ort_lite_cpu.once import run_once
 
 
 @native
+@extents(x="count", y="count")
 def scaled(x: Ptr, y: Ptr, count: int, factor: float, offset: Static, part: int, parts: int) -> int:
     """y = factor * x + offset. Fails where there is nothing to do."""
     if count == 0:
@@ -29,3 +31,13 @@ def test_a_status_is_an_error() -> None:
     empty = np.zeros(0, np.float32)
     with pytest.raises(RuntimeError, match="scaled returned status 7"):
         run_once(scaled, [empty, empty], 0, 1.0, statics={"offset": 0})
+
+
+def test_a_call_that_does_not_fit_the_kernel_is_refused() -> None:
+    x, y = np.zeros(5, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(TypeError, match=r"scaled would touch 5 elements of 'y', which is float32 \(4,\)"):
+        run_once(scaled, [x, y], 5, 1.5, statics={"offset": 2})
+    with pytest.raises(TypeError, match=r"elements of 'x', which is float32 \(3,\), not contiguous"):
+        run_once(scaled, [x[::2], y], 3, 1.5, statics={"offset": 2})
+    with pytest.raises(TypeError, match="1 arrays came, 2 are expected"):
+        run_once(scaled, [x], 5, 1.5, statics={"offset": 2})

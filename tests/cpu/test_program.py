@@ -263,3 +263,51 @@ def test_what_workers_run_is_loaded_with_the_kernels_where_they_may_be_needed(th
         text_program(text, threads=threads)
     [[specs]] = [call.args for call in loading.call_args_list]
     assert set(team.specs(2)).issubset(specs) == loaded
+
+
+# --- Results of steps in Python
+
+MATCHES = """(string[N] x) => (bool[N] b, bool[N] y) { b = RegexFullMatch<pattern = "a">(x) y = Not(b) }"""
+TEXTS = np.array(["a", "b", "a"], object)
+
+
+def patched(result: Any) -> Program:
+    """A program whose step gives this, and not what lowering believes."""
+    program = text_program(MATCHES)
+    for step in program.steps:
+        if hasattr(step, "function"):
+            step.function = lambda *_: result
+    return program
+
+
+@pytest.mark.parametrize(("result", "came"), [
+    ([np.zeros(3, np.float32)], r"gave float32 \(3,\) for 'b', expected bool \(N\)"),
+    ([np.zeros((3, 1), bool)], r"gave bool \(3, 1\) for 'b', expected bool \(N\)"),
+    ([[True, False, True]], "gave list for 'b', expected bool"),
+    ([], "gave 0 results, expected 1"),
+], ids=["type", "rank", "no array", "too few"])  # fmt: skip
+def test_a_result_is_of_the_type_and_rank_that_lowering_believes(result: Any, came: str) -> None:
+    with pytest.raises(RuntimeException, match=r"RegexFullMatch .*\(CPUExecutionProvider\): it " + came):
+        patched(result)([TEXTS])
+
+
+def test_known_dimensions_are_compared() -> None:
+    program = op_program("RegexFullMatch", [TEXTS], {"pattern": "a"}, fixed=True)
+    for step in program.steps:
+        if hasattr(step, "function"):
+            step.function = lambda *_: [np.zeros(2, bool)]
+    with pytest.raises(RuntimeException, match=r"gave bool \(2,\) for 'out0', expected bool \(3\)"):
+        program([TEXTS])
+
+
+@pytest.mark.parametrize("count", [2, 4, 0])
+def test_open_dimensions_are_compared_before_a_kernel_reads(count: int) -> None:
+    program = patched([np.zeros(count, bool)])
+    with pytest.raises(InvalidArgument, match=rf"RegexFullMatch .*: its result 'b' has the shape \({count}\), expected \(3\)"):
+        program([TEXTS])
+    assert [array.shape for array in patched([np.zeros(3, bool)])([TEXTS])] == [(3,), (3,)]
+
+
+def test_results_are_read_from_their_first_byte_on() -> None:
+    b, y = patched([np.array([True, False, False, True, True])[::2]])([TEXTS])
+    assert (b.tolist(), y.tolist()) == ([True, False, True], [False, True, False])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ort_lite.graph import Node
+from ort_lite.native.extents import Reach, walk
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, equal, product, same, select
@@ -63,19 +64,28 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
     name = "elementwise_" + hashlib.blake2b(source.encode(), digest_size=6).hexdigest()
     types = [leaf.native for leaf in stored] + [out.native]
     spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
-    work = _work(product(loops.dims), text.cost)
+    whole = product(loops.dims)
+    work = _work(whole, text.cost)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
+    touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
     lowering.emit(
-        node, spec, [*stored, out], [*scalars, *text.scalars], work, types, {},
-        None if inplace is None else (len(stored), inplace), "",
+        node, spec, [*stored, out], [*scalars, *text.scalars], work=work, touched=touched,
+        inplace=None if inplace is None else (len(stored), inplace),
     )  # fmt: skip
     tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
     assert out.buffer is not None
     lowering.result.primary[out.buffer] = tensor
 
 
+def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
+    """What the loops touch of a leaf."""
+    return walk(0, *(number for pair in zip(dims, strides, strict=True) for number in pair))
+
+
 def require_broadcast(lowering: Builder, node: Node, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
     """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound: nobody reads beyond an operand."""
+    fewer = int(len(shape) <= len(out))
+    lowering.require(node, fewer, "an input of {0} dimensions does not broadcast to {1}", (len(shape), len(out)))
     for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
         if not same(dim, 1) and not same(dim, wanted):
             fits = select(equal(dim, 1), 1, equal(dim, wanted))

@@ -8,6 +8,7 @@ The keys that a query sees are a range (padding, causality, windows) and, inside
 
 import math
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, shift, span, sqrt, tanh
 from ort_lite_cpu.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.gemm.microkernel import ACCUMULATE, panel
@@ -26,6 +27,8 @@ PIECE = 64
 """Keys of such a piece."""
 ROWS = 16
 """Rows of scores for which scratch must have room: one register tile, or SHARED heads of FEW rows."""
+FAR = 1 << 40
+"""More keys than memory holds. Lengths and windows are cut there: sums of them do not overflow."""
 
 RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 """What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
@@ -33,17 +36,21 @@ RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
 
 @native
 def visible(i: int, offset: int, left: int, right: int, count: int) -> tuple[int, int]:
-    """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side."""
+    """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side.
+
+    Neither falls from one query to the next: scores are stored from the first key of the first query on. That holds because `frame`
+    gives counts that are keys, and it and `emit_attention` nothing beyond FAR.
+    """
     last = count if right < 0 else max(min(count, i + offset + right + 1), 0)
     return 0 if left < 0 else min(max(i + offset - left, 0), last), last
 
 
 @native
 def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int, past: int, anchored: int) -> tuple[int, int]:
-    """(valid keys of batch b, how many of them come before its first query)."""
+    """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
     if null(lengths):
         return min(length, columns), past
-    count = int(lengths[b]) + extra
+    count = min(max(int(lengths[b]) + extra, 0), FAR)
     return min(count, length, columns), count - rows if anchored else past
 
 
@@ -141,6 +148,12 @@ def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, hal
 
 
 @native
+@extents(
+    k="walk(k_at, batch, k_batch, heads, k_head, length, k_row, size, 1)",
+    v="walk(v_at, batch, v_batch, heads, v_head, length, v_row, value_size, 1)",
+    keys="select(less(FEW, rows), batch * heads * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
+    values="select(less(FEW, rows), batch * heads * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
+)  # fmt: skip
 def pack_heads(
     k: Ptr, v: Ptr, keys: Ptr, values: Ptr, heads: int, rows: int, length: int, size: int, value_size: int,
     k_at: int, k_batch: int, k_head: int, k_row: int, v_at: int, v_batch: int, v_head: int, v_row: int, batch: int, scale: float,
@@ -167,6 +180,17 @@ def pack_heads(
 
 
 @native
+@extents(
+    q="walk(q_at, batch, q_batch, heads, q_head, rows, q_row, size, 1)",
+    keys="select(less(FEW, rows), ((batch - 1) * (heads // group) + ceildiv(heads, max(group, 1)))"
+    " * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
+    values="select(less(FEW, rows), ((batch - 1) * (heads // group) + ceildiv(heads, max(group, 1)))"
+    " * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    scratch="(parts - 1) * room + min(BLOCK * ceildiv(length, vectors * lanes) * vectors * lanes,"
+    " max(SCORES, ROWS * ceildiv(length, vectors * lanes) * vectors * lanes))",
+)  # fmt: skip
 def attend(
     q: Ptr, keys: Ptr, values: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
     batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
@@ -223,6 +247,14 @@ def attend(
 
 
 @native
+@extents(
+    q="walk(q_at, batch, q_batch, heads, q_head, rows, q_row, size, 1)",
+    k="walk(k_at, batch, k_batch, heads // group, k_head, length, k_row, size, 1)",
+    v="walk(v_at, batch, v_batch, heads // group, v_head, length, v_row, value_size, 1)",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    scratch="(parts - 1) * room + SHARED * FEW * length",
+)  # fmt: skip
 def attend_few(
     q: Ptr, k: Ptr, v: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
     batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,

@@ -8,6 +8,7 @@ input row is one run of memory where taps are neighbours.
 import math
 from typing import Any, NamedTuple
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.gemm import DEPTH, cut, grid
@@ -65,6 +66,10 @@ class Block(NamedTuple):
 
 
 @native
+@extents(
+    x="n * id_ * ih * iw * c", w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
+    bias="o", residual="n * od * oh * ow * o", y="n * od * oh * ow * o", scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
+)  # fmt: skip
 def conv(
     x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
     o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,

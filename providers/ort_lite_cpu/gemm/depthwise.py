@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL
@@ -19,9 +20,14 @@ ROWS = 2
 """Output rows that are computed at one place."""
 MAX_TAPS = 64
 """Kernels up to this width are unrolled."""
+MAX_STRIDE = 8
+"""What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
 
 
 @native
+@extents(
+    x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c",
+)  # fmt: skip
 def depthwise(
     x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
     o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
@@ -30,7 +36,7 @@ def depthwise(
 ) -> int:  # fmt: skip
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
-    Names as in `convolution.Sizes`; depths are 1. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
     Spec: ONNX Conv-22 with group = C = M.
     """
     clips = low > -math.inf or high < math.inf
@@ -47,6 +53,8 @@ def depthwise(
                 h = row * sh - ph
                 first = (-h + dh - 1) // dh if h < 0 else 0
                 last = kh if h + (kh - 1) * dh < ih else max((ih - h + dh - 1) // dh, first)
+                if iw == 0:  # what lies outside of a line reads its first column
+                    last = first
                 at = ((image * oh + row) * ow + column) * c
                 _channels(
                     shift(x, (image * ih + h + first * dh) * iw * c), dh * iw * c, start, iw, shift(w, first * taps * c), c,

@@ -2,6 +2,7 @@
 
 import math
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.few_rows import FEW, few_rows
@@ -40,6 +41,7 @@ def grid(rows: int, columns: int, part: int, parts: int) -> tuple[int, int, int,
 
 
 @native
+@extents(a="m * k", b="ceildiv(n, vectors * lanes) * k * vectors * lanes", bias="n", residual="m * n", c="m * n")
 def gemm(
     a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, low: float, high: float,
     alpha: float, beta: float, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
@@ -74,6 +76,11 @@ def gemm(
 
 
 @native
+@extents(
+    a="walk(0, d0, a0, d1, a1, d2, a2, m, lda, k, 1)",
+    b="walk(0, d0, b0, d1, b1, d2, b2, n if transposed else k, ldb, k if transposed else n, 1)",
+    bias="n", residual="d0 * d1 * d2 * m * n", c="d0 * d1 * d2 * m * n", scratch="parts * DEPTH * vectors * lanes",
+)  # fmt: skip
 def matmul(
     a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, scratch: Ptr, m: int, n: int, k: int, lda: int, ldb: int,
     scale: float, low: float, high: float, alpha: float, beta: float, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
@@ -125,6 +132,9 @@ def matmul(
 
 
 @native
+@extents(
+    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n",
+)  # fmt: skip
 def integer_matmul(
     a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
     b0: int, b1: int, b2: int, part: int, parts: int,
@@ -145,6 +155,7 @@ def integer_matmul(
 
 
 @native
+@extents(x="walk(0, m, row, n, column)", y="m * n")
 def scaled(x: Ptr, y: Ptr, m: int, n: int, row: int, column: int, factor: float, part: int, parts: int) -> int:
     """y (m, n) = factor * x, x broadcast by its strides `row` and `column`."""
     for i in span(m, part, parts):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, ceildiv, maximum, minimum
@@ -77,6 +78,10 @@ def zero_point(zero: Ptr, at: int, flip: int) -> int:
 
 
 @native
+@extents(
+    w="walk(0, batch, step, min(k, inner), inner_step, ceildiv(k, inner), outer_step, n, column)",
+    zero="walk(0, batch, zero_batch, n, zero_column)", out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
+)  # fmt: skip
 def pack_pairs(
     w: Ptr, zero: Ptr, out: Ptr, batch: int, k: int, n: int, inner: int, step: int, inner_step: int, outer_step: int, column: int,
     zero_batch: int, zero_column: int, flip: int, width: int, part: int, parts: int,
@@ -121,6 +126,13 @@ def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
 
 
 @native
+@extents(
+    a="walk(0, batch, a_step, m, k, k, 1)", zero="walk(0, batch * m, zero_row)",
+    b="walk(0, batch, b_step * (ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2),"
+    " ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2, 1)",
+    b_zero="n", c="batch * m * n",
+    scratch="(parts - 1) * size + min(max(CAPACITY, rows * (2 * ceildiv(k, 2))), ceildiv(m, rows) * rows * (2 * ceildiv(k, 2)))",
+)  # fmt: skip
 def integer_gemm(
     a: Ptr, zero: Ptr, b: Ptr, b_zero: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int,
     zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,

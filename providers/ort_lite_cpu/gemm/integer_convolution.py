@@ -4,10 +4,11 @@ The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the 
 """
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, shift
 from ort_lite_cpu.gemm.convolution import Sizes
 from ort_lite_cpu.gemm.gemm import grid
-from ort_lite_cpu.gemm.integer import block_rows, integer_panel, pairs, widen, zero_point
+from ort_lite_cpu.gemm.integer import CAPACITY, block_rows, integer_panel, pairs, widen, zero_point  # noqa: F401  in extents
 
 
 def integer_filters(weight: Array, groups: int, width: int) -> Array:
@@ -18,6 +19,13 @@ def integer_filters(weight: Array, groups: int, width: int) -> Array:
 
 
 @native
+@extents(
+    x="n * id_ * ih * iw * c", zero="1",
+    w="groups * ceildiv(o // groups, vectors * lanes) * ceildiv(kd * kh * kw * (c // groups), 2) * vectors * lanes * 2",
+    y="n * od * oh * ow * o",
+    scratch="(parts - 1) * size + min(max(CAPACITY, rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2)),"
+    " ceildiv(n * od * oh * ow, rows) * rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2))",
+)  # fmt: skip
 def integer_conv(
     x: Ptr, zero: Ptr, w: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
     kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
@@ -25,7 +33,8 @@ def integer_conv(
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w from `integer_filters`.
 
-    Names as in Sizes; scratch (parts, size). Parts share blocks of pixels and panels. Spec: ONNX ConvInteger-10.
+    Names as in Sizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and dilations are
+    positive, c and o multiples of groups: the lowering of ConvInteger. Spec: ONNX ConvInteger-10.
     """
     g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
     width, depth = vectors * lanes, kd * kh * kw * g.channels

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.gemm.integer import IntegerVectors
 
@@ -10,6 +11,7 @@ PIXELS = 8
 
 
 @native
+@extents(x="n * id_ * ih * iw * c", zero="1", w="kh * kw * c", y="n * od * oh * ow * c")
 def integer_depthwise(
     x: Ptr, zero: Ptr, w: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
     kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
@@ -17,7 +19,8 @@ def integer_depthwise(
 ) -> int:  # fmt: skip
     """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
 
-    Names as in `convolution.Sizes`; depth axes are 1. Spec: ONNX ConvInteger-10 with group = C = M.
+    Names as in `convolution.Sizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of ConvInteger.
+    Spec: ONNX ConvInteger-10 with group = C = M.
     """
     away = 0 if null(zero) else int(zero[0])
     for row in span(n * oh, part, parts):

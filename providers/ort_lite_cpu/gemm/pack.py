@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite_cpu.once import run_once
 
@@ -35,6 +36,7 @@ def filters(weight: Array, groups: int, width: int) -> Array:
 
 
 @native
+@extents(w="groups * outputs * channels * taps", out="groups * ceildiv(outputs, width) * taps * channels * width")
 def pack_filters(
     w: Ptr, out: Ptr, groups: int, outputs: int, channels: int, taps: int, width: int, part: int, parts: int
 ) -> int:

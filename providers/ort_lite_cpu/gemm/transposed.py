@@ -1,9 +1,13 @@
 """Transposed convolution for kernels whose size only a run tells: plain loops over what meets each output pixel."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, null, span
 
 
 @native
+@extents(
+    x="n * id_ * ih * iw * c", w="c * (o // groups) * kd * kh * kw", bias="o", y="n * od * oh * ow * o",
+)  # fmt: skip
 def conv_transpose(
     x: Ptr, w: Ptr, bias: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
     kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, groups: int,
@@ -11,7 +15,7 @@ def conv_transpose(
 ) -> int:  # fmt: skip
     """y (n, od, oh, ow, o) from x (n, id, ih, iw, c) and w (c, o / groups, kd, kh, kw), names as in `convolution.Sizes`.
 
-    Spec: ONNX ConvTranspose-22.
+    Strides are positive, and c and o multiples of groups: the lowering of ConvTranspose. Spec: ONNX ConvTranspose-22.
     """
     channels, outputs = c // groups, o // groups
     taps = kd * kh * kw

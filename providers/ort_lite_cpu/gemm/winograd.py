@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, emitted, like, native, null, shift, span
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.convolution import copy_run
@@ -38,6 +39,7 @@ def transformed_filters(weight: Array, columns: int, width: int) -> Array:
 
 
 @native
+@extents(w="outputs * channels * 9", u="36 * count * channels * width")
 def transform_filters(
     w: Ptr, u: Ptr, outputs: int, channels: int, columns: int, width: int, count: int, part: int, parts: int
 ) -> int:
@@ -79,6 +81,12 @@ def scratch_size(tiles: int, channels: int, columns: int) -> int:
 
 
 @native
+@extents(
+    x="n * ih * iw * c",
+    u="36 * (o // columns * ceildiv(columns, vectors * lanes) + ceildiv(o % columns, vectors * lanes)) * c * vectors * lanes",
+    bias="o", residual="n * oh * ow * o", y="n * oh * ow * o",
+    scratch="(parts - 1) * size + 36 * (block * (c + GAP) + block * (columns + GAP) + c)",
+)  # fmt: skip
 def winograd(
     x: Ptr, u: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
     o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,

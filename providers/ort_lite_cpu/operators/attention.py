@@ -28,14 +28,24 @@ class Heads(Record):
         return (self.at, *self.steps)
 
 
-def heads_of(tensor: Tensor, count: Dim) -> Heads:
+def heads_of(op: Op, tensor: Tensor, count: Dim) -> Heads:
     """Of (batch, heads, rows, size), or (batch, rows, heads * size) with `count` heads."""
     if len(tensor.shape) == 4:
-        batch, heads, rows, size = tensor.shape
+        _, heads, rows, size = tensor.shape
         return Heads(tensor, tensor.shape, (heads * rows * size, rows * size, size))
-    batch, rows, hidden = tensor.shape
-    size = floordiv(hidden, count)
-    return Heads(tensor, (batch, count, rows, size), (rows * hidden, size, hidden))
+    if len(tensor.shape) != 3:
+        raise op.reject(f"{tensor.name!r} has rank {len(tensor.shape)}, expected 3 or 4")
+    return columns_of(op, tensor, count, 0, tensor.shape[2])
+
+
+def columns_of(op: Op, x: Tensor, heads: Dim, start: Dim, width: Dim) -> Heads:
+    """Columns `start` to `start + width` of (B, S, columns) as heads."""
+    batch, rows, columns = x.shape
+    size = floordiv(width, heads)
+    if isinstance(heads, int) and heads < 1:
+        raise op.reject(f"{heads} heads")
+    op.require(equal(size * heads, width), "{0} columns do not make {1} heads", width, heads)
+    return Heads(x, (batch, heads, rows, size), (rows * columns, size, columns), start)
 
 
 class Mask(Record):
@@ -52,6 +62,8 @@ class Mask(Record):
 
 def mask_of(op: Op, tensor: Tensor, wanted: Shape) -> Mask:
     """A mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
+    if len(tensor.shape) > 4:
+        raise op.reject(f"a mask of rank {len(tensor.shape)}")
     shape = (*(1,) * (4 - len(tensor.shape)), *tensor.shape)
     steps: list[Dim] = []
     for dim, step, full in zip(shape[:3], contiguous(shape)[:3], wanted, strict=True):
@@ -87,22 +99,21 @@ def emit_attention(
     """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
     What reads keys and values in place serves few query rows, what packs them first serves many: where their number is open,
-    both are there and one of them has nothing to do.
+    both are there and one of them has nothing to do. What the kernels believe of the operands' shapes is required here.
     """
     batch, heads, rows, size = q.shape
     kv_heads, length, value_size = k.shape[1], k.shape[2], v.shape[3]
-    _agree(op, q, k, v)
-    tile, native = tile_for(q.tensor.native), q.tensor.native
+    agree(op, q, k, v)
+    op.agree(y.shape, (*q.shape[:3], value_size), "the result does not fit queries and values")
+    _check_others(op, q, k, mask, rules, scores)
+    tile = tile_for(q.tensor.native)
     stride = ceildiv(length, tile.columns) * tile.columns
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
     operands = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
-    mask_type = "u8" if mask.kind == "bool" else native
-    length_type = "i64" if rules.lengths is None else rules.lengths.native
-    types = [native] * 3 + [mask_type, length_type] + [native] * 4
     numbers = (
         batch, heads, floordiv(heads, kv_heads), rows, length, size, value_size, *q.numbers, *y.steps, *mask.steps, mask.columns,
-        rules.extra, rules.past, rules.anchored, rules.left, rules.right, room, rules.softcap,
+        rules.extra, rules.past, rules.anchored, min(rules.left, kernels.FAR), min(rules.right, kernels.FAR), room, rules.softcap,
     )  # fmt: skip
     statics: dict[str, int | str] = {
         "masked": mask.kind, "output": rules.stage, "half": rules.half, "precision": rules.precision,
@@ -112,7 +123,7 @@ def emit_attention(
     if not same(many, 1):
         op.emit(
             kernels.attend_few, [q.tensor, k.tensor, v.tensor, *operands], *numbers, *k.numbers, *v.numbers, rules.scale,
-            types=types, statics=statics, work=select(many, 0, work * 4),
+            statics=statics, work=select(many, 0, work * 4),
         )  # fmt: skip
     if same(many, 0):
         return
@@ -125,12 +136,11 @@ def emit_attention(
         batch, rules.scale, statics=lanes, work=select(many, batch * kv_heads * length * (size + value_size), 0),
     )  # fmt: skip
     statics = {**statics, "tall": tile.rows, **lanes}
-    op.emit(
-        kernels.attend, [q.tensor, keys, values, *operands], *numbers, types=types, statics=statics, work=select(many, work, 0)
-    )
+    op.emit(kernels.attend, [q.tensor, keys, values, *operands], *numbers, statics=statics, work=select(many, work, 0))
 
 
-def _agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
+def agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
+    """That queries, keys and values go together, each head of keys and values with as many of queries."""
     pairs = [("batches", q.shape[0], k.shape[0]), ("batches", q.shape[0], v.shape[0]), ("head sizes", q.shape[3], k.shape[3])]
     pairs += [("heads of keys and values", k.shape[1], v.shape[1]), ("keys and values", k.shape[2], v.shape[2])]
     for what, a, b in pairs:
@@ -141,12 +151,28 @@ def _agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
         op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
 
 
+def _check_others(op: Op, q: Heads, k: Heads, mask: Mask, rules: Rules, scores: Tensor | None) -> None:
+    """That a mask is of bools or of the queries' type, and lengths, sinks and scores are as many as batches, heads and scores."""
+    batch, heads, rows, _ = q.shape
+    if mask.kind == "add" and mask.tensor is not None and mask.tensor.dtype != q.tensor.dtype:
+        raise op.reject(f"a mask of {mask.tensor.dtype} for {q.tensor.dtype}")
+    if rules.lengths is not None:
+        op.require(equal(rules.lengths.size, batch), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
+    if rules.sink is not None:
+        op.agree(rules.sink.shape, (heads,), "sinks and heads differ in number")
+    if scores is not None:
+        op.agree(scores.shape, (batch, heads, rows, k.shape[2]), "the scores do not fit queries and keys")
+
+
 def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
     """`new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself where there is no past."""
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
         return new
+    if past is not None and len(past.shape) != 4:
+        raise op.reject(f"a past of rank {len(past.shape)}")
     if past is None and len(new.tensor.shape) == 4 and new.at == 0:
+        op.agree(op.info(index).shape or (), new.shape, "the heads that are passed on do not fit")
         op.alias(new.tensor, index)
         return new
     before: Dim = 0 if past is None else past.shape[2]
@@ -158,7 +184,7 @@ def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
         if not same(there, wanted):
             op.require(equal(there, wanted), "the past does not go with what is new: {0} and {1}", there, wanted)
     join(op, past, new, present)
-    return heads_of(present, heads)
+    return heads_of(op, present, heads)
 
 
 def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
@@ -167,6 +193,8 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
     before: Dim = 0
     total = rows
     if past is not None:
+        if past.dtype != new.tensor.dtype:
+            raise op.reject(f"a past of {past.dtype} for {new.tensor.dtype}")
         before = past.shape[-2]
         total = before + rows
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
@@ -185,13 +213,13 @@ def attention(op: Op) -> None:
     """
     wide = _computed_in(op)
     half = op.raw(0).dtype if op.raw(0).dtype in HALVES and wide == "float32" else ""
-    q, k, v = (heads_of(op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
+    q, k, v = (heads_of(op, op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
     past = op.optional(4)
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = op.optional(6)
     right = 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
-    stage = op.attr("qk_matmul_output_mode", 0) if op.wants(3) else kernels.NOTHING
+    stage = _stage(op) if op.wants(3) else kernels.NOTHING
     rules = Rules(
         1.0 if half else float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1), right,
         past.shape[2] if past is not None else 0, lengths, anchored=int(past is None and lengths is not None), stage=stage,
@@ -204,11 +232,18 @@ def attention(op: Op) -> None:
         q, k = (_in_place_of(x, _scaled(op, x, half)) for x in (q, k))
     else:
         q, k = (_in_place_of(x, op.cast(x.tensor, wide)) for x in (q, k))
-    emit_attention(op, q, k, v, heads_of(result, q.shape[1]), mask, rules, scores)
+    emit_attention(op, q, k, v, heads_of(op, result, q.shape[1]), mask, rules, scores)
     for index, tensor in ((0, result), (3, scores)):
         wanted = op.info(index).dtype if tensor is not None else None
         if tensor is not None and wanted is not None and wanted != wide:
             op.set(index, op.cast(tensor, wanted))
+
+
+def _stage(op: Op) -> int:
+    stage: int = op.attr("qk_matmul_output_mode", 0)
+    if stage not in (kernels.RAW, kernels.CAPPED, kernels.MASKED, kernels.SOFTMAX):
+        raise op.reject(f"qk_matmul_output_mode {stage}")
+    return stage
 
 
 def _computed_in(op: Op) -> DType:

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null
 from ort_lite.shapes import Dim
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
@@ -24,11 +26,12 @@ def found(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) ->
 
 
 @native
+@extents(source="length", current="known", before="1", guess="guessed", tokens="known + guessed", total="1", suffix="1")
 def bifurcate(
     source: Ptr, current: Ptr, before: Ptr, guess: Ptr, tokens: Ptr, total: Ptr, suffix: Ptr, length: int, known: int, guessed: int,
     shortest: int, longest: int, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """tokens = current (known,) and what of guess (guessed,) agrees with source[before[0]:], with the token that does not.
+    """tokens = current (known,) and what of guess (guessed,) agrees with source[before[0]:], with the token that does not, then 0.
 
     total[0]: how many. suffix[0]: behind the only place where source has the last tokens, as many as it takes, else -1. One part.
     """
@@ -44,6 +47,8 @@ def bifurcate(
         for i in range(right + 1):
             tokens[count + i] = guess[i]
         count += right + 1
+    for i in range(count, known + guessed):
+        tokens[i] = 0
     total[0] = count
     suffix[0] = -1
     for n in range(shortest, longest + 1):
@@ -62,19 +67,19 @@ def bifurcate(
 def bifurcation_detector(op: Op) -> None:
     """O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
     source, current, before, guess = op.input(0), op.input(1), op.input(2), op.optional(3)
-    guessed: Dim = 0 if guess is None else guess.shape[0]
+    guessed: Dim = 0 if guess is None else guess.size
     tokens, total = op.temporary("int64", (current.size + guessed,)), op.temporary("int64", (1,))
     suffix = op.output(1) if op.wants(1) else op.temporary("int64", (1,))
-    sizes = (source.size, current.size, guessed, op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3))
-    op.emit(
-        bifurcate, [source, current, before, guess, tokens, total, suffix], *sizes, types=["i64"] * 7, work=0,
-        message=_wrong_guess,
-    )  # fmt: skip
+    shortest, longest = op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3)
+    if not 1 <= shortest <= longest:
+        raise op.reject(f"min_ngram_size {shortest}, max_ngram_size {longest}")
+    sizes = (source.size, current.size, guessed, shortest, longest)
+    op.emit(bifurcate, [source, current, before, guess, tokens, total, suffix], *sizes, work=0, message=_wrong_guess)
     shape = op.info().shape
     assert shape is not None
     op.counted(shape[0], total)
     y = op.output(0)
-    op.emit(primitives.copy, [tokens, y], y.size, types=["u64", "u64"])
+    op.emit(primitives.copy, [bits(tokens), bits(y)], y.size)
 
 
 def _wrong_guess(failure: "Failure") -> str:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.graph import Graph, TensorType, Value
+from ort_lite.graph import Graph, Value
+from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, operator
@@ -55,7 +56,7 @@ def loop(op: Op) -> None:
     body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)
     carried = given - 2
-    empties = [_empty(value) for value in body_graph.outputs[1 + carried :]]
+    empties = [_empty(op, k, 0) for k in range(carried, len(body_graph.outputs) - 1)]
 
     def step(*arrays: Any) -> list[Any]:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
@@ -77,14 +78,16 @@ def loop(op: Op) -> None:
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
-def _empty(value: Value) -> Array:
-    """What no trip leaves of a scan output: no rows; dimensions that only a trip tells are 0."""
+def _empty(op: Op, index: int, axis: int) -> Array:
+    """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0."""
     from ort_lite.dtypes import to_numpy
 
-    if not isinstance(value.type, TensorType):
+    info = op.info(index) if op.wants(index) else UNKNOWN
+    if info.dtype is None:
         return np.empty(0, np.float32)
-    shape = tuple(dim if isinstance(dim, int) else 0 for dim in value.type.shape or ())
-    return np.empty((0, *shape), to_numpy(value.type.dtype))
+    shape = [dim if isinstance(dim, int) else 0 for dim in info.shape or (0,)]
+    del shape[axis]
+    return np.empty((0, *shape), to_numpy(info.dtype))
 
 
 def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -111,7 +114,7 @@ def scan(op: Op) -> None:
     in_backward = op.attr("scan_input_directions", [0] * scanned)
     out_axes = op.attr("scan_output_axes", [0] * outputs)
     out_backward = op.attr("scan_output_directions", [0] * outputs)
-    empties = [_empty(value) for value in body_graph.outputs[states:]]
+    empties = [_empty(op, states + k, axis) for k, axis in enumerate(out_axes)]
 
     def step(*arrays: Any) -> list[Any]:
         rolled = [np.moveaxis(a, axis, 0) for a, axis in zip(arrays[states:given], in_axes, strict=True)]
@@ -140,7 +143,7 @@ def scan_batched(op: Op) -> None:
     scanned: int = op.attr("num_scan_inputs")
     states = given - 1 - scanned
     backward = op.attr("directions", [0] * scanned)
-    empties = [_empty(value) for value in body_graph.outputs[states:]]
+    empties = [_empty(op, k, 0) for k in range(states, len(body_graph.outputs))]
 
     def step(*arrays: Any) -> list[Any]:
         start, xs = arrays[1 : 1 + states], arrays[1 + states : given]
@@ -166,7 +169,7 @@ def _lengths(lengths: Array, batch: int, longest: int) -> list[int]:
 
 def _padded(rows: Sequence[Sequence[Any]], k: int, longest: int, empty: Array) -> Array:
     """(batch, longest, ...): output k of each turn of each of the batch, zeros where there was none."""
-    shape = next((found[0][k].shape for found in rows if found), empty.shape[1:])
+    shape = next((found[0][k].shape for found in rows if found), empty.shape[2:])
     whole = np.full((len(rows), longest, *shape), "" if empty.dtype == object else 0, empty.dtype)
     for b, found in enumerate(rows):
         for t, results in enumerate(found):

@@ -68,6 +68,7 @@ class Geometry(Record):
     def is_depthwise(self) -> bool:
         flat = self.size[0] == self.result[0] == self.kernel[0] == 1
         narrow = isinstance(self.kernel[2], int) and self.kernel[2] <= depthwise.MAX_TAPS
+        narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
         return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
     @property
@@ -162,7 +163,7 @@ def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor,
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
     op.emit(
         convolution.conv, [x, w, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, groups,
-        *epilogue.activation.scalars, types=[x.native] * 6, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work,
+        *epilogue.activation.scalars, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work,
     )  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
     statics |= {"kind": epilogue.activation.kind, "lanes": tile_for(x.native).lanes}
     op.emit(
         depthwise.depthwise, [x, w, epilogue.bias, epilogue.residual, y], *sizes.scalars, *epilogue.activation.scalars,
-        types=[x.native] * 5, statics=statics, work=sizes.work * 4,
+        statics=statics, work=sizes.work * 4,
     )  # fmt: skip
 
 
@@ -221,8 +222,7 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     op.emit(
         winograd.winograd, [x, u, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, block, columns, size,
-        *epilogue.activation.scalars, types=[x.native] * 6, statics={"kind": epilogue.activation.kind, **tile.statics},
-        work=sizes.work // 2,
+        *epilogue.activation.scalars, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work // 2,
     )  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product as combinations
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, product, same
+from ort_lite_cpu.attributes import check_groups, check_windows
 from ort_lite_cpu.gemm import transposed
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight, emit_conv, require_equal, triple
@@ -22,6 +23,9 @@ from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.strided import contiguous, emit_strided
 from ort_lite_cpu.tensor import Tensor, channels_last
+
+MOST_PHASES, MOST_TAPS = 4096, 1 << 16
+"""With more phases, or more taps along an axis, plain loops are taken: what is emitted grows with both."""
 
 
 class Phase(Record):
@@ -38,22 +42,22 @@ class Phase(Record):
 def conv_transpose(op: Op) -> None:
     """Spec: ONNX ConvTranspose-22."""
     rank = len(op.raw(0).shape) - 2
-    if rank > 3:
-        raise op.reject(f"{rank} spatial axes; 1 to 3 are there")
-    perm, groups = channels_last(rank + 2), op.attr("group", 1)
+    perm, groups, shape = channels_last(rank + 2), op.attr("group", 1), op.info().shape
+    assert shape is not None
+    check_windows(op, rank, shape[2:])
     x, y, w = op.input(0, perm), op.output(0, perm), op.raw(1).shape
     kernel = op.attr("kernel_shape") or w[2:]
     _require(op, x.shape, w, kernel, groups)
     strides = op.attr("strides") or (1,) * rank
     dilations = op.attr("dilations") or (1,) * rank
     pads = _pads(op, x.shape[2:], y.shape[2:], kernel, strides, dilations)
-    if not all(isinstance(k, int) for k in kernel):
+    if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
         sizes = Geometry(
             x.shape[0], x.shape[1], triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1), triple(kernel, 1),
             triple(strides, 1), triple(pads, 0), triple(dilations, 1), groups,
         )  # fmt: skip
         operands = [x, op.input(1), op.optional(2), y]
-        op.emit(transposed.conv_transpose, operands, *sizes.scalars, groups, types=[x.native] * 4, work=sizes.work * 20)
+        op.emit(transposed.conv_transpose, operands, *sizes.scalars, groups, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, y.shape[2:], strict=True)]
     for phases in combinations(*axes):
@@ -69,8 +73,11 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
     """The phases of an axis that have outputs."""
     found = []
     common = gcd(stride, dilation)
+    meeting: dict[int, list[int]] = {}
+    for tap in reversed(range(kernel)):
+        meeting.setdefault(tap * dilation % stride, []).append(tap)
     for rest in range(stride):
-        taps = tuple(tap for tap in range(kernel) if (tap * dilation - rest) % stride == 0)[::-1]
+        taps = tuple(meeting.get(rest, ()))
         first = ceildiv(pad - rest, stride)
         count = maximum(floordiv(out - 1 + pad - rest, stride) - first + 1, 0)
         if same(count, 0):
@@ -157,6 +164,8 @@ def _pads(
 
 
 def _require(op: Op, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
+    """What the kernels rely on beyond what shape inference knows."""
+    check_groups(op, w[0], groups)
     pairs: list[tuple[Dim, Dim, str]] = [(w[0], x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(kernel, w[2:], strict=True)]
     if op.has(2):

@@ -4,6 +4,7 @@ A kernel finds positions into as much memory as may be needed; how many there ar
 """
 
 from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import Dim, less, product, same
 from ort_lite_cpu import primitives
@@ -11,12 +12,13 @@ from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.gather import gather, sizes_table
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
 from ort_lite_cpu.strided import emit_permute
-from ort_lite_cpu.tensor import BY_SIZE, PARTS, Tensor, pairs
+from ort_lite_cpu.tensor import PARTS, Tensor, bits, pairs
 
 HALVES = frozenset({"float16", "bfloat16"})
 
 
 @native
+@extents(x="2 * n if kind == 'pair' else n", found="n", total="1")
 def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, parts: int) -> int:
     """found (n,): where x is not 0, in order; total[0]: how many there are. One part.
 
@@ -36,8 +38,12 @@ def positions(x: Ptr, found: Ptr, total: Ptr, n: int, kind: Static, part: int, p
 
 
 @native
+@extents(found="count", table="rank", y="rank * count")
 def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, parts: int) -> int:
-    """y (rank, count): the flat positions along each axis of a tensor whose dims are in the table."""
+    """y (rank, count): the flat positions along each axis of a tensor whose dims are in the table.
+
+    None of them is 0 where there is a position at all: `positions` found it among as many elements.
+    """
     for k in span(count, part, parts):
         rest = found[k]
         for axis in range(rank - 1, -1, -1):
@@ -66,6 +72,8 @@ def compress(op: Op) -> None:
     x, condition, shape = op.input(0), op.input(1), op.info().shape
     assert shape is not None
     axis = op.attr("axis")
+    if axis is not None and not x.shape:
+        raise op.reject(f"axis {axis} of an input without axes")
     at = 0 if axis is None else axis % len(x.shape)
     outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
@@ -81,9 +89,8 @@ def _around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
 
 def _take(op: Op, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
     """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
-    y, width = op.output(0), min(itemsize(x.dtype), 8)
-    sizes = (*sizes[:3], sizes[3] * (itemsize(x.dtype) // width))
-    op.emit(gather, [x, index, y], *sizes, types=[BY_SIZE[width], "i64", BY_SIZE[width]], work=y.size)
+    y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
+    op.emit(gather, [bits(x), index, bits(y)], *sizes[:3], sizes[3] * pieces, work=y.size)
 
 
 def compared(x: Ptr, i: int, j: int, inner: int) -> int:
@@ -118,6 +125,9 @@ def merge_sort(x: Ptr, order: Ptr, scratch: Ptr, n: int, inner: int) -> int:
 
 
 @native
+@extents(
+    x="n * inner", order="n", number="n", first="n", inverse="n", counts="n", total="1",
+)  # fmt: skip
 def distinct(
     x: Ptr, order: Ptr, number: Ptr, first: Ptr, inverse: Ptr, counts: Ptr, total: Ptr, n: int, inner: int, in_order: int,
     part: int, parts: int,
@@ -179,4 +189,4 @@ def unique(op: Op) -> None:
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):
         if op.wants(k):
             y = op.output(k)
-            op.emit(primitives.copy, [source, y], y.size, types=["i64", "i64"])
+            op.emit(primitives.copy, [source, y], y.size)

@@ -2,21 +2,28 @@
 
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
 from ort_lite.shapes import product
+from ort_lite_cpu.attributes import check_groups, check_windows
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import channels_last
 
 
 @native
+@extents(
+    x="n * c * height * width", offset="2 * n * groups * kh * kw * oh * ow", mask="n * groups * kh * kw * oh * ow",
+    y="n * oh * ow * c * kh * kw",
+)  # fmt: skip
 def gather_taps(
     x: Ptr, offset: Ptr, mask: Ptr, y: Ptr, n: int, c: int, height: int, width: int, oh: int, ow: int, kh: int, kw: int,
     sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, oh, ow, c, kh * kw): what each tap of each output position reads, between pixels, zero outside.
 
-    offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones.
+    offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones. c is a multiple of
+    groups: `lower_deform_conv`.
     """
     taps, area = kh * kw, oh * ow
     for row in span(n * area, part, parts):
@@ -50,8 +57,9 @@ def between(x: Ptr, base: int, height: int, width: int, v: Any, u: Any) -> Any:
 
 
 @native(fastmath=REDUCE)
+@extents(x="rows * groups * run", w="m * run", bias="m", y="rows * m")
 def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, groups: int, part: int, parts: int) -> int:
-    """y (rows, m) = x (rows, groups, run) times w (m, run), by groups, plus bias (m)."""
+    """y (rows, m) = x (rows, groups, run) times w (m, run), by groups, plus bias (m). m is a multiple of groups: as above."""
     for row in span(rows, part, parts):
         for k in range(m):
             base = (row * groups + k // (m // groups)) * run
@@ -67,14 +75,25 @@ def lower_deform_conv(op: Op) -> None:
     """Two spatial axes, as in onnxruntime. Memory for all taps of all positions. Spec: ONNX DeformConv-22."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")
+    shape = op.info().shape
+    assert shape is not None
+    check_windows(op, 2, shape[2:])
     x, w, offset, bias, mask = op.input(0), op.input(1), op.input(2), op.optional(3), op.optional(4)
     y = op.output(0, channels_last(4))
     (n, c, height, width), (_, m, oh, ow) = x.shape, y.shape
     kh, kw = w.shape[2:]
-    strides, dilations = op.attr("strides", [1, 1]), op.attr("dilations", [1, 1])
-    front = op.attr("pads", [0] * 4)[:2]
+    strides, dilations = op.attr("strides") or [1, 1], op.attr("dilations") or [1, 1]
+    front = (op.attr("pads") or [0] * 4)[:2]
     groups, moved = op.attr("group", 1), op.attr("offset_group", 1)
+    for dim, count, what in ((c, moved, "offset groups"), (c, groups, "groups"), (m, groups, "groups")):
+        check_groups(op, dim, count, what)
+    op.agree([w.shape[1] * groups], [c], "channels of input and weight differ")
+    op.agree(op.attr("kernel_shape") or (kh, kw), (kh, kw), "kernel_shape and weight differ")
     op.agree(offset.shape, (n, 2 * moved * kh * kw, oh, ow), "the shape of the offsets differs from what the output needs")
+    if mask is not None:
+        op.agree(mask.shape, (n, moved * kh * kw, oh, ow), "the shape of the mask differs from what the output needs")
+    if bias is not None:
+        op.agree(bias.shape, (m,), "bias and output channels differ")
     taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
     numbers = (n, c, height, width, oh, ow, kh, kw, *strides, *front, *dilations, moved)
     op.emit(gather_taps, [x, offset, mask, taps], *numbers, work=taps.size * 8)

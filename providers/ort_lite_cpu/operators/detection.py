@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, span
 from ort_lite.shapes import Dim, maximum, minimum
 from ort_lite_cpu import primitives
@@ -13,6 +14,10 @@ FLOAT = frozenset({"float32"})
 
 
 @native
+@extents(
+    boxes="4 * batches * n", scores="batches * classes * n", overlap="1", least="1", heap="batches * classes * n",
+    picked="batches * classes * most", counts="batches * classes",
+)  # fmt: skip
 def suppress(
     boxes: Ptr, scores: Ptr, overlap: Ptr, least: Ptr, heap: Ptr, picked: Ptr, counts: Ptr,
     batches: int, classes: int, n: int, most: int, centred: Static, part: int, parts: int,
@@ -90,6 +95,9 @@ def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
 
 
 @native
+@extents(
+    picked="batches * classes * most", counts="batches * classes", y="3 * batches * classes * most", total="1",
+)  # fmt: skip
 def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: int, most: int, part: int, parts: int) -> int:
     """y (total[0], 3): batch, class and box of all that were picked."""
     at = 0
@@ -107,8 +115,10 @@ def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: in
 def non_max_suppression(op: Op) -> None:
     """At most max_output_boxes_per_class, 0 if left out, of each class. Spec: ONNX NonMaxSuppression-11."""
     boxes, scores = op.input(0), op.input(1)
+    if len(scores.shape) != 3:
+        raise op.reject(f"scores of rank {len(scores.shape)}; they should be (batches, classes, boxes)")
     batches, classes, n = scores.shape
-    op.agree(boxes.shape[:2], (batches, n), "boxes and scores are of different shapes")
+    op.agree(boxes.shape, (batches, n, 4), "boxes and scores are of different shapes")
     most: Dim = minimum(maximum(op.contents(2)[0], 0), n) if op.has(2) else 0
     pairs = batches * classes
     heap, picked = op.temporary("int64", (pairs, n)), op.temporary("int64", (pairs, most))
@@ -116,11 +126,10 @@ def non_max_suppression(op: Op) -> None:
     total = op.temporary("int64", (1,))
     statics = {"centred": bool(op.attr("center_point_box", 0))}
     operands = [boxes, scores, op.optional(3), op.optional(4), heap, picked, counts]
-    types = ["f32", "f32", "f32", "f32", "i64", "i64", "i64"]
-    op.emit(suppress, operands, batches, classes, n, most, statics=statics, types=types, work=scores.size * 30)
+    op.emit(suppress, operands, batches, classes, n, most, statics=statics, work=scores.size * 30)
     op.emit(join, [picked, counts, found, total], batches, classes, most, work=0)
     shape = op.info().shape
     assert shape is not None
     op.counted(shape[0], total)
     y = op.output(0)
-    op.emit(primitives.copy, [found, y], y.size, types=["u64", "u64"])
+    op.emit(primitives.copy, [found, y], y.size)

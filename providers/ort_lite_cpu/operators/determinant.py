@@ -1,9 +1,11 @@
 """Det, and com.microsoft's Inverse: elimination with row exchanges."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, fabs, like, native, span
-from ort_lite.shapes import product
+from ort_lite.shapes import Dim, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
 
 
 def pivot_of(work: Ptr, base: int, n: int, width: int, k: int) -> int:
@@ -16,6 +18,7 @@ def pivot_of(work: Ptr, base: int, n: int, width: int, k: int) -> int:
 
 
 @native
+@extents(x="count * n * n", work="count * n * n", y="count")
 def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int) -> int:
     """y (count,) of the matrices x (count, n, n); work: as many float64. O(n**3) a matrix."""
     for matrix in span(count, part, parts):
@@ -46,12 +49,21 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
 def lower_determinant(op: Op) -> None:
     """(..., n, n) -> (...). Sums in float64. Spec: ONNX Det-22."""
     x, y = op.input(0), op.output(0)
-    rows, columns = x.shape[-2:]
-    op.agree([rows], [columns], "the matrices are not square")
+    rows = _rows(op, x)
     op.emit(determinant, [x, op.temporary("float64", x.shape), y], product(x.shape[:-2]), rows, work=x.size * 8)
 
 
+def _rows(op: Op, x: Tensor) -> Dim:
+    """Of the matrices, which have as many columns."""
+    if len(x.shape) < 2:
+        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
+    rows, columns = x.shape[-2:]
+    op.agree([rows], [columns], "the matrices are not square")
+    return rows
+
+
 @native
+@extents(x="count * n * n", work="2 * count * n * n", y="count * n * n")
 def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int) -> int:
     """y (count, n, n): the inverses of x; infinities and NaN for singular matrices. work: (count, n, 2 n). O(n**3) a matrix."""
     width = 2 * n
@@ -83,7 +95,6 @@ def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int
 def lower_inverse(op: Op) -> None:
     """(..., n, n) -> the same. Computes in float64. Spec: onnxruntime Inverse-1."""
     x, y = op.input(0), op.output(0)
-    rows, columns = x.shape[-2:]
-    op.agree([rows], [columns], "the matrices are not square")
-    work = op.temporary("float64", (*x.shape[:-1], 2 * columns))
+    rows = _rows(op, x)
+    work = op.temporary("float64", (*x.shape[:-1], 2 * x.shape[-1]))
     op.emit(inverse, [x, work, y], product(x.shape[:-2]), rows, work=x.size * 16)

@@ -1,11 +1,13 @@
 """CDist of com.microsoft: distances between the rows of two matrices."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, like, native, span, sqrt
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 
 
 @native(fastmath=REDUCE)
+@extents(a="m * k", b="n * k", y="m * n")
 def distances(a: Ptr, b: Ptr, y: Ptr, m: int, n: int, k: int, squared: Static, part: int, parts: int) -> int:
     """y (m, n): between rows of a (m, k) and of b (n, k), or their squares."""
     for i in span(m, part, parts):
@@ -25,6 +27,8 @@ def c_dist(op: Op) -> None:
     if metric not in ("euclidean", "sqeuclidean"):
         raise op.reject(f"metric {metric}")
     a, b, y = op.input(0), op.input(1), op.output(0)
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise op.reject(f"the inputs have ranks {len(a.shape)} and {len(b.shape)}, expected 2")
     op.agree(a.shape[1:], b.shape[1:], "rows of different lengths")
     numbers = (a.shape[0], b.shape[0], a.shape[1])
     op.emit(distances, [a, b, y], *numbers, statics={"squared": metric == "sqeuclidean"}, work=y.size * a.shape[1] // 4)

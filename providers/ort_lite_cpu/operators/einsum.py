@@ -8,6 +8,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.inference import merge
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span, wadd
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, equal, product, same, select
@@ -88,6 +89,7 @@ def _term(op: Op, x: Tensor, labels: Sequence[str], sizes: dict[str, Dim]) -> Te
 
 
 @native(fastmath=REDUCE)
+@extents(x="rows * n", y="rows")
 def row_sums(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
     """y (rows,) = the sums of the rows of x (rows, n); integers wrap."""
     for row in span(rows, part, parts):

@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ort_lite.dtypes import Array, itemsize
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
 from ort_lite.shapes import Dim, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.gather import gather, index_along
 from ort_lite_cpu.operators.labels import find_key
 from ort_lite_cpu.registry import MOVABLE, STRING, operator
-from ort_lite_cpu.tensor import BY_SIZE
+from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
@@ -28,13 +29,12 @@ def array_feature_extractor(op: Op) -> None:
     if not x.shape:
         raise op.reject("the input has no axis")
     y = op.output(0)
-    width = BY_SIZE[itemsize(x.dtype)]
     numbers = (product(x.shape[:-1]), x.shape[-1], index.size, 1)
-    types = [width, index.native, width]
-    op.emit(gather, [x, index, y], *numbers, types=types, work=y.size, message=index_along(1, 1))
+    op.emit(gather, [bits(x), index, bits(y)], *numbers, work=y.size, message=index_along(1, 1))
 
 
 @native
+@extents(x="rows * given", y="walk(at, rows, width, wanted, 1)")
 def put_columns(x: Ptr, y: Ptr, rows: int, given: int, wanted: int, width: int, at: int, part: int, parts: int) -> int:
     """y[:, at : at + wanted] of y (rows, width) = the first columns of x (rows, given), zeros behind them."""
     for row in span(rows, part, parts):
@@ -50,6 +50,8 @@ def feature_vectorizer(op: Op) -> None:
     count = len(op.node.inputs)
     if len(widths) != count:
         raise op.reject(f"inputdimensions has {len(widths)} elements for {count} inputs")
+    if min(widths) < 0:
+        raise op.reject(f"inputdimensions {widths} should not be below zero")
     y = op.output(0)
     at = 0
     for k, width in enumerate(widths):
@@ -62,6 +64,7 @@ def feature_vectorizer(op: Op) -> None:
 
 
 @native
+@extents(x="count", keys="categories", places="categories", y="count * categories")
 def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int, zeros: int, part: int, parts: int) -> int:
     """y (count, categories): 1 at the place of x's category, of which `keys` are sorted ones; none, if `zeros`, for others."""
     for i in span(count, part, parts):

@@ -2,18 +2,19 @@
 
 import numpy as np
 
-from ort_lite.dtypes import itemsize, to_numpy
+from ort_lite.dtypes import to_numpy
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, span
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, INTEGERS, MOVABLE, NATIVE, REAL, operator
-from ort_lite_cpu.tensor import BY_SIZE, Tensor
+from ort_lite_cpu.tensor import Tensor, bits
 
 
 def emit_fill(op: Op, y: Tensor, value: object) -> None:
     """Every element of y becomes `value`."""
     constant = op.array(np.array([value], to_numpy(y.dtype)))
-    op.emit(primitives.fill, [constant, y], y.size, types=[BY_SIZE[itemsize(y.dtype)]] * 2, work=y.size // 4)
+    op.emit(primitives.fill, [bits(constant), bits(y)], y.size, work=y.size // 4)
 
 
 @operator("Constant", types=ANY)
@@ -33,10 +34,13 @@ def constant_of_shape(op: Op) -> None:
     if op.info().dtype not in MOVABLE:
         raise op.reject(f"elements of type {op.info().dtype}")
     value = op.attr("value")
+    if value is not None and value.size != 1:
+        raise op.reject(f"value has {value.size} elements, expected 1")
     emit_fill(op, op.output(0), 0 if value is None else value.reshape(-1)[0])
 
 
 @native
+@extents(start="1", delta="1", y="count")
 def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     """y[i] = start + i * delta."""
     first, step = start[0], delta[0]
@@ -55,6 +59,7 @@ def range_(op: Op) -> None:
 
 
 @native
+@extents(one="1", y="rows * columns")
 def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int) -> int:
     """y (rows, columns) is one[0] where column - row == k, else 0."""
     for row in span(rows, part, parts):
@@ -67,6 +72,8 @@ def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int
 def eye_like(op: Op) -> None:
     """Of any element type: a one is a pattern of bits. Spec: ONNX EyeLike-22."""
     y = op.output(0)
+    if len(y.shape) != 2:
+        raise op.reject(f"the input has rank {len(y.shape)}, expected 2")
     rows, columns = y.shape
     one = op.array(np.ones(1, to_numpy(y.dtype)))
-    op.emit(eye, [one, y], rows, columns, op.attr("k", 0), types=[BY_SIZE[itemsize(y.dtype)]] * 2)
+    op.emit(eye, [bits(one), bits(y)], rows, columns, op.attr("k", 0))

@@ -8,7 +8,7 @@ from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import Dim, floordiv, product
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.attention import Mask, Rules, emit_attention, heads_of
+from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed
 from ort_lite_cpu.operators.softmax import softmax
@@ -22,6 +22,8 @@ def flex_attention(op: Op) -> None:
 
     Spec: ONNX preview FlexAttention-1.
     """
+    if any(len(op.raw(index).shape) != 4 for index in range(3)):
+        raise op.reject("queries, keys and values should have rank 4")
     size = op.dim(0, 3)
     scale = float(op.attr("scale", 1 / math.sqrt(max(size, 1))))
     seen = op.raw(0).dtype
@@ -31,10 +33,12 @@ def flex_attention(op: Op) -> None:
     info = op.info()
     assert info.shape is not None and info.dtype is not None
     y = op.output(0) if info.dtype == dtype else op.temporary(dtype, info.shape)
+    heads = [heads_of(op, x, 0) for x in (q, k, v)]
     score_mod, prob_mod = op.attr("score_mod"), op.attr("prob_mod")
     if score_mod is None and prob_mod is None:
-        emit_attention(op, heads_of(q, 0), heads_of(k, 0), heads_of(v, 0), heads_of(y, 0), Mask(), Rules(scale))
+        emit_attention(op, heads[0], heads[1], heads[2], heads_of(op, y, 0), Mask(), Rules(scale))
     else:
+        agree(op, heads[0], heads[1], heads[2])
         scores = op.temporary(dtype, (*q.shape[:3], k.shape[2]))
         _batched(op, Product(q.shape[2], k.shape[2], size, scale, transposed=True), q, k, scores)
         scores = _changed(op, score_mod, scores, precision)

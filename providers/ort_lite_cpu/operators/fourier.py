@@ -1,7 +1,8 @@
 """DFT and STFT, in the precision of their tensors: one axis at a time, through strides."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
-from ort_lite.shapes import Dim, product
+from ort_lite.shapes import Dim, equal, less, maximum, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fourier_kernels import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
 from ort_lite_cpu.registry import REAL, operator
@@ -36,6 +37,11 @@ def load(
 
 
 @native(fastmath=STRICT)
+@extents(
+    x="walk(0, outer, x_outer, inner, x_inner, min(given, n), x_step, max(min(x_parts, 2), 1), 1)", window="min(given, n)",
+    y="walk(0, outer, y_outer, inner, y_inner, bins, y_step, max(min(y_parts, 2), 1), 1)",
+    work="parts * max(room, n * CHIRP if chirp else n * MIXED + PAIRS)",
+)  # fmt: skip
 def fourier(
     x: Ptr, window: Ptr, y: Ptr, work: Ptr, outer: int, inner: int, n: int, given: int, bins: int,
     x_outer: int, x_inner: int, x_step: int, x_parts: int, y_outer: int, y_inner: int, y_step: int, y_parts: int,
@@ -44,8 +50,8 @@ def fourier(
     """The first `bins` numbers of the transform of n points for each of outer * inner signals, through the given strides.
 
     That of a real signal is Hermitian to the bit: numbers behind the middle are conjugates of those before it, the middle one
-    and the first are real. work: `room` numbers for each part. Parts share the signals. There are two kernels, which compute the
-    lengths of small factors, and, `chirp`, the others.
+    and the first are real. work: `room` numbers for each part, as many as `_emit` gives; bins are at most n, see `_check`. Parts
+    share the signals. There are two kernels, which compute the lengths of small factors, and, `chirp`, the others.
     """
     if smooth(n) == chirp:
         return OK
@@ -83,11 +89,13 @@ def _emit(op: Op, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Di
             continue
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
-        types = [x.native, x.native if window is None else window.native, y.native, work.native]
-        op.emit(
-            fourier, [x, window, y, work], outer, inner, n, *rest, room,
-            types=types, statics={"chirp": chirp}, work=outer * inner * n * 64,
-        )  # fmt: skip
+        statics = {"chirp": chirp}
+        op.emit(fourier, [x, window, y, work], outer, inner, n, *rest, room, statics=statics, work=outer * inner * n * 64)
+
+
+def _check(op: Op, parts: Dim, n: Dim, bins: Dim) -> None:
+    op.require(less(0, parts) * less(parts, 3), "numbers have {0} parts, expected 1 or 2", parts)
+    op.require(1 - less(n, maximum(bins, 0)), "a transform of {0} points has no {1} numbers", n, bins)
 
 
 @operator("DFT", since=17, types=REAL)
@@ -97,14 +105,17 @@ def dft(op: Op) -> None:
     rank = len(x.shape)
     axis = (op.numbers(2)[0] if op.has(2) else -2) if op.version >= 20 else op.attr("axis", 1)
     axis %= rank
+    if axis == rank - 1:
+        raise op.reject(f"axis {axis} is that of real and imaginary parts")
     inverse, half = op.attr("inverse", 0), op.attr("onesided", 0)
     n: Dim = y.shape[axis]
     if op.has(1):
-        [n] = op.contents(1)
+        n = op.contents(1)[0]
     elif half and not inverse:
         n = x.shape[axis]
     inner, outer = product(x.shape[axis + 1 : -1]), product(x.shape[:axis])
     cx, cy = x.shape[-1], y.shape[-1]
+    _check(op, cx, n, y.shape[axis])
     x_strides = (x.shape[axis] * inner * cx, cx, inner * cx, cx)
     y_strides = (y.shape[axis] * inner * cy, cy, inner * cy, cy)
     _emit(op, x, None, y, n, outer, inner, x.shape[axis], y.shape[axis], *x_strides, *y_strides, inverse, int(inverse and half))
@@ -115,13 +126,19 @@ def stft(op: Op) -> None:
     """(B, samples, 1 or 2) -> (B, frames, bins, 2), each frame times the window. Spec: ONNX STFT-17."""
     x, y = op.input(0), op.output(0)
     window = op.optional(2)
-    [step] = op.contents(1)
+    step = op.contents(1)[0]
+    if not 2 <= len(x.shape) <= 3 or (window is not None and len(window.shape) != 1):
+        raise op.reject("expected a signal (B, samples, 1 or 2) and a window (samples of a frame)")
     batch, samples, parts = x.shape if len(x.shape) == 3 else (*x.shape, 1)
     _, frames, bins, _ = y.shape
     n: Dim = samples
     if op.has(3):
-        [n] = op.contents(3)
+        n = op.contents(3)[0]
     elif window is not None:
         n = window.shape[0]
+    _check(op, parts, n, bins)
+    op.require(less(0, step), "frames are {0} samples apart, expected 1 or more", step)
+    if window is not None:
+        op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)
     x_strides = (samples * parts, step * parts, parts, parts)
     _emit(op, x, window, y, n, batch, frames, n, bins, *x_strides, frames * bins * 2, bins * 2, 2, 2, 0, 0)

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
+from ort_lite.dtypes import COMPLEX, INTEGERS
+from ort_lite.native.extents import Extent, Reach, extents, walk
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
@@ -25,7 +26,7 @@ from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Kernel, Op
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.strided import contiguous
-from ort_lite_cpu.tensor import BY_SIZE, Tensor, pairs
+from ort_lite_cpu.tensor import Tensor, bits, pairs
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
@@ -48,6 +49,7 @@ def index_nd(operand: int, depth: int) -> Callable[["Failure"], str]:
 
 
 @native
+@extents(x="outer * axis * inner", index="count", y="outer * count * inner")
 def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
     """y[o, c, :] = x[o, index[c], :] for x (outer, axis, inner), index (count,), y (outer, count, inner), contiguous."""
     for row in span(outer * count, part, parts):
@@ -67,9 +69,7 @@ def lower_gather(op: Op) -> None:
     axis = op.attr("axis", 0) % len(x.shape)
     y = op.output(0)
     numbers = (product(x.shape[:axis]), x.shape[axis], index.size, product(x.shape[axis + 1 :]))
-    width = BY_SIZE[itemsize(x.dtype)]
-    types = [width, index.native, width]
-    op.emit(gather, [x, index, y], *numbers, types=types, work=y.size, message=index_along(1, 1))
+    op.emit(gather, [bits(x), index, bits(y)], *numbers, work=y.size, message=index_along(1, 1))
 
 
 def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
@@ -79,6 +79,7 @@ def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
 
 
 @native
+@extents(x="given", index="given", table="2 * rank", y="given")
 def gather_elements(
     x: Ptr, index: Ptr, table: Ptr, y: Ptr, rows: int, rank: int, axis: int, stride: int, part: int, parts: int
 ) -> int:
@@ -107,27 +108,32 @@ def _row_start(table: Ptr, row: int, rank: int) -> int:
     return base
 
 
-def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, tuple[Dim, ...]]:
-    """(table, scalars) of gather_elements and scatter_elements."""
+def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, tuple[Dim, ...], Extent]:
+    """(table, scalars, what is touched of the tensor with the axis) of gather_elements and scatter_elements."""
     axis = op.attr("axis", 0) % len(x.shape)
     for k, (mine, whole) in enumerate(zip(index.shape, x.shape, strict=True)):
         if k != axis:
             op.require(1 - less(whole, mine), f"its indices have {{0}} elements along axis {k}, the input {{1}}", mine, whole)
     strides = contiguous(x.shape)
-    table = sizes_table(op, index.shape, [0 if k == axis else stride for k, stride in enumerate(strides)])
-    return table, (product(index.shape[:-1]), len(x.shape), x.shape[axis], strides[axis])
+    steps = [0 if k == axis else stride for k, stride in enumerate(strides)]
+    table = sizes_table(op, index.shape, steps)
+    loops = [number for pair in zip(index.shape, steps, strict=True) for number in pair]
+    touched = walk(0, *loops, x.shape[axis], strides[axis])
+    return table, (product(index.shape[:-1]), len(x.shape), x.shape[axis], strides[axis]), touched
 
 
 @operator("GatherElements", types=MOVABLE)
 def lower_gather_elements(op: Op) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
-    width = BY_SIZE[itemsize(x.dtype)]
-    table, numbers = _along(op, index, x)
-    types = [width, index.native, "i64", width]
-    op.emit(gather_elements, [x, index, table, y], *numbers, types=types, work=y.size * 2, message=index_along(1, 2))
+    table, numbers, reached = _along(op, index, x)
+    op.emit(
+        gather_elements, [bits(x), index, table, bits(y)], *numbers, work=y.size * 2, message=index_along(1, 2),
+        touched={"x": reached, "index": index.size, "y": index.size},
+    )  # fmt: skip
 
 
 @native
+@extents(x="batch * whole", index="batch * count * depth", table="2 * depth", y="batch * count * inner")
 def gather_nd(
     x: Ptr, index: Ptr, table: Ptr, y: Ptr, batch: int, count: int, depth: int, inner: int, whole: int, part: int, parts: int
 ) -> int:
@@ -156,10 +162,9 @@ def lower_gather_nd(op: Op) -> None:
     end = batches + depth
     table = sizes_table(op, x.shape[batches:end], contiguous(x.shape)[batches:end])
     numbers = (product(x.shape[:batches]), product(index.shape[batches:-1]), depth, product(x.shape[end:]))
-    width = BY_SIZE[itemsize(x.dtype)]
     op.emit(
-        gather_nd, [x, index, table, y], *numbers, product(x.shape[batches:]), types=[width, index.native, "i64", width],
-        work=y.size * 2, message=index_nd(1, 2),
+        gather_nd, [bits(x), index, table, bits(y)], *numbers, product(x.shape[batches:]), work=y.size * 2,
+        message=index_nd(1, 2),
     )  # fmt: skip
 
 
@@ -200,6 +205,7 @@ def _reduced(old: object, new: object, how: Static) -> object:
 
 
 @native
+@extents(index="given", updates="given", table="2 * rank", y="given")
 def scatter_elements(
     index: Ptr,
     updates: Ptr,
@@ -230,6 +236,9 @@ def scatter_elements(
 
 
 @native
+@extents(
+    index="count * depth", updates="count * inner * (2 if 'complex' in how else 1)", table="2 * depth", y="given",
+)  # fmt: skip
 def scatter_nd(
     index: Ptr, updates: Ptr, table: Ptr, y: Ptr, count: int, depth: int, inner: int, how: Static, part: int, parts: int
 ) -> int:
@@ -250,9 +259,10 @@ def scatter_nd(
 def lower_scatter_elements(op: Op) -> None:
     """Runs on one thread: updates are applied in their order."""
     index = op.input(1)
-    table, numbers = _along(op, index, op.raw(0))
+    table, numbers, reached = _along(op, index, op.raw(0))
     op.agree(index.shape, op.raw(2).shape, "shapes of indices and updates differ")
-    _scatter(op, scatter_elements, table, numbers, index_along(0, 2))
+    touched = {"index": index.size, "updates": index.size, "y": reached}
+    _scatter(op, scatter_elements, table, numbers, index_along(0, 2), touched)
 
 
 @operator("ScatterND", types=MOVABLE)
@@ -262,41 +272,49 @@ def lower_scatter_nd(op: Op) -> None:
     index, shape = op.input(1), op.raw(0).shape
     op.agree([*index.shape[:-1], *shape[depth:]], op.raw(2).shape, "shapes of indices, input and updates do not fit")
     table = sizes_table(op, shape[:depth], contiguous(shape)[:depth])
-    _scatter(op, scatter_nd, table, (product(index.shape[:-1]), depth, product(shape[depth:])), index_nd(0, 1))
+    numbers = (product(index.shape[:-1]), depth, product(shape[depth:]))
+    _scatter(op, scatter_nd, table, numbers, index_nd(0, 1), {"y": product(shape)})
 
 
-def _scatter(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message") -> None:
+Touched = dict[str, Extent]
+
+
+def _scatter(
+    op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message", touched: Touched
+) -> None:  # fmt: skip
     """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
     if how != "none" and dtype in COMPLEX:
-        _scatter_complex(op, kernel, table, numbers, message)
+        _scatter_complex(op, kernel, table, numbers, message, touched)
         return
-    if how == "none":
-        width = BY_SIZE[itemsize(dtype)]
-    else:
+    if how != "none":
         if dtype in ("float16", "bfloat16"):
             x, updates = op.cast(x, "float32"), op.cast(updates, "float32")
         elif dtype == "bool":
             how = "imax" if how in ("add", "max") else "imin"
         elif dtype in INTEGERS and how in ("max", "min"):
             how = f"i{how}"
-        width = x.native
     y = op.output(0) if x.dtype == dtype else op.temporary(x.dtype, x.shape)
-    moved = BY_SIZE[itemsize(x.dtype)]
-    op.emit(primitives.copy, [x, y], x.size, types=[moved] * 2, work=x.size // 4, inplace=(1, 0))
-    op.emit(
-        kernel, [index, updates, table, y], *numbers, types=[index.native, width, "i64", width], statics={"how": how}, work=0,
-        message=message,
-    )  # fmt: skip
+    op.emit(primitives.copy, [bits(x), bits(y)], x.size, work=x.size // 4, inplace=(1, 0))
+    written = [bits(updates), table, bits(y)] if how == "none" else [updates, table, y]
+    op.emit(kernel, [index, *written], *numbers, statics={"how": how}, work=0, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 
 
-def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message") -> None:
+def _scatter_complex(
+    op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message", touched: Touched
+) -> None:  # fmt: skip
     """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)
     op.emit(primitives.copy, [x, made], made.size, work=x.size // 4, inplace=(1, 0))
     statics = {"how": f"complex_{op.attr('reduction')}"}
-    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=message)
+    twice: Touched = {name: _doubled(extent) if name != "index" else extent for name, extent in touched.items()}
+    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=message, touched=twice)
+
+
+def _doubled(extent: Extent) -> Extent:
+    """Of pairs."""
+    return Reach(extent.low * 2, extent.high * 2, extent.turns) if isinstance(extent, Reach) else extent * 2

@@ -6,7 +6,8 @@ The sums are exact, in int32; QLinearConv's result is an elementwise expression 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Shape, ceildiv, product, same
+from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, select
+from ort_lite_cpu.attributes import check_groups, check_windows
 from ort_lite_cpu.gemm import integer, integer_convolution
 from ort_lite_cpu.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.op import Op
@@ -14,7 +15,7 @@ from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import Packed, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import Tensor, as_channels_last, channels_last
+from ort_lite_cpu.tensor import Tensor, as_channels_last, bits, channels_last
 
 
 @operator("ConvInteger", since=10, types=BYTES)
@@ -22,6 +23,7 @@ def conv_integer(op: Op) -> None:
     """Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
+    one_or_each(op, 2)
     op.set(0, _sums(op, op.input(0, channels_last(len(shape))), op.optional(2), 1, 3, shape))
 
 
@@ -31,6 +33,11 @@ def qlinear_conv(op: Op) -> None:
     """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
     shape = op.info().shape
     assert shape is not None
+    for index in (1, 2, 6, 7):
+        one_or_each(op, index)
+    one_or_each(op, 4, op.raw(3).shape[0])
+    if op.has(8):
+        op.agree(op.raw(8).shape, op.raw(3).shape[:1], "bias and output channels differ")
     perm = channels_last(len(shape))
     if op.attr("channels_last", 0):
         x, trailing = as_channels_last(op.input(0)), 0
@@ -49,29 +56,44 @@ def qlinear_conv(op: Op) -> None:
 def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
     """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
     shape = op.raw(weight).shape
-    sizes = geometry(op, x.shape, shape, y)
-    op.agree([sizes.channels], [shape[1] * sizes.groups], "channels of input and weight differ")
+    sizes = _sizes(op, x.shape, shape, y)
+    one_or_each(op, weight_zero, sizes.outputs)
     source, centred = op.constant(weight), _constant(op, weight, weight_zero)
     total = op.lowering.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        types = [x.native, x.native, "i16", "i32"]
         statics = {"lanes": integer.integer_tile().lanes, "signed": x.dtype == "int8"}
-        operands = [x, zero, w, total]
-        op.emit(integer_depthwise, operands, *sizes.scalars, types=types, statics=statics, work=sizes.work * 2)
+        op.emit(integer_depthwise, [x, zero, w, total], *sizes.scalars, statics=statics, work=sizes.work * 2)
         return total
     tile = integer.integer_tile()
     w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
     if sizes.is_pointwise:
         emit_product(op, x, zero, Packed(w), total, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0))
         return total
-    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * sizes.channels // sizes.groups, tile.rows)
-    operands = [x, zero, w, total, op.temporary("int16", (op.options.threads, size))]
-    types = ["u8", "u8", w.native, "i32", "i16"]
+    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * (sizes.channels // sizes.groups), tile.rows)
+    operands = [bits(x), None if zero is None else bits(zero), w, total, op.temporary("int16", (op.options.threads, size))]
     numbers = (*sizes.scalars, sizes.groups, integer.FLIPS[x.dtype], size)
-    op.emit(integer_convolution.integer_conv, operands, *numbers, types=types, statics=tile.statics, work=sizes.work)
+    op.emit(integer_convolution.integer_conv, operands, *numbers, statics=tile.statics, work=sizes.work)
     return total
+
+
+def _sizes(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
+    """As `geometry`, which believes the attributes and the weight."""
+    check_windows(op, len(x) - 2, y[2:])
+    groups = op.attr("group", 1)
+    check_groups(op, w[0], groups)
+    op.agree([x[1]], [w[1] * groups], "channels of input and weight differ")
+    op.agree(op.attr("kernel_shape") or w[2:], w[2:], "kernel_shape and weight differ")
+    return geometry(op, x, w, y)
+
+
+def one_or_each(op: Op, index: int, count: Dim = 1) -> None:
+    """A scale or zero point has one number, or one for each of `count` output channels."""
+    if op.has(index):
+        size = op.raw(index).size
+        fits = select(equal(size, 1), 1, equal(size, count))
+        op.require(fits, f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels", size, count)
 
 
 def _constant(op: Op, weight: int, zero: int) -> Array | None:
@@ -99,10 +121,10 @@ def _filters(op: Op, weight: int, zero: int, centred: Array | None, sizes: Geome
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
     depth = taps * channels
     out = op.temporary("int16", (sizes.groups, ceildiv(outputs, width), ceildiv(depth, 2), width, 2))
-    steps = (outputs, 1) if zeros is not None and not all(same(dim, 1) for dim in zeros.shape) else (0, 0)
-    strides = (outputs * depth, taps, 1, depth)
+    single = 1 if zeros is None else equal(zeros.size, 1)
+    strides, steps = (outputs * depth, taps, 1, depth), (select(single, 0, outputs), select(single, 0, 1))
     op.emit(
-        integer.pack_pairs, [w, zeros, out], sizes.groups, depth, outputs, channels, *strides, *steps, integer.FLIPS[w.dtype],
-        width, types=["u8", "u8", "i16"], work=out.size,
+        integer.pack_pairs, [bits(w), None if zeros is None else bits(zeros), out], sizes.groups, depth, outputs, channels, *strides,
+        *steps, integer.FLIPS[w.dtype], width, work=out.size,
     )  # fmt: skip
     return out

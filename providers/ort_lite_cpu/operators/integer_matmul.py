@@ -32,7 +32,7 @@ from ort_lite_cpu.operators.quantization import (
 )
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.tensor import Tensor, bits
 
 
 # --- Operators
@@ -45,6 +45,9 @@ def matmul_integer(op: Op) -> None:
 @operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())
 def qlinear_matmul(op: Op) -> None:
     """8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""
+    for index in (0, 3, 7):
+        if op.raw(index).dtype not in BYTES | NARROW_FLOATS.keys():
+            raise op.reject(f"input {index} of {op.raw(index).dtype}")
     if not {op.raw(0).dtype, op.raw(3).dtype, op.raw(7).dtype} <= BYTES:
         _float_qlinear_matmul(op)
         return
@@ -78,6 +81,8 @@ def q_gemm(op: Op) -> None:
         a = moved
     total = integer_product(op, a, op.optional(2), 3, 5, bool(op.attr("transB", 0)))
     if op.has(6):
+        if op.raw(6).dtype != "int32":
+            raise op.reject(f"an addend of {op.raw(6).dtype}")
         total = formula("wadd({x}, {c})", total, c=op.input(6)).tensor("int32")
     scales = [float(op.attr("alpha", 1.0)), parameter(op, 1), parameter(op, 4)]
     if op.has(8):
@@ -105,6 +110,8 @@ def dynamic_quantize_matmul(op: Op) -> None:
 
 def _scaled(op: Op, total: Tensor, factor: Parameter, bias: int) -> Formula:
     if op.has(bias):
+        if op.raw(bias).dtype != "float32":
+            raise op.reject(f"a bias of {op.raw(bias).dtype}")
         return formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(bias))
     return formula("{x} * {factor}", as_float(total), factor=factor)
 
@@ -142,10 +149,13 @@ def integer_product(
     op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False, shape: Shape | None = None
 ) -> Tensor:
     """(a - zero) @ (input b - input b_zero), int32, of `shape`, by default that of output 0; transposed: b holds columns, (n, k)."""
+    _check_types(op, a, zero, b, b_zero)
     shape_a = a.shape if len(a.shape) > 1 else (1, *a.shape)
     shape_b = op.raw(b).shape if len(op.raw(b).shape) > 1 else (*op.raw(b).shape, 1)
     k, n = shape_b[-2:][::-1] if transposed else shape_b[-2:]
     op.agree([shape_a[-1]], [k], "the inner dimensions differ")
+    if op.has(b_zero):
+        _check_columns(op, op.raw(b_zero).shape, shape_b, n)
     m, batch = shape_a[-2], broadcast(shape_a[:-2], shape_b[:-2])
     count, a_step, b_step = product(batch), m * k, 1
     if all(same(dim, 1) for dim in shape_b[:-2]):
@@ -156,6 +166,8 @@ def integer_product(
         a = expanded(op, a, shape_a, (*batch, *shape_a[-2:]))
     if zero is not None and not all(same(dim, 1) for dim in zero.shape):
         own = (*zero.shape, 1) if len(zero.shape) == 1 else zero.shape
+        if len(own) > len(batch) + 2:
+            raise op.reject(f"a zero point of rank {len(zero.shape)}")
         zero = expanded(op, zero, own, (*batch, shape_a[-2], 1))
     w = _packed(op, b, b_zero, shape_b, (*batch, *shape_b[-2:]), transposed)
     out = shape or op.info().shape
@@ -163,6 +175,27 @@ def integer_product(
     total = op.temporary("int32", out)
     emit_product(op, a, zero, w, total, (count, m, n, k, a_step, b_step))
     return total
+
+
+def _check_types(op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int) -> None:
+    """That the operands are of bytes, and each zero point has the type of its operand: kernels read all of them as bytes."""
+    for x, away in ((a, zero), (op.raw(b), op.raw(b_zero) if op.has(b_zero) else None)):
+        if x.dtype not in BYTES:
+            raise op.reject(f"a matrix of {x.dtype}")
+        if away is not None and away.dtype != x.dtype:
+            raise op.reject(f"a zero point of {away.dtype} for {x.dtype}")
+
+
+def _check_columns(op: Op, zeros: Shape, b: Shape, n: Dim) -> None:
+    """That zero points are one for all of b, or one for each of its n columns, of each matrix or of all."""
+    rank = len(zeros)
+    if rank > max(len(b), 1):
+        raise op.reject(f"zero points of rank {rank} for a matrix of rank {len(b)}")
+    if rank > 0:
+        one = equal(zeros[-1], 1)
+        op.require(select(one, 1, equal(zeros[-1], n)), "{0} zero points for {1} columns", zeros[-1], n)
+    if rank > 1:
+        op.require(equal(zeros[-2], 1), "zero points for {0} rows of the right matrix, expected 1", zeros[-2])
 
 
 class Packed(NamedTuple):
@@ -180,8 +213,9 @@ def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tenso
     scratch = op.temporary("int16", (op.options.threads, size))
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
     op.emit(
-        integer.integer_gemm, [a, zero, b.pairs, b.zeros, total, scratch], *sizes, zero_row, integer.FLIPS[a.dtype], size,
-        types=["u8", "u8", b.pairs.native, "i32", "i32", "i16"], statics=tile.statics, work=count * m * n * k // 60,
+        integer.integer_gemm, [bits(a), None if zero is None else bits(zero), b.pairs, b.zeros, total, scratch], *sizes, zero_row,
+        integer.FLIPS[a.dtype], size, types=["u8", "u8", b.pairs.native, "i32", "i32", "i16"], statics=tile.statics,
+        work=count * m * n * k // 60,
     )  # fmt: skip
 
 
@@ -235,8 +269,8 @@ def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, 
     out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
     strides = (k * n, 1, 0, k) if transposed else (k * n, n, 0, 1)
     op.emit(
-        integer.pack_pairs, [b, zeros, out], batch, k, n, k, *strides, *steps, integer.FLIPS[b.dtype], width,
-        types=["u8", "u8", "i16"], work=out.size,
+        integer.pack_pairs, [bits(b), None if zeros is None else bits(zeros), out], batch, k, n, k, *strides, *steps,
+        integer.FLIPS[b.dtype], width, work=out.size,
     )  # fmt: skip
     return out
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, to_numpy
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, native, span
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import STRING, operator
@@ -31,6 +32,7 @@ def find_key(keys: Ptr, count: int, key: int) -> int:
 
 
 @native
+@extents(x="size", keys="count", values="count + 1", y="size")
 def encode(x: Ptr, keys: Ptr, values: Ptr, y: Ptr, size: int, count: int, part: int, parts: int) -> int:
     """y = the values of x's keys; values[count] for what is no key."""
     for i in span(size, part, parts):
@@ -53,6 +55,8 @@ def _table(op: Op) -> tuple[Any, Any, Any]:
     """Keys, values, and the value of everything else. Before version 2 there are only strings, numbered from 0."""
     source, target = _kind(op.raw(0).dtype), _kind(op.info().dtype)
     given = op.attr("default_tensor")
+    if given is not None and not given.size:
+        raise op.reject("default_tensor has no element")
     default = op.attr(f"default_{target}", DEFAULTS[target]) if given is None else given.reshape(-1)[0]
     if op.node.op_type == "CategoryMapper":
         return op.attr(f"cats_{source}s"), op.attr(f"cats_{target}s"), default
@@ -90,7 +94,7 @@ def _emit_search(op: Op, keys: Any, values: Array) -> None:
     table = np.arange(len(chosen)) if texts else chosen
     op.emit(encode, [x, op.array(known), op.array(table), y], x.size, len(known), work=x.size * 8)
     if texts:
-        op.python(lambda numbers: [chosen[numbers]], [y])
+        op.python(lambda numbers: [np.asarray(chosen[numbers], object)], [y])
 
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.op import Op
@@ -15,6 +16,7 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
+@extents(scores="rows * count", labels="max(count, 2)", label="rows")
 def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part: int, parts: int) -> int:
     """label (rows,) of the largest of scores (rows, count); of one score the second label where it is above zero."""
     for row in span(rows, part, parts):
@@ -30,6 +32,7 @@ def label_rows(scores: Ptr, labels: Ptr, label: Ptr, rows: int, count: int, part
 
 
 @native
+@extents(scores="rows", z="2 * rows")
 def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: int) -> int:
     """z (rows, 2) = (1 - s, s) for scores (rows,), or their logistic; other transforms make no sense of one score."""
     for row in span(rows, part, parts):
@@ -72,6 +75,8 @@ def linear_classifier(op: Op) -> None:
     expands = targets == 1
     if len(labels) < max(targets, 2):
         raise op.reject(f"there are {len(labels)} labels for {max(targets, 2)} classes")
+    if expands and len(labels) > 2:
+        raise op.reject(f"there are {len(labels)} labels for one row of coefficients, which decides between 2")
     z = scores_output(op, rows, 2 if expands else targets)
     scores = _product(op, None if expands else z, targets)
     label = labels.output(rows)

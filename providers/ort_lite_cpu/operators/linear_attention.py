@@ -1,18 +1,29 @@
 """LinearAttention, whose keys and values live in a matrix that each step updates, and CausalConvWithState, its companion."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
-from ort_lite.shapes import Dim, floordiv
+from ort_lite.shapes import Dim, equal, floordiv, select
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.tensor import Tensor
 
 COLUMNS = 64
 """Columns of a state that are updated together: they do not depend on the others."""
+LONGEST = 1 << 31
+"""Dilations below this: with as many taps as there can be, no product of them overflows."""
 
 _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 """update_rule -> (old keys fade, what a key has already is taken off)."""
 
 
 @native(fastmath=REDUCE)
+@extents(
+    q="batch * steps * heads * size", k="batch * steps * kv_heads * size", v="batch * steps * kv_heads * width",
+    past="batch * kv_heads * size * width",
+    decay="walk(0, batch * steps * kv_heads, decay_size, select(less(1, decay_size), size, 1), 1)",
+    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)", y="batch * steps * outs * width",
+    state="batch * kv_heads * size * width", scratch="parts * COLUMNS",
+)  # fmt: skip
 def recur(
     q: Ptr, k: Ptr, v: Ptr, past: Ptr, decay: Ptr, beta: Ptr, y: Ptr, state: Ptr, scratch: Ptr,
     batch: int, steps: int, heads: int, kv_heads: int, outs: int, size: int, width: int, decay_size: int, betas: int, scale: float,
@@ -77,32 +88,65 @@ def linear_attention(op: Op) -> None:
             raise op.reject(f"{name} is {'missing' if needed else 'not for'} {rule!r}")
     heads, kv_heads = op.attr("q_num_heads"), op.attr("kv_num_heads")
     outs = max(heads, kv_heads)
-    if outs % heads or outs % kv_heads:
+    if min(heads, kv_heads) < 1 or outs % heads or outs % kv_heads:
         raise op.reject(f"{heads} heads of queries for {kv_heads} of keys")
     q, k, v = (op.input(index) for index in range(3))
     past, decay, beta = (op.optional(index) for index in (3, 4, 5))
+    if any(x is not None and len(x.shape) != 3 for x in (q, k, v, decay, beta)):
+        raise op.reject("queries, keys, values, decay and beta should have rank 3")
     batch, steps, _ = q.shape
     size, width = floordiv(k.shape[2], kv_heads), floordiv(v.shape[2], kv_heads)
     op.agree(q.shape, (*k.shape[:2], heads * size), "queries and keys do not fit")
-    fades: Dim = 1 if decay is None else floordiv(decay.shape[2], kv_heads)
+    _check_states(op, (batch, steps, kv_heads, size, width), v, past)
+    fades = _for_each(op, "decay", decay, kv_heads, size)
     y = op.output(0)
     state = op.output(1) if op.wants(1) else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
     op.emit(
         recur, [q, k, v, past, decay, beta, y, state, scratch], batch, steps, heads, kv_heads, outs, size, width, fades,
-        1 if beta is None else beta.shape[2], float(op.attr("scale", 0.0)), types=[v.native] * 9,
+        1 if beta is None else _for_each(op, "beta", beta, 1, kv_heads), float(op.attr("scale", 0.0)),
         statics={"gated": gated, "delta": delta}, work=batch * steps * outs * size * width // 4,
     )  # fmt: skip
 
 
+def _check_states(op: Op, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
+    """That values, and the past state, fit (batch, steps, heads, size of a key, size of a value) of the keys."""
+    batch, steps, kv_heads, size, width = sizes
+    op.agree(op.raw(1).shape, (batch, steps, kv_heads * size), "the keys do not fit their heads")
+    op.agree(v.shape, (batch, steps, kv_heads * width), "the values do not fit the keys")
+    if past is None:
+        return
+    if past.dtype != v.dtype:
+        raise op.reject(f"a state of {past.dtype} for {v.dtype}")
+    op.agree(past.shape, (batch, kv_heads, size, width), "the past state does not fit keys and values")
+
+
+def _for_each(op: Op, name: str, x: Tensor | None, groups: int, most: Dim) -> Dim:
+    """How many numbers of x (batch, steps, numbers) a group has: one or `most`. 1 where it is left out."""
+    if x is None:
+        return 1
+    op.agree(x.shape[:2], op.raw(0).shape[:2], f"{name} does not fit the queries")
+    each = floordiv(x.shape[2], groups)
+    op.require(equal(each * groups, x.shape[2]), f"{name} has {{0}} numbers for {{1}} heads", x.shape[2], groups)
+    op.require(
+        select(equal(each, 1), 1, equal(each, most)), f"{name} has {{0}} numbers a head, expected 1 or {{1}}", each, most
+    )
+    return each
+
+
 @native(fastmath=REDUCE)
+@extents(
+    x="batch * channels * length", w="channels * taps", bias="channels", past="batch * channels * (taps - 1) * dilation",
+    y="batch * channels * length", state="batch * channels * (taps - 1) * dilation",
+)  # fmt: skip
 def causal_conv(
     x: Ptr, w: Ptr, bias: Ptr, past: Ptr, y: Ptr, state: Ptr, batch: int, channels: int, length: int, taps: int, dilation: int,
     silu: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y[b, c, i] = bias[c] + sum of w[c, j] * p[b, c, i + j * dilation], p being the past and then x; silu: times its sigmoid.
 
-    The last (taps - 1) * dilation of p go to state; bias, past and state may be null. Spec: ONNX CausalConvWithState-27.
+    The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The operator looks after the dilation, which
+    is 1 or more. Spec: ONNX CausalConvWithState-27.
     """
     before = (taps - 1) * dilation
     for row in span(batch * channels, part, parts):
@@ -138,9 +182,18 @@ def causal_conv_with_state(op: Op) -> None:
     kind = op.attr("activation", "none")
     if kind not in ("none", "silu", "swish"):
         raise op.reject(f"activation {kind!r}")
-    x, w = op.input(0), op.input(1)
+    dilation = op.attr("dilation", 1)
+    if not 1 <= dilation < LONGEST:
+        raise op.reject(f"dilation {dilation}")
+    x, w, bias, past = op.input(0), op.input(1), op.optional(2), op.optional(3)
+    if len(x.shape) != 3 or len(w.shape) != 3:
+        raise op.reject(f"x of rank {len(x.shape)} and kernels of rank {len(w.shape)}, expected 3")
     op.agree(w.shape[:2], (x.shape[1], 1), "the kernels do not fit the channels")
+    if bias is not None:
+        op.agree(bias.shape, (x.shape[1],), "the bias does not fit the channels")
+    if past is not None:
+        op.agree(past.shape, (*x.shape[:2], (w.shape[2] - 1) * dilation), "the past does not fit the kernels")
     op.emit(
-        causal_conv, [x, w, op.optional(2), op.optional(3), op.output(0), op.output(1) if op.wants(1) else None], *x.shape,
-        w.shape[2], op.attr("dilation", 1), types=[x.native] * 6, statics={"silu": kind != "none"}, work=x.size * 2,
+        causal_conv, [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None], *x.shape, w.shape[2], dilation,
+        statics={"silu": kind != "none"}, work=x.size * 2,
     )  # fmt: skip

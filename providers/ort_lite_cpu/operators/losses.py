@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, exp, failed, fmax, like, log, native, null, span
 from ort_lite.shapes import product, same
+from ort_lite_cpu.attributes import choice
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 
@@ -14,6 +16,10 @@ INFINITY = float("inf")
 
 
 @native(fastmath=REDUCE)
+@extents(
+    x="n * classes * inner", labels="n * inner", weight="classes", loss="n * inner", used="n * inner",
+    logarithms="n * classes * inner",
+)  # fmt: skip
 def losses(
     x: Ptr, labels: Ptr, weight: Ptr, loss: Ptr, used: Ptr, logarithms: Ptr, n: int, classes: int, inner: int, ignored: int,
     softmax: Static, ignores: Static, dense: Static, part: int, parts: int,
@@ -55,6 +61,7 @@ def losses(
 
 
 @native(fastmath=REDUCE)
+@extents(loss="count", used="count", y="1")
 def total(loss: Ptr, used: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     """y = the sum of the losses, divided by that of their weights unless `used` is null; one part does all."""
     for _ in span(1, part, parts):
@@ -74,22 +81,25 @@ def total(loss: Ptr, used: Ptr, y: Ptr, count: int, part: int, parts: int) -> in
 def lower_loss(op: Op) -> None:
     """Reductions: none, sum, mean (by weight). Labels are checked where they are not ignored."""
     x, labels = op.input(0), op.input(1)
+    if len(x.shape) < 2:
+        raise op.reject(f"scores of rank {len(x.shape)}; they should be (N, C, ...)")
     n, classes, inner = x.shape[0], x.shape[1], product(x.shape[2:])
     op.agree(labels.shape, (n, *x.shape[2:]), "the labels do not fit the scores")
+    if op.has(2):
+        op.agree(op.raw(2).shape, (classes,), "there is not one weight for each class")
     softmax = op.node.op_type == "SoftmaxCrossEntropyLoss"
-    reduction, ignored = op.attr("reduction", "mean"), op.attr("ignore_index")
+    reduction, ignored = choice(op, "reduction", "mean", ("none", "sum", "mean")), op.attr("ignore_index")
     y = op.output(0)
     loss = y if reduction == "none" else op.temporary(x.dtype, labels.shape)
     used = op.temporary(x.dtype, labels.shape) if reduction == "mean" else None
     logarithms = op.output(1) if softmax and op.wants(1) else None
     op.emit(
         losses, [x, labels, op.optional(2), loss, used, logarithms], n, classes, inner, ignored or 0,
-        types=[x.native, labels.native, *[x.native] * 4],
         statics={"softmax": softmax, "ignores": ignored is not None, "dense": same(inner, 1)},
         work=x.size * 2 if softmax else labels.size, message=_no_class,
     )  # fmt: skip
     if reduction != "none":
-        op.emit(total, [loss, used, y], labels.size, types=[x.native] * 3)
+        op.emit(total, [loss, used, y], labels.size)
 
 
 def _no_class(failure: "Failure") -> str:

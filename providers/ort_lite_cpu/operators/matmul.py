@@ -193,7 +193,7 @@ def emit_computed(
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     op.emit(
         kernels.matmul, [a, b, spec.bias, spec.residual, y, scratch], spec.m, spec.n, spec.k, *steps, spec.scale,
-        *spec.activation.scalars, *loops, types=[a.native] * 6,
+        *spec.activation.scalars, *loops,
         statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics}, work=spec.work * batch,
     )  # fmt: skip
 
@@ -209,7 +209,7 @@ def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y:
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     op.emit(
         kernels.gemm, [a, op.packed(source, form, make), spec.bias, spec.residual, y], spec.m, spec.n, spec.k,
-        *spec.activation.scalars, types=[a.native] * 5, statics={"kind": spec.activation.kind, **tile.statics}, work=spec.work,
+        *spec.activation.scalars, statics={"kind": spec.activation.kind, **tile.statics}, work=spec.work,
     )  # fmt: skip
 
 

@@ -1,16 +1,26 @@
 """MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a column."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, span
-from ort_lite.shapes import product
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
+from ort_lite.shapes import equal, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import operator
 
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
+
 
 @native
+@extents(
+    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)", scales="n * blocks",
+    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)", groups="k", y="n * k",
+)  # fmt: skip
 def unpack_weights(
     b: Ptr, scales: Ptr, zeros: Ptr, groups: Ptr, y: Ptr, n: int, k: int, blocks: int, size: int, bits: Static, packed: Static,
     part: int, parts: int,
@@ -18,10 +28,14 @@ def unpack_weights(
     """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
 
     scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block
-    whose scale it is, or null: every `size` are a block.
+    whose scale it is, or null: every `size` are a block, and `blocks` of them hold k, which the operator looks after.
     """
     share = 8 // bits
     row_bytes = (blocks + share - 1) // share
+    if not null(groups):
+        for i in range(k):
+            if groups[i] < 0 or groups[i] >= blocks:
+                return failed(INDEX_OUT_OF_RANGE, i)
     for row in span(n, part, parts):
         for i in range(k):
             element = i % share
@@ -49,22 +63,50 @@ def matmul_n_bits(op: Op) -> None:
         raise op.reject(
             f"weights of {bits} bits, prepacked {op.attr('weight_prepacked', 0)}; there are 2, 4 and 8, not prepacked"
         )
+    if size < 1 or size * bits % 8 or n < 0 or k < 0:
+        raise op.reject(f"N {n}, K {k}, block_size {size}: {size * bits} bits a block")
+    _check_sizes(op, bits, size, n, k)
     a, y = op.input(0), op.output(0)
-    op.agree([a.shape[-1]], [k], "the inner dimensions differ")
+    op.agree(a.shape[-1:], [k], "the inner dimensions differ")
     spec = Product(product(a.shape[:-1]), n, k, transposed=True, bias=op.optional(5))
     given = [op.constant(index) for index in range(1, 5)]
     b, scales, zeros, groups = given
+    if groups is not None and groups.size and not 0 <= groups.min() <= groups.max() < -(-k // size):
+        raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
         form = f"unpacked {[id(array) for array in given[1:]]}"
         emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
-    packed = op.has(3) and op.raw(3).dtype == "uint8"
-    types = ["u8", "f32", "u8" if packed else "f32", "i32", "f32"]
-    statics = {"bits": bits, "packed": packed}
-    op.emit(unpack_weights, operands, n, k, blocks, size, types=types, statics=statics, work=n * k)
+    statics = {"bits": bits, "packed": op.has(3) and op.raw(3).dtype == "uint8"}
+    op.emit(unpack_weights, operands, n, k, blocks, size, statics=statics, work=n * k, message=_no_block)
     emit_computed(op, spec, a, weights, y)
+
+
+def _check_sizes(op: Op, bits: int, size: int, n: int, k: int) -> None:
+    """That each operand has as many elements as `unpack_weights` has it, and of which type."""
+    blocks = -(-k // size)
+    zeros = blocks if op.has(3) and op.raw(3).dtype == "float32" else -(-blocks * bits // 8)
+    wanted = {
+        1: ("uint8", n * blocks * (size * bits // 8)),
+        2: ("float32", n * blocks),
+        3: ("uint8", n * zeros),
+        4: ("int32", k),
+    }
+    for index, (dtype, count) in wanted.items():
+        if not op.has(index):
+            continue
+        given = op.raw(index)
+        if given.dtype not in ((dtype, "float32") if index == 3 else (dtype,)):
+            raise op.reject(f"input {index} of {given.dtype}, takes {dtype}")
+        op.require(equal(given.size, count), f"input {index} has {{0}} elements, expected {{1}}", given.size, count)
+    if op.has(5):
+        op.agree(op.raw(5).shape, (n,), "the bias does not fit the weights")
+
+
+def _no_block(failure: "Failure") -> str:
+    return failure.outside("block", 3, 0, failure.scalar(2), 4)
 
 
 def _unpacked(
@@ -72,7 +114,7 @@ def _unpacked(
 ) -> Array:
     """As `unpack_weights`."""
     blocks = -(-k // size)
-    index = np.arange(k) // size if groups is None else groups
+    index = np.arange(k) // size if groups is None else groups.reshape(-1)
     middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
     if zeros is not None and zeros.dtype == np.uint8:
         middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, imin, like, native, span
 from ort_lite.shapes import Dim, Shape, equal, floordiv, product, same, select
 from ort_lite_cpu.elementwise.expression import Expression
 from ort_lite_cpu.gemm import attention as kernels
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.attention import Heads, Mask, Rules, emit_attention, heads_of, join, joined, mask_of
+from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
@@ -23,6 +24,9 @@ def attention(op: Op) -> None:
     batch, rows, _ = x.shape
     total = op.raw(1).shape[1]
     sizes: Sequence[Dim] = op.attr("qkv_hidden_sizes") or (floordiv(total, 3),) * 3
+    op.agree(op.raw(1).shape, (x.shape[2], total), "the weights do not fit")
+    if op.has(2):
+        op.agree(op.raw(2).shape, (total,), "the bias does not fit the weights")
     projected = op.temporary(x.dtype, (batch, rows, total))
     bias, constant = op.optional(2), op.constant(1)
     spec = Product(batch * rows, total, x.shape[2], bias=bias)
@@ -35,37 +39,38 @@ def attention(op: Op) -> None:
 
 def attend(op: Op, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
     """Attention from the projections (B, S, q + k + v) on. past, mask, bias: numbers of inputs."""
-    heads, (batch, rows, _) = op.attr("num_heads"), projected.shape
-    q, k, v = (columns_of(projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
+    heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
+    if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
+        raise op.reject(f"qkv_hidden_sizes {list(sizes)}")
+    every = sizes[0] + sizes[1] + sizes[2]
+    op.require(equal(every, hidden), "queries, keys and values have {0} columns, their projections {1}", every, hidden)
+    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
     earlier = op.optional(past)
+    if earlier is not None and len(earlier.shape) != 5:
+        raise op.reject(f"a past of rank {len(earlier.shape)}")
     before: Dim = 0 if earlier is None else earlier.shape[3]
     if earlier is not None or op.wants(1):
         k, v = _both_joined(op, earlier, k, v)
     masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
     right = 0 if op.attr("unidirectional", 0) else -1
     rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before)
-    emit_attention(op, q, k, v, heads_of(op.output(0), heads), masked, rules)
+    emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
 
 
 def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
     return 0, sizes[0], sizes[0] + sizes[1]
 
 
-def columns_of(x: Tensor, heads: Dim, start: Dim, width: Dim) -> Heads:
-    """Columns `start` to `start + width` of (B, S, columns) as heads."""
-    batch, rows, columns = x.shape
-    size = floordiv(width, heads)
-    return Heads(x, (batch, heads, rows, size), (rows * columns, size, columns), start)
-
-
 def _both_joined(op: Op, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
     """Keys and values behind their past, in one tensor: output 1 if it is wanted."""
     batch, heads, rows, size = k.shape
-    if past is not None and not same(size, v.shape[3]):
-        op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
+    op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
+    if past is not None:
+        op.agree(past.shape, (2, batch, heads, past.shape[3], size), "the past does not go with what is new")
     total = rows + (0 if past is None else past.shape[3])
     shape = (2, batch, heads, total, size)
     present = op.output(1) if op.wants(1) else op.temporary(k.tensor.dtype, shape)
+    op.agree(present.shape, shape, "keys and values do not fit what there is of them")
     half = product(shape[1:])
     steps = (heads * total * size, total * size, size)
     for number, new in enumerate((k, v)):
@@ -90,22 +95,25 @@ def multi_head_attention(op: Op) -> None:
     right = 0 if op.attr("unidirectional", 0) else -1
     stage = kernels.MASKED if op.wants(3) else kernels.NOTHING
     rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
-    emit_attention(op, q, k, v, heads_of(op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
+    emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
 
 
 def _operands(op: Op, heads: int) -> tuple[Heads, Heads, Heads]:
     q = op.input(0)
     if len(q.shape) == 5:
-        return _packed(q, 0, 3), _packed(q, 1, 3), _packed(q, 2, 3)
+        return _packed(op, q, 0, 3), _packed(op, q, 1, 3), _packed(op, q, 2, 3)
+    if not op.has(1) or (len(op.raw(1).shape) != 5 and not op.has(2)):
+        raise op.reject("queries without keys and values")
     k = op.input(1)
     if len(k.shape) == 5:
-        return heads_of(q, heads), _packed(k, 0, 2), _packed(k, 1, 2)
-    return heads_of(q, heads), heads_of(k, heads), heads_of(op.input(2), heads)
+        return heads_of(op, q, heads), _packed(op, k, 0, 2), _packed(op, k, 1, 2)
+    return heads_of(op, q, heads), heads_of(op, k, heads), heads_of(op, op.input(2), heads)
 
 
-def _packed(x: Tensor, number: int, count: int) -> Heads:
+def _packed(op: Op, x: Tensor, number: int, count: int) -> Heads:
     """Operand `number` of (B, S, heads, count, size)."""
-    batch, rows, heads, _, size = x.shape
+    batch, rows, heads, together, size = x.shape
+    op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
     row = heads * count * size
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
@@ -116,21 +124,26 @@ def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, He
     Keys and values that come as (B, heads, rows, size) have theirs already.
     """
     bias = op.input(3)
+    widths = [part.shape[1] * part.shape[3] for part in parts]
+    op.agree(bias.shape, (widths[0] + widths[1] + widths[2],), "the bias does not fit queries, keys and values")
     done: list[Heads] = []
     at: Dim = 0
-    for part in parts:
+    for part, width in zip(parts, widths, strict=True):
         batch, heads, rows, size = part.shape
         if len(part.tensor.shape) == 4:
             done.append(part)
         else:
             made = op.temporary(part.tensor.dtype, part.shape)
             op.emit(add_bias, [part.tensor, bias, made], batch, heads, rows, size, *part.numbers, at, work=made.size)
-            done.append(heads_of(made, heads))
-        at = at + heads * size
+            done.append(heads_of(op, made, heads))
+        at = at + width
     return done[0], done[1], done[2]
 
 
 @native
+@extents(
+    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)", bias="bias_at + heads * size", y="batch * heads * rows * size",
+)  # fmt: skip
 def add_bias(
     x: Ptr, bias: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int, x_head: int, x_row: int,
     bias_at: int, part: int, parts: int,
@@ -153,6 +166,8 @@ def _mask(op: Op, padding: int, bias: int | None, wanted: Shape, total: Dim) -> 
     added = op.input(bias)
     if given is None:
         return mask_of(op, added, wanted)
+    if len(added.shape) != 4:
+        raise op.reject(f"a bias of rank {len(added.shape)} beside a mask")
     shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
     both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
     return mask_of(op, op.lowering.computed(both), wanted)
@@ -168,9 +183,10 @@ def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
     assert dtype is not None
     value = float(op.attr("mask_filter_value", -10000.0))
     rank = len(mask.shape)
-    if rank == 4:
-        raise op.reject("a mask of rank 4")
+    if rank not in (1, 2, 3):
+        raise op.reject(f"a mask of rank {rank}")
     if rank > 1:
+        op.agree(mask.shape[:1], (batch,), "the batches of the mask and of the input differ")
         made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
         op.emit(filtered, [mask, made], made.size, value)
         return made
@@ -182,6 +198,7 @@ def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
 
 
 @native
+@extents(mask="n", y="n")
 def filtered(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> int:
     """y = 0 where the mask is positive, else `value`."""
     for i in span(n, part, parts):
@@ -190,6 +207,7 @@ def filtered(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> 
 
 
 @native
+@extents(ends="batch + select(starts, batch, 0)", y="batch * total")
 def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float, part: int, parts: int) -> int:
     """y[b, t] = 0 for t below ends[b], if `starts` from ends[batch + b] on; elsewhere `value`."""
     for b in span(batch, part, parts):

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.dtypes import itemsize
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, failed, like, native, null, shift, span, sqrt
-from ort_lite.shapes import equal, modulo, product
+from ort_lite.shapes import equal, less, modulo, product, select
 from ort_lite_cpu import primitives
 from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import BY_SIZE
+from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
@@ -38,13 +38,16 @@ def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float,
 
 
 @native
+@extents(
+    x="rows * n", skip="skips * n", gamma="n", beta="n", bias="n", y="rows * n", mean="rows", inverse="rows", total="rows * n",
+)  # fmt: skip
 def skip_normalise(
     x: Ptr, skip: Ptr, gamma: Ptr, beta: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, total: Ptr, rows: int, skips: int, n: int,
     epsilon: float, centred: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (rows, n) = normalised x + skip (skips, n), repeated, + bias (n,); beta, bias, mean, inverse may be null.
 
-    The sum goes to `total`, which may be y.
+    The sum goes to `total`, which may be y. skips is positive where rows is: `skip_layer_normalization`.
     """
     for row in span(rows, part, parts):
         p, q = row * n, row % skips * n
@@ -68,22 +71,29 @@ def skip_layer_normalization(op: Op) -> None:
     centred = op.node.op_type == "SkipLayerNormalization"
     x, skip, gamma = (op.input(index) for index in range(3))
     beta, bias = (op.optional(3), op.optional(4)) if centred else (None, op.optional(3))
+    if not x.shape or not skip.shape:
+        raise op.reject(f"an input of rank {len(x.shape)}, skip of rank {len(skip.shape)}")
     n, rows, skips = x.shape[-1], product(x.shape[:-1]), product(skip.shape[:-1])
     op.agree((n, n), (skip.shape[-1], gamma.size), "x, skip and gamma differ in size")
-    op.require(equal(modulo(rows, skips), 0), "{0} rows of skip do not repeat to {1}", skips, rows)
+    for vector in (beta, bias):
+        op.agree([n], [n if vector is None else vector.size], "x, beta and bias differ in size")
+    repeats = select(equal(rows, 0), 1, less(0, skips) * equal(modulo(rows, skips), 0))
+    op.require(repeats, "{0} rows of skip do not repeat to {1}", skips, rows)
     y = op.output(0)
     mean, inverse = (op.output(k) if op.wants(k) else None for k in (1, 2))
     total = op.output(3) if op.wants(3) else y
     operands = [x, skip, gamma, beta, bias, y, mean, inverse, total]
-    native, statistic = x.native, "f32"
-    op.emit(
-        skip_normalise, operands, rows, skips, n, float(op.attr("epsilon", 1e-12)),
-        types=[*[native] * 6, statistic, statistic, native], statics={"centred": centred}, work=x.size,
-    )  # fmt: skip
+    epsilon = float(op.attr("epsilon", 1e-12))
+    op.emit(skip_normalise, operands, rows, skips, n, epsilon, statics={"centred": centred}, work=x.size)
 
 
 # --- Embeddings
 @native
+@extents(
+    ids="batch * steps", segments="batch * steps", positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
+    words="word_count * n", places="place_count * n", kinds="kind_count * n", gamma="n", beta="n", y="batch * steps * n",
+    total="batch * steps * n",
+)  # fmt: skip
 def embed(
     ids: Ptr, segments: Ptr, positions: Ptr, words: Ptr, places: Ptr, kinds: Ptr, gamma: Ptr, beta: Ptr, y: Ptr, total: Ptr,
     batch: int, steps: int, n: int, word_count: int, place_count: int, kind_count: int, position_rows: int, epsilon: float,
@@ -110,6 +120,7 @@ def embed(
 
 
 @native
+@extents(mask="batch * steps", y="batch")
 def count_ones(mask: Ptr, y: Ptr, batch: int, steps: int, part: int, parts: int) -> int:
     """y[b] = how many of mask[b, :] are 1."""
     for b in span(batch, part, parts):
@@ -125,6 +136,7 @@ def embed_layer_normalization(op: Op) -> None:
     """ids (B, S) -> (B, S, H); how many steps a mask leaves; the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
     ids, segments, positions = op.input(0), op.optional(1), op.optional(8)
     words, places, kinds, gamma, beta = op.input(2), op.input(3), op.optional(4), op.input(5), op.input(6)
+    _require_embeddings(op)
     batch, steps = ids.shape
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y
@@ -138,6 +150,22 @@ def embed_layer_normalization(op: Op) -> None:
     )  # fmt: skip
     if op.wants(1):
         _mask_index(op)
+
+
+def _require_embeddings(op: Op) -> None:
+    """The tables, and what is added to them, have rows of one length; what goes with the ids has their shape."""
+    ids, n = op.raw(0).shape, op.raw(2).shape[1:]
+    if len(n) != 1:
+        raise op.reject(f"word embeddings of rank {1 + len(n)}; it should be 2")
+    for index, name in ((1, "segment ids"), (7, "mask")):
+        if op.has(index):
+            op.agree(op.raw(index).shape, ids, f"ids and {name} differ in shape")
+    for index, count in ((3, op.raw(3).shape[:1]), (4, op.raw(4).shape[:1] if op.has(4) else ()), (5, ()), (6, ())):
+        if op.has(index):
+            op.agree(op.raw(index).shape, (*count, *n), f"word embeddings and input {index} differ in length")
+    if op.has(8):
+        rows = (op.raw(8).shape or ids)[0]
+        op.agree(op.raw(8).shape, (select(equal(rows, 1), 1, ids[0]), ids[1]), "ids and position ids differ in shape")
 
 
 def _no_embedding(failure: "Failure") -> str:
@@ -163,7 +191,7 @@ def _mask_index(op: Op) -> None:
     import numpy as np
 
     zero = op.array(np.zeros(1, np.int32))
-    op.emit(primitives.fill, [zero, index], index.size, types=[BY_SIZE[itemsize(index.dtype)]] * 2)
+    op.emit(primitives.fill, [bits(zero), bits(index)], index.size)
 
 
 # --- Activations with a bias

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
 from ort_lite.shapes import Dim, equal, product, same, select
+from ort_lite_cpu.attributes import axis_of, check_groups
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
@@ -21,12 +23,16 @@ def batch_normalization(op: Op) -> None:
     Before opset 9 `spatial=0` asks for two numbers an element of an item; before 14 the outputs that are asked for say whether
     it is training.
     """
+    x = op.raw(0)
+    own = (x.shape[1:2] or (1,)) if op.attr("spatial", 1) else x.shape[1:]
+    for index in range(1, 5):
+        for shape in (own, op.raw(1).shape):  # of the input perhaps known when it comes, of constants now
+            op.agree(op.raw(index).shape, shape, f"input {index} has another shape than the channels of the input or the scale")
     if op.attr("training_mode", 0) or op.wants(1):
         from ort_lite_cpu.operators.statistics import train_batch_normalization
 
         train_batch_normalization(op)
         return
-    x = op.raw(0)
     spatial = (1,) * max(len(x.shape) - 2, 0) if op.attr("spatial", 1) else ()
     constants = [op.constant(k) for k in range(1, 5)]
     epsilon = float(op.attr("epsilon", 1e-5))
@@ -43,6 +49,9 @@ def batch_normalization(op: Op) -> None:
 
 
 @native(fastmath=REDUCE)
+@extents(
+    x="rows * n", scale="group * ceildiv(n, run)", bias="group * ceildiv(n, run)", y="rows * n", mean="rows", inverse="rows",
+)  # fmt: skip
 def normalise(
     x: Ptr, scale: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, rows: int, n: int, group: int, run: int, epsilon: float,
     centred: Static, part: int, parts: int,
@@ -50,7 +59,8 @@ def normalise(
     """y[r, i] = (x[r, i] - mean) / sqrt(variance + epsilon) * scale[c] + bias[c], mean and variance of row r.
 
     c = (r % group) * (n // run) + i // run: layer norm has group 1, run 1; instance norm group C, run n. centred False: root
-    mean square. scale, bias, mean and inverse may be null. Two passes in the element type, the second around the mean.
+    mean square. scale, bias, mean and inverse may be null. Two passes in the element type, the second around the mean. n is a
+    multiple of run: that of one row, of a channel or of its elements.
     """
     for row in span(rows, part, parts):
         p = row * n
@@ -69,7 +79,7 @@ def normalise(
         if not null(inverse):
             inverse[row] = factor
         first = (row % group) * (n // run)
-        if run == 1:
+        if run == 1 and not null(scale):
             if null(bias):
                 for i in range(n):
                     put(y, p + i, (fetch(x, p + i) - centre) * factor * fetch(scale, first + i))
@@ -99,8 +109,8 @@ def _emit(
 def layer_normalization(op: Op) -> None:
     """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
     x, y = op.input(0), op.output(0)
-    axis = op.attr("axis", -1) % len(x.shape)
-    mean, inverse = (op.output(k) if op.wants(k) else None for k in (1, 2))
+    axis = axis_of(op, op.attr("axis", -1), len(x.shape))
+    mean, inverse = (_statistics(op, k) for k in (1, 2))
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
     _emit(
         op, [x, _full(op, 1, x, axis), _full(op, 2, x, axis), y, mean, inverse], rows, n, 1, 1, float(op.attr("epsilon", 1e-5))
@@ -112,11 +122,20 @@ def layer_normalization(op: Op) -> None:
 def rms_normalization(op: Op) -> None:
     """As LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also tells the inverse deviation."""
     x, y = op.input(0), op.output(0)
-    axis = op.attr("axis", -1) % len(x.shape)
+    axis = axis_of(op, op.attr("axis", -1), len(x.shape))
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
-    inverse = op.output(1) if op.wants(1) else None
+    inverse = _statistics(op, 1)
     operands = [x, _full(op, 1, x, axis), None, y, None, inverse]
     _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
+
+
+def _statistics(op: Op, index: int) -> Tensor | None:
+    """An output for means or inverse deviations, which are real numbers whatever `stash_type` says."""
+    if not op.wants(index):
+        return None
+    if op.info(index).dtype not in REAL:
+        raise op.reject(f"output {index} of {op.info(index).dtype}; there are {' and '.join(sorted(REAL))}")
+    return op.output(index)
 
 
 def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
@@ -151,6 +170,7 @@ def _per(op: Op, index: int, count: Dim, what: str) -> Tensor:
 @operator("InstanceNormalization", types=REAL)
 def instance_normalization(op: Op) -> None:
     """Each (n, c) plane is normalised by itself."""
+    _require_channels(op)
     x, y = op.input(0), op.output(0)
     rows, n = product(x.shape[:2]), product(x.shape[2:])
     scale, bias = (_per(op, k, x.shape[1], "channels") for k in (1, 2))
@@ -160,9 +180,10 @@ def instance_normalization(op: Op) -> None:
 @operator("GroupNormalization", since=18, types=REAL)
 def group_normalization(op: Op) -> None:
     """Groups of channels are normalised together; scale and bias a channel (opset 18: a group)."""
+    _require_channels(op)
     x, y = op.input(0), op.output(0)
     groups = op.attr("num_groups")
-    op.require(equal(x.shape[1] % groups, 0), f"{{0}} channels are no multiple of {groups} groups", x.shape[1])
+    check_groups(op, x.shape[1], groups)
     channels = x.shape[1] // groups
     area = product(x.shape[2:])
     run = area if op.version >= 21 else channels * area
@@ -171,7 +192,13 @@ def group_normalization(op: Op) -> None:
     _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
 
 
+def _require_channels(op: Op) -> None:
+    if len(op.raw(0).shape) < 2:
+        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, ...)")
+
+
 @native
+@extents(x="rows * c", y="rows * c")
 def local_response(
     x: Ptr, y: Ptr, rows: int, c: int, size: int, alpha: float, beta: float, bias: float, part: int, parts: int
 ) -> int:
@@ -195,14 +222,18 @@ def local_response(
 
 @operator("LRN", types=REAL)
 def lrn(op: Op) -> None:
+    _require_channels(op)
+    if op.attr("size") < 1:
+        raise op.reject(f"size {op.attr('size')}; it should be positive")
     order = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, order), op.output(0, order)
     c = x.shape[1]
     numbers = (op.attr("size"), float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0)))
-    op.emit(local_response, [x, y], x.size // c, c, *numbers, work=x.size * 4)
+    op.emit(local_response, [x, y], product([x.shape[0], *x.shape[2:]]), c, *numbers, work=x.size * 4)
 
 
 @native
+@extents(x="outer * n * inner", y="outer * n * inner")
 def lp_normalise(x: Ptr, y: Ptr, outer: int, n: int, inner: int, p: int, part: int, parts: int) -> int:
     """y[o, :, i] = x[o, :, i] / its p-norm; zero vectors stay zero."""
     for row in span(outer * inner, part, parts):
@@ -220,6 +251,8 @@ def lp_normalise(x: Ptr, y: Ptr, outer: int, n: int, inner: int, p: int, part: i
 @operator("LpNormalization", types=REAL)
 def lp_normalization(op: Op) -> None:
     x, y = op.input(0), op.output(0)
-    axis = op.attr("axis", -1) % len(x.shape)
+    axis = axis_of(op, op.attr("axis", -1), len(x.shape))
+    if op.attr("p", 2) not in (1, 2):
+        raise op.reject(f"p {op.attr('p')}; there are 1 and 2")
     numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]), op.attr("p", 2))
     op.emit(lp_normalise, [x, y], *numbers, work=x.size)

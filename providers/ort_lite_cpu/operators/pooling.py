@@ -7,18 +7,23 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
 from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
+from ort_lite_cpu.attributes import check_windows
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor, as_channels_last, channels_last
 
 INFINITY = float("inf")
+MANY = 1 << 20
+"""Pixels of a window that count as work: what is beyond is shared by threads in any case."""
 INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
 @native
+@extents(x="n * id_ * ih * iw * c", y="n * od * oh * ow * c")
 def pool(
     x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
     sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int, p: float,
@@ -29,11 +34,13 @@ def pool(
     kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
     "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms and averages.
     rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
+    Windows, strides and dilations are positive: `check_windows`.
     """
     for row in span(n * od * oh, part, parts):
         d0 = ((row // oh) % od) * sd - pd
         h0 = (row % oh) * sh - ph
         batch = (row // oh) // od
+        i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(id_, d0, dd, kd), _before(0, h0, dh, kh), _before(ih, h0, dh, kh)
         for column in range(ow):
             w0 = column * sw - pw
             out = (row * ow + column) * c
@@ -41,21 +48,20 @@ def pool(
                 _unrolled(x, y, out, (((batch * id_ + d0) * ih + h0) * iw + w0) * c, c, iw * c, p, kind, rows, columns)
                 continue
             count = 0
-            for i in range(kd):
+            k0, k1 = _before(0, w0, dw, kw), _before(iw, w0, dw, kw)
+            for i in range(i0, i1):
                 d = d0 + i * dd
-                for j in range(kh):
+                for j in range(j0, j1):
                     h = h0 + j * dh
-                    for k in range(kw):
+                    for k in range(k0, k1):
                         w = w0 + k * dw
-                        if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
-                            continue
                         _add_tap(x, y, out, (((batch * id_ + d) * ih + h) * iw + w) * c, c, count, p, kind)
                         count += 1
             if count == 0:
                 for q in range(c):
                     y[out + q] = _nothing(y[out + q], kind)
             if kind == "average_padded":
-                count = _inside(d0, kd, dd, pd, ed) * _inside(h0, kh, dh, ph, eh) * _inside(w0, kw, dw, pw, ew)
+                count = _before(ed - pd, d0, dd, kd) * _before(eh - ph, h0, dh, kh) * _before(ew - pw, w0, dw, kw)
             count = max(count, 1)
             for q in range(c):
                 y[out + q] = _last(y[out + q], count, p, kind)
@@ -118,34 +124,35 @@ def _last(total: Any, count: int, p: float, kind: Static) -> Any:
     return total
 
 
-def _inside(first: int, window: int, dilation: int, before: int, extent: int) -> int:
-    """How many positions of a window lie inside the padded input [-before, extent - before)."""
-    count = 0
-    for i in range(window):
-        if first + i * dilation < extent - before:
-            count += 1
-    return count
+def _before(limit: int, first: int, dilation: int, window: int) -> int:
+    """How many of the positions first, first + dilation, ... of a window are less than `limit`."""
+    return min(max((limit - first + dilation - 1) // dilation, 0), window)
 
 
 @native
+@extents(x="n * c * id_ * ih * iw", index="n * c * od * oh * ow")
 def max_indices(
     x: Ptr, index: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
     sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, column_major: int, part: int, parts: int,
 ) -> int:  # fmt: skip
-    """index (n, c, od, oh, ow): flat position of each maximum in x (n, c, id, ih, iw), contiguous in logical order."""
+    """index (n, c, od, oh, ow): flat position of each maximum in x (n, c, id, ih, iw), contiguous in logical order.
+
+    Windows, strides and dilations are positive: `check_windows`.
+    """
     for plane in span(n * c, part, parts):
         base = plane * id_ * ih * iw
         for at in range(od * oh * ow):
             best = -1
             bd, bh, bw = 0, 0, 0
-            for i in range(kd):
-                d = (at // (oh * ow)) * sd - pd + i * dd
-                for j in range(kh):
-                    h = ((at // ow) % oh) * sh - ph + j * dh
-                    for k in range(kw):
-                        w = (at % ow) * sw - pw + k * dw
-                        if d < 0 or d >= id_ or h < 0 or h >= ih or w < 0 or w >= iw:
-                            continue
+            d0, h0, w0 = (at // (oh * ow)) * sd - pd, ((at // ow) % oh) * sh - ph, (at % ow) * sw - pw
+            i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(id_, d0, dd, kd), _before(0, h0, dh, kh), _before(ih, h0, dh, kh)
+            k0, k1 = _before(0, w0, dw, kw), _before(iw, w0, dw, kw)
+            for i in range(i0, i1):
+                d = d0 + i * dd
+                for j in range(j0, j1):
+                    h = h0 + j * dh
+                    for k in range(k0, k1):
+                        w = w0 + k * dw
                         here = base + (d * ih + h) * iw + w
                         if best < 0 or x[here] > x[best]:
                             best = here
@@ -195,7 +202,7 @@ def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     numbers = _numbers(op, x.shape, y.shape)
     plane = len(window) == 2 and math.prod(window) <= 16 and set(op.attr("dilations", [1])) == {1}
     statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
-    op.emit(pool, [x, y], *numbers, float(op.attr("p", 2)), statics=statics, work=y.size * math.prod(window) // 8)
+    op.emit(pool, [x, y], *numbers, float(op.attr("p", 2)), statics=statics, work=y.size * min(math.prod(window), MANY) // 8)
 
 
 def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
@@ -206,7 +213,8 @@ def _numbers(op: Op, x: Sequence[Dim], y: Sequence[Dim]) -> list[Dim]:
     """Scalars of `pool`: sizes, then window, strides, pads, dilations and padded extents, over three axes."""
     window = op.attr("kernel_shape")
     rank = len(window)
-    strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
+    check_windows(op, rank, y[2:])
+    strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
     before, after = pads_of(op, x[2:], y[2:], window, strides, dilations)
     extents = [b + n + a for b, n, a in zip(before, x[2:], after, strict=True)]
     columns = ((x[2:], 1), (y[2:], 1), (window, 1), (strides, 1), (before, 0), (dilations, 1), (extents, 1))
@@ -220,7 +228,7 @@ def pads_of(
     auto = op.attr("auto_pad", "NOTSET")
     rank = len(window)
     if auto in ("NOTSET", "VALID"):
-        pads = op.attr("pads", [0] * 2 * rank) if auto == "NOTSET" else [0] * 2 * rank
+        pads = (auto == "NOTSET" and op.attr("pads")) or [0] * 2 * rank
         return list(pads[:rank]), list(pads[rank:])
     before: list[Dim] = []
     after: list[Dim] = []
@@ -233,6 +241,7 @@ def pads_of(
 
 
 @native
+@extents(x="n * area * c", y="n * c")
 def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Static, part: int, parts: int) -> int:
     """y (n, c) from x (n, area, c): `kind` as of pool. Parts share batches and blocks of 16 channels."""
     blocks = (c + 15) // 16
@@ -256,6 +265,8 @@ def global_pools(op: Op) -> None:
     """(N, C, spatial axes) -> (N, C, 1, ...)."""
     kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
     rank = len(op.raw(0).shape)
+    if rank < 2:
+        raise op.reject(f"an input of rank {rank}; it should be (N, C, ...)")
     emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
 
 

@@ -5,32 +5,43 @@ operator documentation, QLinearAdd-1 and so on.
 """
 
 from ort_lite.dtypes import DType
-from ort_lite.shapes import Dim
+from ort_lite.shapes import Dim, equal
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
     BYTES,
+    Parameter,
     as_float,
     dequantized,
     formula,
     parameter,
     quantized,
-    zero_point,
 )
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, softmax
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last
+from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last, reread
+
+
+def _one(op: Op, index: int) -> Parameter:
+    """Scale or zero point in input `index`: one for the whole tensor."""
+    size = op.raw(index).size
+    op.require(equal(size, 1), f"input {index} has {{0}} elements, expected 1", size)
+    return parameter(op, index)
+
+
+def _zero(op: Op, index: int) -> Parameter | None:
+    return _one(op, index) if op.has(index) else None
 
 
 def _input(op: Op, index: int) -> Tensor:
     """The float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
-    return dequantized(op.raw(index), parameter(op, index + 1), zero_point(op, index + 2)).tensor()
+    return dequantized(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
 
 
 def _finish(op: Op, y: Tensor, scale: int) -> None:
     """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
-    quantized(y, parameter(op, scale), zero_point(op, scale + 1), _dtype(op)).define(op)
+    quantized(y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
 
 
 def _dtype(op: Op) -> DType:
@@ -44,8 +55,8 @@ def qlinear_binary(op: Op) -> None:
     """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
     sign = "+" if op.node.op_type == "QLinearAdd" else "*"
     text = f'quantized(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
-    zero = zero_point(op, 7)
-    formula(text, _input(op, 0), y=_input(op, 3), scale=parameter(op, 6), zero=0.0 if zero is None else zero).define(op)
+    zero = _zero(op, 7)
+    formula(text, _input(op, 0), y=_input(op, 3), scale=_one(op, 6), zero=0.0 if zero is None else zero).define(op)
 
 
 @operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
@@ -78,12 +89,12 @@ def qlinear_global_average_pool(op: Op) -> None:
     x = op.lowering.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.lowering.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
     emit_global(op, x, y, "average")
-    _finish(op, dequantized(_own_order(op, y), parameter(op, 1), zero_point(op, 2)).tensor(), 3)
+    _finish(op, dequantized(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
 
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
 def qlinear_average_pool(op: Op) -> None:
-    x = dequantized(_channels_last(op), parameter(op, 1), zero_point(op, 2)).tensor()
+    x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
     x = op.lowering.stored(x, channels_last(len(x.shape)))
     shape = op.info().shape
     assert shape is not None
@@ -96,6 +107,8 @@ def qlinear_average_pool(op: Op) -> None:
 
 def _channels_last(op: Op) -> Tensor:
     """Input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
+    if len(op.raw(0).shape) < 3:
+        raise op.reject(f"an input of rank {len(op.raw(0).shape)}, expected 3 or more")
     return as_channels_last(op.input(0)) if op.attr("channels_last", 0) else op.raw(0)
 
 
@@ -103,16 +116,19 @@ def _own_order(op: Op, y: Tensor) -> Tensor:
     """y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
     shape = op.info().shape
     assert shape is not None
-    return Tensor(y.dtype, shape, y.buffer) if op.attr("channels_last", 0) else y
+    return reread(y, y.dtype, shape) if op.attr("channels_last", 0) else y
 
 
 @operator("QLinearConcat", domain="com.microsoft", types=BYTES, typed_by=2)
 def qlinear_concat(op: Op) -> None:
     """Scale and zero point of the result, then of each input the tensor, its scale and its zero point."""
-    scale, zero = parameter(op, 0), zero_point(op, 1)
+    if len(op.node.inputs) % 3 != 2:
+        raise op.reject(f"{len(op.node.inputs)} inputs: scale, zero point, then three for each tensor")
+    scale, zero = _one(op, 0), _zero(op, 1)
     tensors = []
     for index in range(2, len(op.node.inputs), 3):
-        if isinstance(scale, float) and (parameter(op, index + 1), zero_point(op, index + 2)) == (scale, zero):
+        own = op.raw(index).dtype, _one(op, index + 1), _zero(op, index + 2)
+        if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:
             tensors.append(op.lowering.stored(quantized(_input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))

@@ -3,16 +3,18 @@
 Both directions are elementwise expressions: what lies between one integer product and the next becomes a single loop.
 """
 
-from ort_lite.dtypes import DType, itemsize
+from ort_lite.dtypes import DType
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, product, same
+from ort_lite.shapes import Dim, ceildiv, product, same
+from ort_lite_cpu.attributes import axis_of
 from ort_lite_cpu.elementwise.expression import Expression, define, storage_order
 from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.cast import converted
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import BY_SIZE, NATIVE_TYPES, Tensor
+from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, bits
 
 Parameter = Tensor | float
 """A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""
@@ -115,8 +117,12 @@ def zero_point(op: Op, index: int, trailing: int = 0) -> Parameter | None:
 
 # --- Operators
 @native
+@extents(x="((outer - 1) * blocks + ceildiv(length, size)) * inner", y="outer * length * inner")
 def repeat_blocks(x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: int, size: int, part: int, parts: int) -> int:
-    """y (outer, length, inner) = x (outer, blocks, inner), each entry of the middle axis `size` times, the last perhaps fewer."""
+    """y (outer, length, inner) = x (outer, blocks, inner), each entry of the middle axis `size` times, the last perhaps fewer.
+
+    `_blocks` looks after `size`, which is 1 or more.
+    """
     for row in span(outer * length, part, parts):
         source = (row // length * blocks + row % length // size) * inner
         for j in range(inner):
@@ -128,9 +134,12 @@ def _parameters(op: Op) -> tuple[Parameter, Parameter | None]:
     """Scale and zero point of QuantizeLinear and DequantizeLinear, per tensor, per axis or per block."""
     rank = len(op.raw(0).shape)
     axis, size = op.attr("axis", 1), op.attr("block_size", 0)
+    scales = op.raw(1).size
+    if size or (isinstance(scales, int) and scales != 1):
+        axis = axis_of(op, axis, rank)  # that of one scale is never looked at: its default is beyond a vector
     if size:
-        scale = _blocks(op, 1, axis % rank, size)
-        return scale, _blocks(op, 2, axis % rank, size) if op.has(2) else None
+        scale = _blocks(op, 1, axis, size)
+        return scale, _blocks(op, 2, axis, size) if op.has(2) else None
     if len(op.raw(1).shape) > 1:
         raise op.reject(f"a scale of rank {len(op.raw(1).shape)} without block_size")
     trailing = rank - axis % rank - 1 if rank else 0
@@ -140,9 +149,12 @@ def _parameters(op: Op) -> tuple[Parameter, Parameter | None]:
 def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
     """An entry for each element from one for each block."""
     x, shape = op.input(index), op.raw(0).shape
+    if size < 0:
+        raise op.reject(f"block_size {size}")
+    op.agree(x.shape, (*shape[:axis], ceildiv(shape[axis], size), *shape[axis + 1 :]), f"blocks of input {index}")
     y = op.temporary(x.dtype, shape)
     numbers: tuple[Dim, ...] = (product(shape[:axis]), x.shape[axis], shape[axis], product(shape[axis + 1 :]), size)
-    op.emit(repeat_blocks, [x, y], *numbers, types=[BY_SIZE[itemsize(x.dtype)]] * 2)
+    op.emit(repeat_blocks, [bits(x), bits(y)], *numbers)
     return y
 
 
@@ -164,11 +176,15 @@ def quantize_linear(op: Op) -> None:
 @operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | NARROW | {"int32"})
 def dequantize_linear(op: Op) -> None:
     """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
+    dtype = op.info().dtype
+    if dtype not in HALVES_AND_FLOAT:
+        raise op.reject(f"to {dtype}; there are {', '.join(sorted(HALVES_AND_FLOAT))}")
     scale, zero = _parameters(op)
     dequantized(op.raw(0), scale, zero).define(op)
 
 
 @native
+@extents(x="n", y="2 * chunks")
 def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
     """y (chunks, 2): the smallest and the largest element of each chunk of x, and 0."""
     for chunk in span(chunks, part, parts):
@@ -182,6 +198,7 @@ def extremes(x: Ptr, y: Ptr, n: int, chunks: int, part: int, parts: int) -> int:
 
 
 @native
+@extents(x="2 * max(chunks, 1)", scale="1", zero="1")
 def dynamic_parameters(x: Ptr, scale: Ptr, zero: Ptr, chunks: int, part: int, parts: int) -> int:
     """The scale and the uint8 zero point that map the extremes x (chunks, 2), of all chunks, to 0 and 255."""
     low, high = x[0], x[1]

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift
 from ort_lite.shapes import Dim
 from ort_lite_cpu.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.integer_matmul import emit_product, packed_constant, quotient
-from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
-from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm, types_of
+from ort_lite_cpu.operators.quantization import BYTES, as_float, emit_dynamic, formula, quantized
+from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
 from ort_lite_cpu.operators.recurrent_kernels import time_of, update_cell
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.tensor import Tensor
@@ -36,6 +37,11 @@ def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
 
 
 @native
+@extents(
+    xw="steps * batch * 4 * size", r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
+    factor="4 * size", held="2 * ceildiv(size, 2)", sums="4 * size", bias="4 * size", peephole="3 * size", lengths="batch",
+    h="batch * size", c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
+)  # fmt: skip
 def dynamic_lstm(
     xw: Ptr, r: Ptr, factor: Ptr, held: Ptr, sums: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
@@ -77,9 +83,21 @@ class QuantizedLayer(Layer):
 
     def __init__(self, op: Op) -> None:
         super().__init__(op, 4, LSTM_ACTIVATIONS)
-        op.agree([self.x.shape[2]], [op.raw(W).shape[1]], "inputs of x and W")
+        self._check_quantized()
         self.scale, self.zero = emit_dynamic(op, self.x)
         self.held = op.lowering.stored(quantized(self.x, self.scale, self.zero, "uint8").tensor("uint8"))
+
+    def _check_quantized(self) -> None:
+        """That weights, scales and zero points are as many as the layer has, of one type the weights and their zero points."""
+        op, columns = self.op, self.gates * self.size
+        for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
+            op.agree(op.raw(index).shape, (self.directions, rows, columns), f"dimensions of weights {'WR'[index == R]}")
+            for parameter in (scale, zero):
+                own = self._constant(parameter).shape
+                if own not in ((self.directions,), (self.directions, columns)):
+                    raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
+            if op.raw(index).dtype not in BYTES or op.raw(index).dtype != op.raw(zero).dtype:
+                raise op.reject(f"weights of {op.raw(index).dtype} with zero points of {op.raw(zero).dtype}")
 
     def product(self, direction: int) -> Tensor:
         """x @ W[direction], (steps * batch, gates * size)."""
@@ -101,9 +119,8 @@ class QuantizedLayer(Layer):
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
         held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
         front = [self.product(direction), r, factor, held, sums]
-        types = ["f32", r.native, "f32", "i16", "i32", *types_of([front[0], *operands])[1:]]
         sizes = {name: value for name, value in tile.statics.items() if name != "rows"}
-        op.emit(dynamic_lstm, [*front, *operands], *numbers, statics={**statics, **sizes}, work=self.work(), types=types)
+        op.emit(dynamic_lstm, [*front, *operands], *numbers, statics={**statics, **sizes}, work=self.work())
 
     def _constant(self, index: int) -> Array:
         array = self.op.constant(index)

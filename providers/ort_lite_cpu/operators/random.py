@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
 from ort_lite.shapes import equal
 from ort_lite_cpu.atomics import fetch_add
@@ -36,6 +37,7 @@ def uniform(stream: int, counter: int) -> Any:
 
 
 @native
+@extents(state="1", stream="1")
 def next_stream(state: Ptr, stream: Ptr, part: int, parts: int) -> int:
     """stream[0]: a number that no other run gets. state: the program's own."""
     stream[0] = fetch_add(address(state), 1)
@@ -43,6 +45,7 @@ def next_stream(state: Ptr, stream: Ptr, part: int, parts: int) -> int:
 
 
 @native
+@extents(stream="1", y="n")
 def random_uniform(stream: Ptr, y: Ptr, n: int, low: float, high: float, part: int, parts: int) -> int:
     """y[i] in [low, high)."""
     s = stream[0]
@@ -52,6 +55,7 @@ def random_uniform(stream: Ptr, y: Ptr, n: int, low: float, high: float, part: i
 
 
 @native
+@extents(stream="1", y="n")
 def random_normal(stream: Ptr, y: Ptr, n: int, mean: float, scale: float, part: int, parts: int) -> int:
     """y[i] by Box and Muller from two numbers of the stream."""
     s = stream[0]
@@ -62,6 +66,7 @@ def random_normal(stream: Ptr, y: Ptr, n: int, mean: float, scale: float, part: 
 
 
 @native
+@extents(stream="1", x="n", y="n")
 def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
     """y[i] is 1 with probability x[i]."""
     s = stream[0]
@@ -71,8 +76,12 @@ def bernoulli(stream: Ptr, x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int
 
 
 @native
+@extents(stream="1", x="rows * classes", totals="rows * classes", y="rows * samples")
 def multinomial(stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: int, samples: int, part: int, parts: int) -> int:
-    """y (rows, samples): classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes)."""
+    """y (rows, samples): classes drawn by x (rows, classes), logarithms of weights. totals: as many float64. O(log classes).
+
+    There is a class: `lower_multinomial` asks for one.
+    """
     s = stream[0]
     for row in span(rows, part, parts):
         base = row * classes
@@ -143,6 +152,8 @@ def lower_bernoulli(op: Op) -> None:
 @operator("Multinomial", since=7, types=REAL)
 def lower_multinomial(op: Op) -> None:
     x, y = op.input(0), op.output(0)
+    if len(x.shape) != 2:
+        raise op.reject(f"the input has rank {len(x.shape)}, expected 2")
     rows, classes = x.shape
     op.require(1 - equal(classes, 0), "there are no classes to draw from")
     totals = op.temporary("float64", x.shape)

@@ -3,18 +3,22 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import itemsize
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
 from ort_lite.shapes import equal, product
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, operator
-from ort_lite_cpu.tensor import BY_SIZE
+from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
 
 
 @native
+@extents(
+    x="rows * columns * inner", lengths="columns if time == 0 else rows", y="rows * columns * inner",
+)  # fmt: skip
 def reverse_sequence(
     x: Ptr, lengths: Ptr, y: Ptr, rows: int, columns: int, inner: int, time: int, part: int, parts: int
 ) -> int:
@@ -38,14 +42,13 @@ def reverse_sequence(
 def lower_reverse_sequence(op: Op) -> None:
     x, lengths, y = op.input(0), op.input(1), op.output(0)
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
+    if len(x.shape) < 2:
+        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
     if {time, batch} != {0, 1}:
         raise op.reject(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
     op.require(equal(lengths.size, x.shape[batch]), "{0} lengths for a batch of {1}", lengths.size, x.shape[batch])
-    width = BY_SIZE[itemsize(x.dtype)]
-    op.emit(
-        reverse_sequence, [x, lengths, y], x.shape[0], x.shape[1], product(x.shape[2:]), time,
-        types=[width, "i64", width], work=y.size // 2, message=_wrong_length,
-    )  # fmt: skip
+    numbers = (x.shape[0], x.shape[1], product(x.shape[2:]), time)
+    op.emit(reverse_sequence, [bits(x), lengths, bits(y)], *numbers, work=y.size // 2, message=_wrong_length)
 
 
 def _wrong_length(failure: "Failure") -> str:
@@ -61,4 +64,4 @@ def bit_cast(op: Op) -> None:
     x, y = op.input(0), op.output(0)
     if itemsize(x.dtype) != itemsize(y.dtype):
         raise op.reject(f"{x.dtype} and {y.dtype} are not of one size")
-    op.emit(primitives.copy, [x, y], x.size, types=[BY_SIZE[itemsize(x.dtype)]] * 2, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [bits(x), bits(y)], x.size, work=x.size // 4, inplace=(1, 0))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.shapes import Dim
+from ort_lite_cpu.attributes import choice
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.operators.recurrent_kernels import ACTIVATIONS, gru, lstm, rnn
@@ -29,10 +30,16 @@ class Layer:
     def __init__(self, op: Op, gates: int, names: Sequence[str]) -> None:
         self.op, self.gates = op, gates
         self.batch_first = bool(op.attr("layout", 0))
-        direction = op.attr("direction", "forward")
+        direction = choice(op, "direction", "forward", ("forward", "reverse", "bidirectional"))
         self.directions = 2 if direction == "bidirectional" else 1
         self.backward = [direction == "reverse", True][: self.directions]
-        self.size: int = op.attr("hidden_size") or op.dim(2, self.hidden_axis)
+        for index, rank in ((1, 3), (2, 3), (3, 2), (4, 1), (5, 3), (6, 3), (7, 2)):
+            if op.has(index) and len(op.raw(index).shape) != rank:
+                raise op.reject(f"input {index} of rank {len(op.raw(index).shape)}, expected {rank}")
+        hidden = op.attr("hidden_size")
+        self.size: int = op.dim(2, self.hidden_axis) if hidden is None else hidden
+        if self.size < 0:
+            raise op.reject(f"hidden_size {self.size}")
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
@@ -56,12 +63,16 @@ class Layer:
         for index, (name, shape) in wanted.items():
             if self.op.has(index):
                 self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
+                if index != 4 and self.op.raw(index).dtype != self.x.dtype:
+                    raise self.op.reject(f"{name} of {self.op.raw(index).dtype} for {self.x.dtype}")
 
     def check_weights(self) -> None:
         """That W is (directions, gates * size, inputs) and R (directions, gates * size, size)."""
         rows = (self.directions, self.gates * self.size)
-        self.op.agree(self.op.raw(1).shape, (*rows, self.x.shape[2]), "dimensions of weights W")
-        self.op.agree(self.op.raw(2).shape, (*rows, self.size), "dimensions of weights R")
+        for index, name, columns in ((1, "W", self.x.shape[2]), (2, "R", self.size)):
+            self.op.agree(self.op.raw(index).shape, (*rows, columns), f"dimensions of weights {name}")
+            if self.op.raw(index).dtype != self.x.dtype:
+                raise self.op.reject(f"weights {name} of {self.op.raw(index).dtype} for {self.x.dtype}")
 
     def _sequence(self) -> Tensor | None:
         """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""
@@ -177,7 +188,7 @@ class Layer:
     ) -> None:
         """Walks the steps of an LSTM; `operands` are those of the kernel behind the two products."""
         operands = [self.product(direction), self.recurrence(direction), *operands]
-        self.op.emit(lstm, operands, *numbers, statics=statics, work=self.work(), types=types_of(operands))
+        self.op.emit(lstm, operands, *numbers, statics=statics, work=self.work())
 
     def work(self) -> Dim:
         return 0  # one thread: every step needs the one before
@@ -186,6 +197,8 @@ class Layer:
 def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
     """For each direction the (name, alpha, beta) of each activation."""
     names = [name.lower() for name in op.attr("activations", [])] or list(defaults) * directions
+    if len(names) < len(defaults) * directions:
+        raise op.reject(f"{len(names)} activations, expected {len(defaults) * directions}")
     alphas, betas = list(op.attr("activation_alpha", [])), list(op.attr("activation_beta", []))
     found = []
     for name in names:
@@ -242,7 +255,7 @@ def lower_gru(op: Op) -> None:
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, recurrent_bias, lengths, h, layer.y, gates]
         numbers = (*layer.numbers(d), op.attr("linear_before_reset", 0), a0, b0, a1, b1)
-        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work(), types=types_of(operands))
+        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work())
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])
 
@@ -260,12 +273,6 @@ def lower_rnn(op: Op) -> None:
         bias = layer.vector(3, d, ((0, 1), (1, 1)), "Wb + Rb")
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, lengths, h, layer.y, gates]
-        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work(), types=types_of(operands))
+        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work())
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])
-
-
-def types_of(operands: Sequence[Tensor | None]) -> list[str]:
-    """Pointer types; sequence lengths are int32, what else is left out has the type of the others."""
-    width = operands[0].native if operands[0] is not None else "f32"
-    return [width if tensor is None else tensor.native for tensor in operands]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
 
 ACTIVATIONS = {
@@ -53,7 +54,7 @@ def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, siz
 
 @native
 def time_of(step: int, valid: int, backward: int) -> int:
-    """The time that a step walks to: backwards from the last valid one, and then on behind it."""
+    """The time, below the number of steps, that a step walks to: backwards from the last valid one, and then on behind it."""
     return valid - 1 - step if backward != 0 and step < valid else step
 
 
@@ -82,6 +83,10 @@ def update_cell(
 
 
 @native
+@extents(
+    xw="steps * batch * 4 * size", r="size * 4 * size", bias="4 * size", peephole="3 * size", lengths="batch", h="batch * size",
+    c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
+)  # fmt: skip
 def lstm(
     xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
@@ -113,6 +118,10 @@ def lstm(
 
 
 @native
+@extents(
+    xw="steps * batch * 3 * size", r="size * 3 * size", bias="3 * size", recurrent_bias="3 * size", lengths="batch",
+    h="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
+)  # fmt: skip
 def gru(
     xw: Ptr, r: Ptr, bias: Ptr, recurrent_bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, linear: int,
@@ -157,6 +166,10 @@ def gru(
 
 
 @native
+@extents(
+    xw="steps * batch * size", r="size * size", bias="size", lengths="batch", h="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="size",
+)  # fmt: skip
 def rnn(
     xw: Ptr, r: Ptr, bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
     steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import INTEGERS, DType
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     OK,
     REDUCE,
@@ -31,6 +32,7 @@ from ort_lite.native.lang import (
     wmul,
 )  # fmt: skip
 from ort_lite.shapes import equal, product, same
+from ort_lite_cpu.attributes import axis_of
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.strided import emit_permute
@@ -99,6 +101,7 @@ def block_sum(x: Ptr, at: int, n: int, kind: Static) -> Any:
 
 
 @native
+@extents(x="rows * n", y="rows")
 def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, parts: int) -> int:
     """y[r] = reduction of x[r, :]. Sums of floats add blocks of 1,024 in float64."""
     for row in span(rows, part, parts):
@@ -111,11 +114,12 @@ def reduce_rows(x: Ptr, y: Ptr, rows: int, n: int, kind: Static, part: int, part
 
 
 @native
+@extents(x="rows * n", y="rows")
 def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part: int, parts: int) -> int:
     """As reduce_rows for what is no sum of floats: y[r] = x[r, 0] joined with x[r, 1], ..."""
     for row in span(rows, part, parts):
         base = row * n
-        a = start(x[base], lowest, kind)
+        a = start(like(x, 0), lowest, kind)
         for i in range(n):
             a = join(a, term(x[base + i], kind), kind)
         y[row] = a
@@ -123,6 +127,7 @@ def fold_rows(x: Ptr, y: Ptr, rows: int, n: int, lowest: int, kind: Static, part
 
 
 @native
+@extents(x="rows * n", y="rows")
 def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
     """y[r] = log(sum(exp(x[r, :]))), with the largest taken out first."""
     for row in span(rows, part, parts):
@@ -141,6 +146,7 @@ def log_sum_exp_rows(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -
 
 
 @native
+@extents(x="outer * n * inner", y="outer * inner")
 def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, kind: Static, part: int, parts: int) -> int:
     """y[o, i] = reduction of x[o, :, i]; parts share rows of y, blocks of 64 columns."""
     blocks = (inner + 63) // 64
@@ -190,7 +196,7 @@ def _axes(op: Op, rank: int) -> list[int]:
         named = op.numbers(1)
     if not named:
         return [] if op.attr("noop_with_empty_axes", 0) else list(range(rank))
-    return sorted(axis % max(rank, 1) for axis in named)
+    return sorted(axis % rank for axis in named) if rank else []
 
 
 def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
@@ -228,8 +234,12 @@ def _end_of_range(dtype: DType, highest: bool) -> int:
 
 
 @native
+@extents(x="outer * n * inner", y="outer * inner")
 def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static, last: Static, part: int, parts: int) -> int:
-    """y[o, i] = index of the largest (or smallest) of x[o, :, i]; of equal ones the first, or the last. NaN counts as extreme."""
+    """y[o, i] = index of the largest (or smallest) of x[o, :, i]; of equal ones the first, or the last. NaN counts as extreme.
+
+    n is not 0: the lowering of ArgMax.
+    """
     for row in span(outer * inner, part, parts):
         base = (row // inner) * n * inner + row % inner
         best = x[base]
@@ -247,14 +257,16 @@ def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static,
 @operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
 def arg(op: Op) -> None:
     x, y = op.input(0), op.output(0)
-    axis = op.attr("axis", 0) % len(x.shape)
-    n = x.shape[axis]
+    shape = x.shape or (1,)
+    axis = axis_of(op, op.attr("axis", 0), len(shape))
+    n = shape[axis]
     op.require(1 - equal(n, 0), "the axis has no elements")
     statics = {"largest": op.node.op_type == "ArgMax", "last": bool(op.attr("select_last_index", 0))}
-    op.emit(arg_extreme, [x, y], product(x.shape[:axis]), n, product(x.shape[axis + 1 :]), statics=statics, work=x.size)
+    op.emit(arg_extreme, [x, y], product(shape[:axis]), n, product(shape[axis + 1 :]), statics=statics, work=x.size)
 
 
 @native
+@extents(x="outer * n * inner", y="outer * n * inner")
 def cumulate(
     x: Ptr, y: Ptr, outer: int, n: int, inner: int, exclusive: int, reverse: int, products: Static, part: int, parts: int
 ) -> int:
@@ -272,9 +284,11 @@ def cumulate(
 
 @operator("CumSum", "CumProd", since=11, types=REAL | INTEGERS)
 def cumulated(op: Op) -> None:
-    [named] = op.numbers(1)
+    named, *more = op.numbers(1)
+    if more:
+        raise op.reject(f"{1 + len(more)} axes, expected one")
     x, y = op.input(0), op.output(0)
-    axis = named % len(x.shape)
+    axis = axis_of(op, named, len(x.shape))
     numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
     statics = {"products": op.node.op_type == "CumProd"}
     op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0), statics=statics, work=x.size * 2)

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
@@ -18,24 +19,30 @@ from ort_lite.native.lang import (
     native,
     span,
 )
+from ort_lite.shapes import equal, less, product, select
+from ort_lite_cpu.attributes import choice
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import channels_last
+from ort_lite_cpu.tensor import Tensor, channels_last
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
 
 LAST = channels_last(4)
+MOST_SAMPLES = 1 << 14
+"""A side of a cell has at most as many samples, however large a rectangle says that it is."""
 
 
 @native
+@extents(x="n * height * width * c", rois="4 * count", index="count", y="count * rows * columns * c")
 def roi_align(
     x: Ptr, rois: Ptr, index: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int,
     samples: int, scale: float, offset: float, kind: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
-    rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels.
+    rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels. Images have pixels
+    where there are cells, also those that no sample is in read one: `_images`.
     """
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)
@@ -48,8 +55,8 @@ def roi_align(
         if offset == 0.0:  # before half_pixel came, rectangles were a pixel wide at least
             w, h = fmax(w, like(x, 1)), fmax(h, like(x, 1))
         w, h = w / like(x, columns), h / like(x, rows)
-        across = samples if samples > 0 else cast(ceil(w), "i64")
-        down = samples if samples > 0 else cast(ceil(h), "i64")
+        across = samples if samples > 0 else imin(cast(ceil(w), "i64"), MOST_SAMPLES)
+        down = samples if samples > 0 else imin(cast(ceil(h), "i64"), MOST_SAMPLES)
         left += like(x, job % columns) * w
         top += like(x, job // columns % rows) * h
         out = job * c
@@ -71,7 +78,7 @@ def _sample(
 ) -> int:
     """Joins the sample at row v, column u into all channels of the output position; 0 beyond a pixel outside."""
     one, zero = like(v, 1), like(v, 0)
-    beyond = v < -one or v > like(v, height) or u < -one or u > like(v, width)
+    beyond = not (v >= -one and v <= like(v, height) and u >= -one and u <= like(v, width))  # so are those that are NaN
     v, u = fmax(v, zero), fmax(u, zero)
     top, left = imin(cast(v, "i64"), height - 1), imin(cast(u, "i64"), width - 1)
     bottom, right = imin(top + 1, height - 1), imin(left + 1, width - 1)
@@ -95,19 +102,35 @@ def _sample(
 @operator("RoiAlign", since=10, types=REAL)
 def lower_roi_align(op: Op) -> None:
     """Mode "max" takes the largest weighted pixel, as onnxruntime does. Spec: ONNX RoiAlign-22."""
-    x, y = op.input(0, LAST), op.output(0, LAST)
+    x, y = _images(op, 4)
     half = op.attr("coordinate_transformation_mode", "half_pixel" if op.version >= 16 else "output_half_pixel") == "half_pixel"
-    samples = op.attr("sampling_ratio", 0)
+    samples, kind = op.attr("sampling_ratio", 0), choice(op, "mode", "avg", ("avg", "max"))
+    if not 0 <= samples <= MOST_SAMPLES:
+        raise op.reject(f"sampling_ratio {samples} is out of range [0, {MOST_SAMPLES}]")
+    op.agree(op.raw(2).shape, y.shape[:1], "the numbers of batch indices and rectangles differ")
     n, c, height, width = x.shape
     op.emit(
         roi_align, [x, op.input(1), op.input(2), y], n, c, height, width, y.shape[0], y.shape[2], y.shape[3], samples,
         float(op.attr("spatial_scale", 1.0)), 0.5 if half else 0.0,
-        statics={"kind": op.attr("mode", "avg")}, work=y.size * max(samples, 2) ** 2,
+        statics={"kind": kind}, work=y.size * max(samples, 2) ** 2,
         message=lambda failure: failure.outside("batch index", 2, 0, failure.scalar(0)),
     )  # fmt: skip
 
 
+def _images(op: Op, numbers: int) -> tuple[Tensor, Tensor]:
+    """Input and output. There are pixels wherever there are results, and `numbers` numbers in each rectangle, input 1."""
+    if len(op.raw(0).shape) != 4:
+        raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, H, W)")
+    x, y = op.input(0, LAST), op.output(0, LAST)
+    for dim in y.shape[2:]:
+        op.require(less(0, dim), "regions of {0} cells along an axis", dim)
+    op.agree(op.raw(1).shape, (y.shape[0], numbers), "the shape of the rectangles is another")
+    op.require(select(equal(y.size, 0), 1, less(0, product(x.shape[2:]))), "the images have no pixels")
+    return x, y
+
+
 @native
+@extents(x="n * height * width * c", rois="5 * count", y="count * rows * columns * c")
 def max_roi_pool(
     x: Ptr, rois: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int, scale: float,
     part: int, parts: int,
@@ -146,7 +169,9 @@ def _edge(v: Any, scale: float) -> int:
 
 @operator("MaxRoiPool", types=REAL)
 def lower_max_roi_pool(op: Op) -> None:
-    x, y = op.input(0, LAST), op.output(0, LAST)
+    if len(op.attr("pooled_shape")) != 2:
+        raise op.reject(f"pooled_shape {op.attr('pooled_shape')}; it should be two numbers")
+    x, y = _images(op, 5)
     n, c, height, width = x.shape
     numbers = (n, c, height, width, y.shape[0], y.shape[2], y.shape[3], float(op.attr("spatial_scale", 1.0)))
     op.emit(max_roi_pool, [x, op.input(1), y], *numbers, work=y.size * 16, message=_no_image)

@@ -1,6 +1,6 @@
 """Operators that only give memory another shape, and those that copy all of it in another order."""
 
-from ort_lite.shapes import Dim, Shape, equal, product, same, select
+from ort_lite.shapes import Dim, Shape, equal, less, product, same, select
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
 from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
@@ -40,7 +40,8 @@ def _same_size(op: Op) -> None:
     assert new is not None
     places = [f"{{{k}}}" for k in range(len(old) + len(new))]
     before, after = ", ".join(places[: len(old)]), ", ".join(places[len(old) :])
-    op.require(equal(product(old), product(new)), f"the shape ({before}) cannot become ({after})", *old, *new)
+    fits = product(1 - less(dim, 0) for dim in new) * equal(product(old), product(new))
+    op.require(fits, f"the shape ({before}) cannot become ({after})", *old, *new)
 
 
 @operator("Identity", "Dropout", types=ANY)
@@ -76,6 +77,8 @@ def depth_to_space(op: Op) -> None:
     x, y = op.input(0), op.output(0)
     n, c, h, w = x.shape
     b = op.attr("blocksize")
+    if b < 1:
+        raise op.reject(f"blocksize {b}; it should be 1 or more")
     if op.node.op_type == "SpaceToDepth":
         shape = (n, c, h // b, b, w // b, b)
         order = (0, 3, 5, 1, 2, 4) if op.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -98,6 +101,7 @@ def expand(op: Op) -> None:
             _require_one_or(op, dim, y.shape[axis])
     target = op.contents(1)
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
+        op.require(1 - less(dim, 0), "dimension {0} of the wanted shape is below zero", dim)
         _require_one_or(op, dim, y.shape[axis])
     emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape))
 
@@ -116,6 +120,8 @@ def tile(op: Op) -> None:
     repeats: list[Dim] = list(op.contents(1)) if op.version >= 6 else [1] * len(op.raw(0).shape)
     if op.version < 6:
         repeats[int(op.known(2).reshape(-1)[0])] = int(op.known(1).reshape(-1)[0])
+    for count in repeats:
+        op.require(1 - less(count, 0), "{0} repeats, expected 0 or more", count)
     x, y = op.input(0), op.output(0)
     own, out = contiguous(x.shape), contiguous(y.shape)
     dims = tuple(d for pair in zip(repeats, x.shape, strict=True) for d in pair)

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import INTEGERS
-from ort_lite.native.lang import OK, Ptr, Static, like, native, span
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
 from ort_lite.shapes import Dim, equal, less, product, same, select
+from ort_lite_cpu.attributes import choice
 from ort_lite_cpu.elementwise.expression import formula_tensor
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
@@ -15,6 +17,12 @@ from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, channels_last
 
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
 BOOL = frozenset({"bool"})
+MODES = ("nearest", "linear", "cubic")
+COORDINATES = (
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)  # fmt: skip
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start: float, end: float, how: Static) -> float:
@@ -41,7 +49,7 @@ def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start
 
 
 def floor_of(v: float) -> int:
-    whole = int(v)
+    whole: int = cast(v, "i64")  # of what is no such number the smallest: callers keep what comes of it inside of x
     return whole - 1 if v < whole else whole
 
 
@@ -69,6 +77,7 @@ def weight(distance: float, a: float, mode: Static) -> float:
 
 
 @native
+@extents(x="outer * n * inner", y="outer * m * inner")
 def resize_axis(
     x: Ptr, y: Ptr, outer: int, n: int, m: int, inner: int, above: int, below: int, given: float, start: float, end: float,
     a: float, outside: float, mode: Static, how: Static, nearest: Static, exclude: Static, antialias: Static, part: int, parts: int,
@@ -76,6 +85,7 @@ def resize_axis(
     """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
 
     outside: what lies outside of x when cropping. exclude: samples outside of x have no weight; else they repeat its edge.
+    n is positive where m is: the lowering of Resize.
     """
     scale = given if given != 0.0 else float(above) / float(below)
     length = given * n if given != 0.0 else float(above * n) / float(below)
@@ -92,7 +102,7 @@ def resize_axis(
                 y[out + j] = x[k + j]
         elif mode == "linear" and not antialias:
             c = min(max(c, 0.0), float(n - 1))
-            low = min(floor_of(c), n - 1)
+            low = min(max(floor_of(c), 0), n - 1)
             p, q = base + low * inner, base + min(low + 1, n - 1) * inner
             w = like(y, c - low)
             for j in range(inner):
@@ -134,9 +144,9 @@ class _Scale(NamedTuple):
 @operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL)
 def resize(op: Op) -> None:
     """Scales, sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
-    mode = "linear" if op.attr("mode", "nearest") == "bilinear" else op.attr("mode", "nearest")
+    mode = "linear" if op.attr("mode", "nearest") == "bilinear" else choice(op, "mode", "nearest", MODES)
     legacy = op.node.op_type == "Upsample" or op.version < 11
-    how = "asymmetric" if legacy else op.attr("coordinate_transformation_mode", "half_pixel")
+    how = "asymmetric" if legacy else choice(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
     shape = op.info().shape
     assert shape is not None
     rank = len(shape)
@@ -147,8 +157,8 @@ def resize(op: Op) -> None:
     x = op.input(0, order)
     if mode != "nearest":
         x = as_float(op, x)
-    statics = {
-        "mode": mode, "how": how, "nearest": op.attr("nearest_mode", "round_prefer_floor"),
+    statics: dict[str, int | bool | str] = {
+        "mode": mode, "how": how, "nearest": choice(op, "nearest_mode", "round_prefer_floor", NEAREST),
         "exclude": bool(op.attr("exclude_outside", 0)), "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
     }  # fmt: skip
     floats = (float(op.attr("cubic_coeff_a", -0.75)), float(op.attr("extrapolation_value", 0.0)))
@@ -196,7 +206,7 @@ def _scales(op: Op, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
     found = [_Scale(m, n, 0.0) for n, m in zip(old, new, strict=True)]
     sizes = 3
     if op.has(sizes):
-        policy = op.attr("keep_aspect_ratio_policy", "stretch")
+        policy = choice(op, "keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
         if policy != "stretch":
             common = _common(old, op.contents(sizes), _axes(op, len(old)), smallest=policy == "not_larger")
             for axis in _axes(op, len(old)):
@@ -226,7 +236,9 @@ def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], small
 
 def _regions(op: Op, rank: int) -> list[tuple[float, float]]:
     """Start and end along every axis, in units of its length."""
-    axes, roi = _axes(op, rank), op.known(1).tolist()
+    axes, roi = _axes(op, rank), op.known(1).reshape(-1).tolist() if op.has(1) else []
+    if len(roi) != 2 * len(axes):
+        raise op.reject(f"a region of {len(roi)} numbers, {len(axes)} axes are resized; there should be two for each")
     found = [(0.0, 1.0)] * rank
     for k, axis in enumerate(axes):
         found[axis] = (float(roi[k]), float(roi[k + len(axes)]))

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
-from ort_lite.shapes import Dim, equal, floordiv, product, same
+from ort_lite.shapes import Dim, equal, floordiv, less, product, same
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.attention import Heads, heads_of
 from ort_lite_cpu.registry import REAL, operator
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 
 @native
+@extents(
+    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, max(size, turned), 1)",
+    ids="walk(0, batch, ids_batch, rows, ids_row)", cosines="positions * (turned // 2)", sines="positions * (turned // 2)",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, max(size, turned), 1)",
+)  # fmt: skip
 def rotate(
     x: Ptr, ids: Ptr, cosines: Ptr, sines: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int,
     x_head: int, x_row: int, y_batch: int, y_head: int, y_row: int, turned: int, positions: int, ids_batch: int, ids_row: int,
@@ -22,8 +28,8 @@ def rotate(
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
     Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, which is a row of cosines and
-    sines (positions, turned / 2). interleaved: a and b are neighbours, else they come from two halves. Spec: ONNX
-    RotaryEmbedding-23.
+    sines (positions, turned / 2). interleaved: a and b are neighbours, else they come from two halves. `emit_rotation` looks after
+    `turned`, which is even and not negative. Spec: ONNX RotaryEmbedding-23.
     """
     half = turned // 2
     for job in span(batch * rows * heads, part, parts):
@@ -56,16 +62,19 @@ def emit_rotation(
 ) -> None:  # fmt: skip
     """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
+    if len(cosines.shape) < 2:
+        raise op.reject(f"a cache of rank {len(cosines.shape)}")
     size = x.shape[3]
     turned = size if same(turned, 0) else turned
     if not same(cosines.shape[-1] * 2, turned):
         op.require(equal(cosines.shape[-1] * 2, turned), "a cache has rows of {0}, expected {1} / 2", cosines.shape[-1], turned)
+    op.require(1 - less(size, turned), "{0} of the {1} numbers of a head cannot be rotated", turned, size)
     op.agree(cosines.shape, sines.shape, "the caches differ in shape")
-    native = x.tensor.native
+    op.agree(y.shape, x.shape, "the result does not fit the heads")
     op.emit(
         rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
-        *ids_steps, base, weight, per_batch, per_row, types=[native, "i64" if ids is None else ids.native, *[native] * 3],
-        statics={"interleaved": interleaved}, work=product(x.shape), message=_no_angle,
+        *ids_steps, base, weight, per_batch, per_row, statics={"interleaved": interleaved}, work=product(x.shape),
+        message=_no_angle,
     )  # fmt: skip
 
 
@@ -86,8 +95,8 @@ def _plain(op: Op) -> dict[str, Any]:
 @operator("RotaryEmbedding", since=23, types=REAL)
 def rotary_embedding(op: Op) -> None:
     """X (B, H, S, D) or (B, S, H * D); caches (positions, D / 2) looked up by position_ids (B, S), or (B, S, D / 2)."""
-    x = heads_of(op.input(0), op.attr("num_heads", 0))
-    y = heads_of(op.output(0), x.shape[1])
+    x = heads_of(op, op.input(0), op.attr("num_heads", 0))
+    y = heads_of(op, op.output(0), x.shape[1])
     caches, rows = (op.input(1), op.input(2)), x.shape[2]
     if op.has(3):
         ids = op.input(3)
@@ -108,10 +117,11 @@ def microsoft_rotary_embedding(op: Op) -> None:
     turned = op.attr("rotary_embedding_dim", 0)
     heads = op.attr("num_heads", 0)
     if len(x.shape) == 3 and not (turned and heads):
-        heads = floordiv(x.shape[2], caches[0].shape[1] * 2)
-    split = heads_of(x, heads)
-    y = heads_of(op.output(0), heads)
+        heads = floordiv(x.shape[2], caches[0].shape[-1] * 2) if caches[0].shape else 0
+    split = heads_of(op, x, heads)
+    y = heads_of(op, op.output(0), heads)
     if len(ids.shape) == 1:
+        op.agree(ids.shape, (1,), "position_ids do not fit")
         emit_rotation(op, split, y, caches, ids, per_row=1, **_plain(op))
         return
     op.agree(ids.shape, (split.shape[0], split.shape[2]), "position_ids do not fit")

@@ -6,8 +6,10 @@ Space is padded to three axes, and activations are channels last: a position and
 from typing import Any
 
 from ort_lite.dtypes import INTEGERS
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, rint, span
-from ort_lite.shapes import Dim, product
+from ort_lite.shapes import Dim, less, product
+from ort_lite_cpu.attributes import choice
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.resize import BOOL, as_float, rounded
 from ort_lite_cpu.registry import REAL, operator
@@ -49,7 +51,7 @@ def inside(v: Any, n: int, padding: Static, align: Static) -> Any:
 
 
 def pixel(i: int, n: int, padding: Static, align: Static) -> int:
-    """The index that tap i reads; -1 for none."""
+    """The index that tap i reads; -1 for none, which is all that there is where n is 0."""
     if i >= 0 and i < n:
         return i
     if padding == "zeros":
@@ -76,13 +78,14 @@ def weight(fraction: Any, tap: int, taps: Static) -> Any:
 
 
 @native
+@extents(x="n * depth * height * width * c", grid="n * points * axes", y="n * points * c")
 def grid_sample(
     x: Ptr, grid: Ptr, y: Ptr, n: int, c: int, depth: int, height: int, width: int, points: int,
     axes: Static, taps: Static, padding: Static, align: Static, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (n, points, c) from x (n, depth, height, width, c) at grid (n, points, axes), the innermost axis first.
 
-    taps: pixels that count along an axis, 1, 2 or 4.
+    taps: pixels that count along an axis, 1, 2 or 4. Whatever a position is, only pixels inside of x are read: `pixel`.
     """
     for row in span(n * points, part, parts):
         at = row * axes
@@ -131,16 +134,18 @@ def lower_grid_sample(op: Op) -> None:
     rank = len(op.raw(0).shape)
     if rank not in (4, 5):
         raise op.reject(f"an input of rank {rank}; there are 4 and 5")
+    own = op.raw(1).shape
+    op.agree([len(own), *own[:1], *own[-1:]], [rank, op.raw(0).shape[0], rank - 2], "the grid does not fit the input")
     x, grid, dtype = op.input(0, channels_last(rank)), op.input(1), op.raw(0).dtype
     space: list[Dim] = [*([1] * (5 - rank)), *x.shape[2:]]
-    taps, shape = _TAPS[op.attr("mode", "linear")], op.info().shape
+    taps, shape = _TAPS[choice(op, "mode", "linear", _TAPS)], op.info().shape
     assert shape is not None
     x = x if taps == 1 else as_float(op, x)
     y = op.lowering.new(x.dtype, shape, channels_last(rank))
-    statics = {
+    statics: dict[str, int | bool | str] = {
         "axes": rank - 2,
         "taps": taps,
-        "padding": op.attr("padding_mode", "zeros"),
+        "padding": choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection")),
         "align": bool(op.attr("align_corners", 0)),
     }
     points = product(shape[2:])
@@ -151,6 +156,7 @@ def lower_grid_sample(op: Op) -> None:
 
 
 @native
+@extents(theta="n * axes * (axes + 1)", y="n * depth * height * width * axes")
 def affine_grid(
     theta: Ptr, y: Ptr, n: int, depth: int, height: int, width: int, axes: Static, align: Static, part: int, parts: int
 ) -> int:
@@ -179,6 +185,11 @@ def normalised(i: int, n: int, align: Static) -> float:
 def lower_affine_grid(op: Op) -> None:
     theta, y = op.input(0), op.output(0)
     axes = len(y.shape) - 2
+    if axes not in (2, 3):
+        raise op.reject(f"a size of {axes + 2} numbers; there are 4 and 5")
+    op.agree(theta.shape, (y.shape[0], axes, axes + 1), "theta does not fit the size")
+    for dim in y.shape:
+        op.require(1 - less(dim, 0), "a size of {0} along an axis", dim)
     space: list[Dim] = [*([1] * (3 - axes)), *y.shape[1:-1]]
     statics = {"axes": axes, "align": bool(op.attr("align_corners", 0))}
     op.emit(affine_grid, [theta, y], y.shape[0], *space, statics=statics, work=y.size * 4)

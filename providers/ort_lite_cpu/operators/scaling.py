@@ -3,6 +3,7 @@
 import numpy as np
 
 from ort_lite.dtypes import to_numpy
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, fabs, like, native, span, sqrt
 from ort_lite.shapes import Dim, equal, product
 from ort_lite_cpu.op import Op
@@ -14,6 +15,7 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
+@extents(x="count", offset="columns", scale="columns", y="count")
 def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
     """y = (x - offset) * scale, both repeated every `columns` elements; computed in offset's type."""
     for i in span(count, part, parts):
@@ -43,6 +45,7 @@ def _require_features(op: Op, x: Tensor, count: int) -> None:
 
 
 @native
+@extents(x="rows * columns", y="rows * columns")
 def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: int, parts: int) -> int:
     """y = x divided by a row's largest element, sum of magnitudes, or length; rows where that is zero stay."""
     for row in span(rows, part, parts):
@@ -77,6 +80,7 @@ def normalizer(op: Op) -> None:
 
 
 @native
+@extents(x="count", replaced="1", values="columns", y="count")
 def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
     """y = x, but values[column] where x is replaced[0], which may be NaN."""
     old = replaced[0]
@@ -102,6 +106,7 @@ def imputer(op: Op) -> None:
 
 
 @native
+@extents(x="count", y="count")
 def binarize(x: Ptr, y: Ptr, count: int, threshold: float, part: int, parts: int) -> int:
     """y = 1 where x > threshold, else 0."""
     for i in span(count, part, parts):

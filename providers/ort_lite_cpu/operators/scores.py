@@ -5,6 +5,7 @@ The formulas are onnxruntime's, which computes them in float32 whatever the type
 
 import numpy as np
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
 from ort_lite.shapes import Dim
 from ort_lite_cpu.op import Op
@@ -43,7 +44,7 @@ def probit(p: float) -> float:
 
 @native
 def softmax(z: Ptr, count: int, skip_zeros: int) -> None:
-    """z[:count], its zeros left out if `skip_zeros`: they stay zeros."""
+    """z[:count], count > 0, its zeros left out if `skip_zeros`: they stay zeros."""
     most = cast(z[0], "f32")
     for k in range(count):
         most = max(most, cast(z[k], "f32"))
@@ -76,6 +77,7 @@ def transform(z: Ptr, count: int, kind: Static) -> None:
 
 
 @native
+@extents(z="rows * count")
 def transform_rows(z: Ptr, rows: int, count: int, kind: Static, part: int, parts: int) -> int:
     """z (rows, count), in place."""
     for row in span(rows, part, parts):
@@ -135,7 +137,7 @@ def scores_output(op: Op, rows: Dim, count: int) -> Tensor:
 def float_rows(op: Op) -> tuple[Tensor, Dim, Dim]:
     """Input 0 as float32 with its numbers of rows and of features; a vector is one row."""
     x = op.raw(0)
-    x = op.input(0) if x.dtype == "float32" else op.cast(x, "float32")
+    x = op.input(0) if x.dtype == "float32" else op.lowering.stored(op.cast(x, "float32"))
     if not 1 <= len(x.shape) <= 2:
         raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
     return x, 1 if len(x.shape) == 1 else x.shape[0], x.shape[-1]

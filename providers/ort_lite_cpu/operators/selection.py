@@ -1,11 +1,12 @@
 """TopK, OneHot, Trilu."""
 
-from ort_lite.dtypes import INTEGERS, itemsize
+from ort_lite.dtypes import INTEGERS
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
-from ort_lite.shapes import less, product
+from ort_lite.shapes import equal, less, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
-from ort_lite_cpu.tensor import BY_SIZE
+from ort_lite_cpu.tensor import bits
 
 
 def comes_before(x: Ptr, i: int, j: int, base: int, inner: int, largest: Static) -> bool:
@@ -34,11 +35,14 @@ def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, 
 
 
 @native
+@extents(
+    x="outer * n * inner", values="outer * k * inner", indices="outer * k * inner", heap="outer * n * inner",
+)  # fmt: skip
 def top_k(
     x: Ptr, values: Ptr, indices: Ptr, heap: Ptr, outer: int, n: int, inner: int, k: int, largest: Static, part: int, parts: int
 ) -> int:
     """values, indices (outer, k, inner): the k largest (smallest) of x[o, :, i], in order. heap: (outer * inner, n) of
-    scratch.
+    scratch. k is at most n, see `lower_top_k`.
     """
     for row in span(outer * inner, part, parts):
         base = (row // inner) * n * inner + row % inner
@@ -77,6 +81,7 @@ def lower_top_k(op: Op) -> None:
 
 
 @native
+@extents(index="outer * inner", values="2", y="outer * n * inner")
 def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, part: int, parts: int) -> int:
     """y[o, d, i] = values[1] where index[o, i] is d (or d - n), else values[0]."""
     for row in span(outer * n, part, parts):
@@ -96,11 +101,12 @@ def lower_one_hot(op: Op) -> None:
     y = op.output(0)
     axis = op.attr("axis", -1) % len(y.shape)
     numbers = (product(y.shape[:axis]), y.shape[axis], product(y.shape[axis + 1 :]))
-    width = BY_SIZE[itemsize(values.dtype)]
-    op.emit(one_hot, [index, values, y], *numbers, types=[index.native, width, width])
+    op.require(equal(values.size, 2), "there are {0} values, expected 2: off and on", values.size)
+    op.emit(one_hot, [index, bits(values), bits(y)], *numbers)
 
 
 @native
+@extents(x="matrices * rows * columns", y="matrices * rows * columns")
 def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upper: int, part: int, parts: int) -> int:
     """The upper or lower triangle of each matrix, from diagonal k on; zeros elsewhere."""
     for row in span(matrices * rows, part, parts):
@@ -115,6 +121,11 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
 @operator("Trilu", domain="com.microsoft", types=MOVABLE)
 def trilu(op: Op) -> None:
     x, y = op.input(0), op.output(0)
-    k = op.contents(1)[0] if op.has(1) else 0
+    if len(x.shape) < 2:
+        raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
+    found = op.contents(1) if op.has(1) else (0,)
+    if len(found) != 1:
+        raise op.reject(f"k has {len(found)} elements, expected 1")
+    [k] = found
     numbers = (product(x.shape[:-2]), x.shape[-2], x.shape[-1], k, op.attr("upper", 1))
-    op.emit(triangle, [x, y], *numbers, types=[BY_SIZE[itemsize(x.dtype)]] * 2)
+    op.emit(triangle, [bits(x), bits(y)], *numbers)

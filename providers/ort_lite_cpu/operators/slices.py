@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from ort_lite.dtypes import itemsize
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import Dim, equal, less, maximum, minimum, product, select
+from ort_lite_cpu.lowered import Requirement
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, operator
 from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import BY_SIZE, Tensor
+from ort_lite_cpu.tensor import Tensor, bits
 
 
 @operator("Slice", types=MOVABLE)
@@ -50,16 +51,26 @@ def split(op: Op) -> None:
     """Each output is a run of the input along `axis`."""
     x = op.input(0)
     axis = op.attr("axis", 0) % len(x.shape)
-    at: Dim = 0
+    lengths: list[Dim] = []
     for k in range(len(op.node.outputs)):
-        length = op.info(k).shape
-        assert length is not None
+        shape = op.info(k).shape
+        assert shape is not None
+        lengths.append(shape[axis])
+    total = sum(lengths, 0)
+    op.require(equal(total, x.shape[axis]), "its parts make up {0}, the axis has {1}", total, x.shape[axis])
+    fits = all(not isinstance(length, int) or length >= 0 for length in lengths)
+    if not fits:  # an error of the run: branches that are never taken have such nodes
+        parts = ", ".join(f"{{{k}}}" for k in range(1, len(lengths) + 1))
+        numbers = (x.shape[axis], *lengths)
+        op.lowering.result.items.append(Requirement(op.node, 0, f"{{0}} elements cannot be cut into parts of {parts}", numbers))
+    at: Dim = 0
+    for k, length in enumerate(lengths):
         if op.wants(k):
             y = op.output(k)
             strides = contiguous(x.shape)
-            emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
-        at = at + length[axis]
-    op.require(equal(at, x.shape[axis]), "its parts make up {0}, the axis has {1}", at, x.shape[axis])
+            if fits:
+                emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
+        at = at + length
 
 
 @operator("Concat", types=MOVABLE)
@@ -85,10 +96,14 @@ def emit_concat(op: Op, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
 
 
 @native
+@extents(x="outer * n * inner", y="outer * total * inner")
 def pad_axis(
     x: Ptr, y: Ptr, outer: int, n: int, inner: int, before: int, total: int, mode: Static, part: int, parts: int
 ) -> int:
-    """y (outer, total, inner) = x (outer, n, inner) continued along the middle axis: edge, reflect or wrap."""
+    """y (outer, total, inner) = x (outer, n, inner) continued along the middle axis: edge, reflect or wrap.
+
+    n is not 0 where there is anything to write: `_pad_axes` asks for it.
+    """
     for row in span(outer * total, part, parts):
         i = row % total - before
         if mode == "edge":
@@ -121,7 +136,12 @@ def pad(op: Op) -> None:
     after: list[Dim] = [0] * rank
     for k, axis in enumerate(axes):
         before[axis], after[axis] = pads[k], pads[k + count]
+    for axis in axes:
+        left = x.shape[axis] + before[axis] + after[axis]
+        op.require(1 - less(left, 0), f"axis {axis} would have {{0}} elements", left)
     mode = op.attr("mode", "constant")
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise op.reject(f"mode {mode!r}; it should be constant, edge, reflect or wrap")
     if mode == "constant":
         _pad_constant(op, x, before, after)
     else:
@@ -134,7 +154,8 @@ def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> Non
     y = op.output(0)
     value = op.optional(2)
     if value is not None:
-        op.emit(primitives.fill, [value, y], y.size, types=[BY_SIZE[itemsize(y.dtype)]] * 2, work=y.size // 4)
+        op.require(equal(value.size, 1), "there are {0} values to fill with, expected 1", value.size)
+        op.emit(primitives.fill, [bits(value), bits(y)], y.size, work=y.size // 4)
     else:
         emit_fill(op, y, op.attr("value", 0))
     own, out = contiguous(x.shape), contiguous(y.shape)
@@ -158,6 +179,5 @@ def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str)
         op.require(n + equal(shape[k], 0), f"axis {k} has no elements to continue")
         y = op.output(0) if k == moving[-1] else op.temporary(x.dtype, tuple(shape))
         numbers = (product(shape[:k]), n, product(shape[k + 1 :]), before[k], shape[k])
-        types = [BY_SIZE[itemsize(x.dtype)]] * 2
-        op.emit(pad_axis, [x, y], *numbers, types=types, statics={"mode": mode}, work=product(shape))
+        op.emit(pad_axis, [bits(x), bits(y)], *numbers, statics={"mode": mode}, work=product(shape))
         x = y

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, shift, span
 from ort_lite.shapes import Dim, product, same
+from ort_lite_cpu.attributes import axis_of
 from ort_lite_cpu.elementwise.access import fetch, put
 from ort_lite_cpu.elementwise.fuse import HALVES
 from ort_lite_cpu.halves import softmax_rounded
@@ -16,6 +18,7 @@ INFINITY = float("inf")
 
 
 @native(fastmath=REDUCE)
+@extents(x="rows * n", y="rows * n")
 def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, parts: int) -> int:
     """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm. Three passes, the second and third over y, which may be x."""
     for row in span(rows, part, parts):
@@ -42,6 +45,7 @@ def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, par
 
 
 @native
+@extents(x="rows * n", y="rows * n")
 def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
     """y[r, :] is 1 at the first largest element of x[r, :], else 0."""
     for row in span(rows, part, parts):
@@ -58,6 +62,7 @@ def hardmax(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
 
 
 @native
+@extents(x="rows * n", y="rows * n")
 def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, parts: int) -> int:
     """As `softmax`, of f32 that hold values of the 16-bit type `half`, rounded to it at every step."""
     for row in span(rows, part, parts):
@@ -114,7 +119,7 @@ def _own_rows(op: Op, x: Tensor, y: Tensor, emit: Emit) -> None:
 def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:
     """Calls emit(x, y, rows, n) with matrices whose rows are normalised; flat: rows are all that lies from the axis on."""
     rank = len(x.shape)
-    axis = axis % max(rank, 1)
+    axis = axis_of(op, axis, max(rank, 1))
     if flat:
         emit(x, y, product(x.shape[:axis]), product(x.shape[axis:]))
         return

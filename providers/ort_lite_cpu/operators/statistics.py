@@ -1,7 +1,9 @@
 """Normalisation by statistics taken over axes: BatchNormalization in training, MeanVarianceNormalization."""
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span
 from ort_lite.shapes import product
+from ort_lite_cpu.attributes import axis_of
 from ort_lite_cpu.elementwise.expression import define
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.normalization import normalise
@@ -9,6 +11,7 @@ from ort_lite_cpu.registry import REAL, operator
 
 
 @native(fastmath=REDUCE)
+@extents(x="n * c * area", mean="c", variance="c")
 def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int, part: int, parts: int) -> int:
     """mean and variance (c,) of x (n, c, area): two passes in the element type."""
     for channel in span(c, part, parts):
@@ -33,6 +36,7 @@ def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int,
 def train_batch_normalization(op: Op) -> None:
     """Normalised by the batch's own mean and variance, which move the running ones; before opset 14 they are outputs 3 and 4.
 
+    Scale, bias, mean and variance have a number for each of the channels: `batch_normalization`.
     Spec: ONNX BatchNormalization-15.
     """
     x = op.input(0)
@@ -57,7 +61,7 @@ def train_batch_normalization(op: Op) -> None:
 def mean_variance_normalization(op: Op) -> None:
     """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
     rank = len(op.raw(0).shape)
-    axes = sorted(axis % rank for axis in op.attr("axes", [0, 2, 3]))
+    axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
     order = (*(axis for axis in range(rank) if axis not in axes), *axes)
     x, y = op.input(0, order), op.output(0, order)
     n = product([x.shape[axis] for axis in axes])

@@ -51,7 +51,7 @@ def move(op: Op) -> None:
 
     def pick(*arrays: Array | None) -> list[Array | None]:
         pool = np.concatenate([np.array([""], object), *(texts.reshape(-1) for texts in arrays[count:] if texts is not None)])
-        return [None if positions is None else pool[positions] for positions in arrays[:count]]
+        return [None if positions is None else np.asarray(pool[positions], object) for positions in arrays[:count]]
 
     moved = [None if value is None else lowering.tensors[value] for value in node.outputs]
     op.python(pick, [*moved, *strings.values()])

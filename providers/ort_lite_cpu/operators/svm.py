@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, exp, fabs, fmax, fmin, like, native, power, shift, span, tanh
 from ort_lite.shapes import Dim, equal
 from ort_lite_cpu.op import Op
@@ -27,6 +28,7 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
+@extents(x="rows * features", vectors="count * features", y="rows * count")
 def distances(x: Ptr, vectors: Ptr, y: Ptr, rows: int, count: int, features: int, gamma: float, part: int, parts: int) -> int:
     """y (rows, count) = exp(-gamma * |x - vector|**2)."""
     factor = like(y, -gamma)
@@ -41,6 +43,7 @@ def distances(x: Ptr, vectors: Ptr, y: Ptr, rows: int, count: int, features: int
 
 
 @native
+@extents(y="count")
 def kernel_function(y: Ptr, count: int, degree: float, kind: Static, part: int, parts: int) -> int:
     """y = y ** degree, or tanh(y), in place."""
     for i in span(count, part, parts):
@@ -52,6 +55,7 @@ def kernel_function(y: Ptr, count: int, degree: float, kind: Static, part: int, 
 
 
 @native
+@extents(y="count")
 def signs(y: Ptr, count: int, part: int, parts: int) -> int:
     """y = 1 where y > 0, else -1, in place."""
     for i in span(count, part, parts):
@@ -97,6 +101,12 @@ def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
 
 
 @native
+@extents(
+    products="rows * vectors", coefficients="(classes - 1) * vectors", starts="classes + 1", rho="classes * (classes - 1) // 2",
+    a="classes * (classes - 1) // 2 if probabilities else 0", b="classes * (classes - 1) // 2 if probabilities else 0",
+    labels="classes", label="rows", z="rows * (classes if probabilities or classes == 2 else classes * (classes - 1) // 2)",
+    scratch="parts * (2 * classes * classes + 2 * classes)",
+)  # fmt: skip
 def vote(
     products: Ptr, coefficients: Ptr, starts: Ptr, rho: Ptr, a: Ptr, b: Ptr, labels: Ptr, label: Ptr, z: Ptr, scratch: Ptr,
     rows: int, classes: int, vectors: int, kind: Static, probabilities: Static, part: int, parts: int,
@@ -104,6 +114,7 @@ def vote(
     """Each pair of classes votes for one of the two; z has the pairs' scores, or the classes' probabilities.
 
     products (rows, vectors) with the support vectors, those of class c from starts[c] on; coefficients (classes - 1, vectors).
+    classes is 2 or more, and starts[classes] is `vectors`: `_emit_votes` sees to both.
     """
     square, pairs = classes * classes, classes * (classes - 1) // 2
     votes = shift(scratch, part * (2 * square + 2 * classes))
@@ -154,6 +165,7 @@ def vote(
 
 
 @native
+@extents(z="rows * classes", labels="classes", label="rows")
 def label_linear(z: Ptr, labels: Ptr, label: Ptr, rows: int, classes: int, positive: int, part: int, parts: int) -> int:
     """label (rows,) of the largest score; of two classes the second one too, where that is high enough by itself."""
     for row in span(rows, part, parts):

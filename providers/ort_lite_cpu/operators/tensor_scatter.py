@@ -2,19 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from ort_lite.dtypes import itemsize
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
-from ort_lite.shapes import floordiv, less, product
+from ort_lite.shapes import equal, less, product
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import MOVABLE, operator
-from ort_lite_cpu.tensor import BY_SIZE
+from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
 
 
 @native
+@extents(
+    update="outer * rows * inner", starts="ceildiv(outer, each)", y="outer * length * inner",
+)  # fmt: skip
 def write_rows(
     update: Ptr, starts: Ptr, y: Ptr, outer: int, each: int, rows: int, length: int, inner: int, circular: Static,
     part: int, parts: int,
@@ -22,6 +25,7 @@ def write_rows(
     """y[o, starts[o // each] + r, :] = update[o, r, :] for update (outer, rows, inner), y (outer, length, inner).
 
     starts: null is zeros. circular: positions wrap around, else what does not fit fails. Spec: ONNX TensorScatter-24.
+    each is not 0 and rows are at most `length`: `tensor_scatter` sees to it.
     """
     for job in span(outer * rows, part, parts):
         o = job // rows
@@ -41,15 +45,22 @@ def write_rows(
 def tensor_scatter(op: Op) -> None:
     """The cache is copied first, unless nobody else reads it."""
     cache, update, y = op.input(0), op.input(1), op.output(0)
-    axis = op.attr("axis", -2) % len(cache.shape)
+    rank = len(cache.shape)
+    axis = op.attr("axis", -2)
+    if len(update.shape) != rank or not -rank <= axis < rank or axis in (0, -rank):
+        raise op.reject(f"axis {axis} of a cache of rank {rank} and an update of rank {len(update.shape)}; axis 0 is the batch")
+    axis %= rank
     rows, length, outer = update.shape[axis], cache.shape[axis], product(cache.shape[:axis])
-    others = [k for k in range(len(cache.shape)) if k != axis]
+    others = [k for k in range(rank) if k != axis]
     op.agree([update.shape[k] for k in others], [cache.shape[k] for k in others], "the update does not fit the cache")
     op.require(less(rows, length + 1), "an update of {0} rows for a cache of {1}", rows, length)
-    width = BY_SIZE[itemsize(cache.dtype)]
-    op.emit(primitives.copy, [cache, y], cache.size, types=[width] * 2, work=cache.size // 4, inplace=(1, 0))
+    starts = op.optional(2)
+    if starts is not None:
+        op.require(equal(starts.size, cache.shape[0]), "{0} starts for a batch of {1}", starts.size, cache.shape[0])
+    old, new, width = bits(cache), bits(y), bits(y).native
+    op.emit(primitives.copy, [old, new], cache.size, work=cache.size // 4, inplace=(1, 0))
     op.emit(
-        write_rows, [update, op.optional(2), y], outer, floordiv(outer, cache.shape[0]), rows, length, product(cache.shape[axis + 1 :]),
+        write_rows, [bits(update), starts, new], outer, product(cache.shape[1:axis]), rows, length, product(cache.shape[axis + 1 :]),
         types=[width, "i64", width], statics={"circular": op.attr("mode", "linear") == "circular"}, work=update.size,
         message=_does_not_fit,
     )  # fmt: skip

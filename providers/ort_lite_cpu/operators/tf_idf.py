@@ -8,14 +8,17 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, cast, like, native, shr, span, wadd, wmul
-from ort_lite.shapes import product
+from ort_lite.shapes import minimum, product
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import STRING, operator
 from ort_lite_cpu.tensor import Tensor
 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
 """Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
+MOST = 2**31
+"""More columns than a model can ask for."""
 MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
 
 
@@ -38,6 +41,9 @@ def step(table: Ptr, node: int, item: int, mask: int) -> int:
 
 
 @native
+@extents(
+    x="rows * items", table="4 * (mask + 1)", columns="given", weights="width", y="rows * width",
+)  # fmt: skip
 def count_ngrams(
     x: Ptr, table: Ptr, columns: Ptr, weights: Ptr, y: Ptr, rows: int, items: int, width: int, mask: int, shortest: int,
     longest: int, skips: int, once: int, part: int, parts: int,
@@ -46,6 +52,9 @@ def count_ngrams(
 
     Items of an n-gram are up to `skips` apart from being neighbours, evenly; single items are counted once. once: any number
     of times counts as one. Spec: ONNX TfIdfVectorizer-9.
+
+    The table has a free place, n-grams are numbers of `columns`, and those are below width: `_count` and `_ngrams` see to it.
+    skips is at most items: further apart nothing is found, and positions would overflow.
     """
     for row in span(rows, part, parts):
         out = row * width
@@ -97,8 +106,11 @@ def tf_idf_of_strings(op: Op) -> None:
 def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
     shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
     columns = np.array(op.attr("ngram_indexes"), np.int64)
-    if not columns.size or columns.min() < 0 or not 1 <= shortest <= longest:
-        raise op.reject("ngram_indexes should be columns from 0 on, and 1 <= min_gram_length <= max_gram_length")
+    if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:
+        raise op.reject(f"ngram_indexes should be columns from 0 on, below {MOST}, and 1 <= min_gram_length <= max_gram_length")
+    skips = op.attr("max_skip_count", 0)
+    if skips < 0:
+        raise op.reject(f"max_skip_count is {skips}; it should be 0 or more")
     width = int(columns.max()) + 1
     mode, weights = op.attr("mode"), op.attr("weights")
     scale = np.ones(width, np.float32)
@@ -111,9 +123,10 @@ def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
     rows = product(x.shape[:-1])
     items = x.shape[-1] if x.shape else 1
     operands = [x, op.array(table), op.array(columns), op.array(scale), y]
-    skips = op.attr("max_skip_count", 0)
+    skips = minimum(skips, items)
     numbers = (rows, items, width, len(table) - 1, shortest, longest, skips, int(mode == "IDF"))
-    op.emit(count_ngrams, operands, *numbers, work=rows * (items * (1 + skips) * 4 + width))
+    work = rows * (items * (1 + skips) * 4 + width)
+    op.emit(count_ngrams, operands, *numbers, work=work, touched={"columns": len(columns)})
 
 
 def _ngrams(op: Op, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:

@@ -1,5 +1,6 @@
 """Adagrad, Adam and Momentum, of the domain ai.onnx.preview.training: one step of an optimiser for each tensor."""
 
+from ort_lite.shapes import equal
 from ort_lite_cpu.elementwise.expression import define, formula_tensor
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
@@ -10,14 +11,28 @@ DOMAIN = "ai.onnx.preview.training"
 
 def _groups(op: Op, count: int) -> list[list[Tensor]]:
     """The tensors behind rate and step, as `count` groups: weights, gradients, states; one of each for each weight."""
-    each = (len(op.node.inputs) - 2) // count
+    each, rest = divmod(len(op.node.inputs) - 2, count)
+    if rest or len(op.node.outputs) != each * (count - 1):
+        got = f"{len(op.node.inputs) - 2} tensors and {len(op.node.outputs)} outputs"
+        raise op.reject(f"{got}; each weight has {count} and {count - 1}")
     inputs = [op.raw(2 + k) for k in range(count * each)]
-    return [inputs[k::each] for k in range(each)]
+    groups = [inputs[k::each] for k in range(each)]
+    for weight, *others in groups:
+        for other in others:
+            op.agree(other.shape, weight.shape, "the shapes of a weight and its gradient or state differ")
+    return groups
+
+
+def _one(op: Op, index: int) -> Tensor:
+    """Rate or step, as a scalar."""
+    x = op.input(index)
+    op.require(equal(x.size, 1), f"input {index} has {{0}} elements, expected 1", x.size)
+    return op.view(x, ())
 
 
 def _number(op: Op, formula: str, scalars: list[float]) -> Tensor:
     """A formula of rate {0} and step {1}, computed once and not for each element."""
-    rate, step = (op.view(op.input(k), ()) for k in (0, 1))
+    rate, step = _one(op, 0), _one(op, 1)
     return op.lowering.computed(formula_tensor(rate.dtype, rate, formula, [rate, step], scalars))
 
 
@@ -60,7 +75,7 @@ def momentum(op: Op) -> None:
     """Modes "standard" and "nesterov". Spec: ONNX preview training Momentum-1."""
     alpha = _attr(op, "alpha")
     share = _number(op, "{s0} if {1} > 0 else like({0}, 1)", [_attr(op, "beta")])
-    rate = op.view(op.input(0), ())
+    rate = _one(op, 0)
     groups = _groups(op, 3)
     for k, (x, g, v) in enumerate(groups):
         gradient = formula_tensor(x.dtype, x, "{0} * {s0} + {1}", [x, g], [_attr(op, "norm_coefficient")])

@@ -14,6 +14,8 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 
 DEEPEST = 10_000
+MOST_VISITS = 1_000_000
+"""Times that nodes which several others share are seen again. Beyond that they form a cycle, as far as anyone waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def order_keys(values: Array) -> Array:
 
 
 def forest(trees: Trees) -> Forest:
-    """Raises ValueError for trees that are none: children that do not exist, cycles, features below zero."""
+    """Raises ValueError for trees that are none: children that do not exist, cycles, features below zero or beyond int32."""
     _check(trees)
     levels = _levels(trees)
     trees = _with_members(trees)
@@ -102,9 +104,10 @@ def forest(trees: Trees) -> Forest:
         np.concatenate([_numbered(low_next, inner), itself]),
         np.concatenate([_numbered(high_next, inner), trees.weights.view(integer) if single else itself]),
     ]
+    seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
     return Forest(
         np.stack(columns, axis=1).astype(integer), _numbered(trees.roots, inner), inner, trees.starts, trees.targets,
-        trees.weights, int(trees.features.max(initial=-1)) + 1, bool(nan_is_low.any()), single, levels,
+        trees.weights, seen, bool(nan_is_low.any()), single, levels,
     )  # fmt: skip
 
 
@@ -117,16 +120,20 @@ def _check(trees: Trees) -> None:
     for name, nodes in (("true", trees.true), ("false", trees.false), ("root", trees.roots)):
         if len(nodes) and (nodes.max() >= inner or nodes.min() < -leaves):
             raise ValueError(f"a {name} node is out of range: there are {inner} nodes and {leaves} leaves")
-    if trees.features.min(initial=0) < 0:
-        raise ValueError(f"a node asks for feature {trees.features.min()}")
+    for feature in (trees.features.min(initial=0), trees.features.max(initial=0)):
+        if not 0 <= feature < np.iinfo(np.int32).max:
+            raise ValueError(f"a node asks for feature {feature}")
 
 
 def _levels(trees: Trees) -> int:
     """Number of levels. Raises ValueError for cycles. O(nodes) for trees; nodes that several others share are seen again."""
-    level = trees.roots[trees.roots >= 0]
+    level, visits = trees.roots[trees.roots >= 0], 0
     for count in range(DEEPEST):
+        visits += len(level)
         if not len(level):
             return count
+        if visits > len(trees.features) + len(trees.roots) + MOST_VISITS:
+            break
         children = np.concatenate([trees.true[level], trees.false[level]])
         level = np.unique(children[children >= 0])
     raise ValueError(f"the nodes form a cycle, or a tree of more than {DEEPEST} levels")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, shift, span
 from ort_lite.shapes import Dim, less
 from ort_lite_cpu.op import Op
@@ -13,7 +14,7 @@ from ort_lite_cpu.operators.scores import TRANSFORMS, Labels, kind_of, logistic,
 from ort_lite_cpu.operators.tree_attributes import floats, ints, nodes_by_id, nodes_by_position
 from ort_lite_cpu.operators.tree_tables import Forest, Trees, forest
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.tensor import Tensor, reread
 
 GROUP = 16
 """Trees that a row goes down in step: so many loads that do not wait for each other."""
@@ -26,6 +27,7 @@ INPUTS = frozenset({"float32", "float64", "int32", "int64"})
 
 
 @native
+@extents(x="count", y="count")
 def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: int) -> int:
     """y = integers in the order of x, floats given as their bits: see tree_tables.order_keys."""
     for i in span(count, part, parts):
@@ -70,6 +72,10 @@ def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static
 
 
 @native
+@extents(
+    x="rows * features", nodes="given", leaves="given", roots="trees", starts="given", targets="given", weights="given",
+    at="parts * GROUP", sums="rows * outputs", seen="rows * outputs",
+)  # fmt: skip
 def walk(
     x: Ptr, nodes: Ptr, leaves: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr,
     rows: int, features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, single: Static, aggregate: Static,
@@ -77,7 +83,8 @@ def walk(
 ) -> int:  # fmt: skip
     """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
 
-    `leaves` are the nodes once more, as floats.
+    `leaves` are the nodes once more, as floats. Nothing is compared here: `tree_tables.forest` has seen that all numbers in the
+    tables are nodes, leaves and features, and that there is a way down; `_forest` that targets are below `outputs`.
     """
     first, last = rows * part // parts, rows * (part + 1) // parts
     mine = shift(at, part * GROUP)
@@ -105,6 +112,7 @@ def walk(
 
 
 @native
+@extents(sums="rows * outputs", seen="rows * outputs", base="outputs", y="rows * outputs")
 def finish(
     sums: Ptr, seen: Ptr, base: Ptr, y: Ptr, rows: int, outputs: int, trees: float, kind: Static, part: int, parts: int
 ) -> int:
@@ -121,6 +129,9 @@ def finish(
 
 
 @native
+@extents(
+    sums="rows * classes", seen="rows * classes", base="bases", labels="max(classes, 2 * single)", label="rows", z="rows * classes",
+)  # fmt: skip
 def classify(
     sums: Ptr, seen: Ptr, base: Ptr, labels: Ptr, label: Ptr, z: Ptr, rows: int, classes: int, bases: int, single: int,
     positive: int, kind: Static, part: int, parts: int,
@@ -240,7 +251,9 @@ def tree_ensemble(op: Op) -> None:
 def _input(op: Op) -> tuple[Tensor, Any]:
     """The rows, and the type of thresholds and sums: float64 for such rows, else float32."""
     x = op.raw(0)
-    x = op.input(0) if x.dtype in REAL else op.cast(x, "float32")
+    if not 1 <= len(x.shape) <= 2:
+        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
+    x = op.input(0) if x.dtype in REAL else op.lowering.stored(op.cast(x, "float32"))
     return x, to_numpy(x.dtype)
 
 
@@ -260,19 +273,22 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     features = x.shape[-1]
     op.require(less(trees.features - 1, features), "rows have {0} features, the trees ask for {1}", features, trees.features)
     integer = {"float32": "int32", "float64": "int64"}[x.dtype]
-    width, nan = integer.replace("int", "i"), int(np.iinfo(integer).max)
+    nan = int(np.iinfo(integer).max)
     keyed = op.temporary(integer, x.shape)
     infinity = int(np.array(np.inf, x.dtype).view(integer))
-    op.emit(keys, [x, keyed], x.size, infinity, nan, types=[width, width], work=x.size // 2)
+    op.emit(keys, [reread(x, integer, x.shape), keyed], x.size, infinity, nan, work=x.size // 2)
     nodes = op.array(trees.nodes)
-    tables = [op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights)]
+    roots, *tables = (op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights))
     at = op.temporary("int64", (op.options.threads * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
-    types = [width, width, x.native, "i64", "i64", "i64", x.native, "i64", x.native, "u8"]
     statics: dict[str, bool | str] = {"missing": trees.missing, "single": trees.single, "aggregate": aggregate}
     numbers = (rows, features, len(trees.roots), trees.inner, outputs, nan)
     work = rows * (len(trees.roots) * (trees.levels + 2))
-    op.emit(walk, [keyed, nodes, nodes, *tables, at, sums, seen], *numbers, types=types, statics=statics, work=work)
+    operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
+    touched = {name: table.size for name, table in zip(("starts", "targets", "weights"), tables, strict=True)}
+    op.emit(
+        walk, operands, *numbers, statics=statics, work=work, touched={"nodes": nodes.size, "leaves": nodes.size, **touched},
+    )  # fmt: skip
     return rows, sums, seen
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
-from ort_lite.shapes import Dim, floordiv, maximum, minimum, product
+from ort_lite.shapes import Dim, equal, floordiv, less, maximum, minimum, product, select
+from ort_lite_cpu.attributes import check_windows
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import INTEGERS, MOVABLE, REAL, operator
@@ -20,6 +22,7 @@ def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
 
 
 @native
+@extents(x="count", index="count", y="planes * yd * yh * yw")
 def max_unpool(
     x: Ptr,
     index: Ptr,
@@ -35,7 +38,10 @@ def max_unpool(
     part: int,
     parts: int,
 ) -> int:
-    """y[index[i]] = x[i]; index counts in (planes, d, h, w), a part of y (planes, yd, yh, yw). Later ones win: one part."""
+    """y[index[i]] = x[i]; index counts in (planes, d, h, w), a part of y (planes, yd, yh, yw). Later ones win: one part.
+
+    d, h and w are positive where there are indices: `lower_max_unpool`.
+    """
     for i in span(count, part, parts):
         at = index[i]
         column, row, slab, plane = at % w, at // w % h, at // (w * h) % d, at // (w * h * d)
@@ -51,10 +57,16 @@ def lower_max_unpool(op: Op) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
     window = op.attr("kernel_shape")
     rank = len(window)
-    if rank > 3:
-        raise op.reject(f"{rank} spatial axes; there are 1 to 3")
-    strides, pads = op.attr("strides", [1] * rank), op.attr("pads", [0] * 2 * rank)
+    check_windows(op, rank, y.shape)
+    if len(x.shape) != rank + 2:
+        raise op.reject(f"kernel_shape {list(window)} for an input of rank {len(x.shape)}")
+    op.agree(index.shape, x.shape, "the shapes of indices and input differ")
+    op.agree([len(y.shape), *y.shape[:2]], [rank + 2, *x.shape[:2]], "rank, batch and channels of input and output differ")
+    strides, pads = op.attr("strides") or [1] * rank, op.attr("pads") or [0] * 2 * rank
     dims = [(x.shape[k + 2] - 1) * strides[k] + window[k] - pads[k] - pads[rank + k] for k in range(rank)]
+    for dim in dims:
+        fits = select(equal(x.size, 0), 1, less(0, dim))
+        op.require(fits, "indices cannot count in an axis of {0} elements, which kernel_shape, strides and pads make", dim)
     emit_fill(op, y, 0)
     numbers = (x.size, product(x.shape[:2]), *three(dims, 1), *three(y.shape[2:], 1))
     op.emit(max_unpool, [x, index, y], *numbers, work=0, message=_no_place)
@@ -68,13 +80,15 @@ def _no_place(failure: "Failure") -> str:
 
 
 @native
+@extents(x="planes * kd * kh * kw * nd * nh * nw", y="planes * d * h * w")
 def col2im(
     x: Ptr, y: Ptr, planes: int, d: int, h: int, w: int, kd: int, kh: int, kw: int, nd: int, nh: int, nw: int,
     sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, part: int, parts: int,
 ) -> int:  # fmt: skip
     """y (planes, d, h, w): each pixel the sum of those of x (planes, kd, kh, kw, nd, nh, nw) that were taken from it.
 
-    k: block, n: how many blocks lie along an axis, s: stride, p: padding in front, d: dilation.
+    k: block, n: how many blocks lie along an axis, s: stride, p: padding in front, d: dilation. Strides and dilations are
+    positive: `check_windows`.
     """
     for row in span(planes * d * h, part, parts):
         r, slab, plane = row % h, row // h % d, row // (h * d)
@@ -102,18 +116,26 @@ def lower_col2im(op: Op) -> None:
     """Integers wrap; of bools the sum is True where one of them is. Spec: ONNX Col2Im-18."""
     image, block = op.contents(1), op.contents(2)
     x, rank = op.input(0), len(image)
-    if rank > 3:
-        raise op.reject(f"{rank} spatial axes; there are 1 to 3")
-    strides, dilations = op.attr("strides", [1] * rank), op.attr("dilations", [1] * rank)
-    pads = op.attr("pads", [0] * 2 * rank)
+    check_windows(op, rank, image)
+    if len(block) != rank or len(x.shape) != 3:
+        raise op.reject(
+            f"an input of rank {len(x.shape)}, {rank} axes of the image, {len(block)} of the block; they should be 3, n, n"
+        )
+    for size in block:
+        op.require(less(0, size), "a block of {0} elements along an axis", size)
+    strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
+    pads = op.attr("pads") or [0] * 2 * rank
     blocks = [
         floordiv(image[k] + pads[k] + pads[rank + k] - dilations[k] * (block[k] - 1) - 1, strides[k]) + 1 for k in range(rank)
     ]
+    for count in blocks:
+        op.require(1 - less(count, 0), "{0} blocks fit into the image along an axis", count)
     op.agree([product(blocks)], [x.shape[2]], "the number of blocks that fit into the image differs from that of the columns")
     columns = ((image, 1), (block, 1), (blocks, 1), (strides, 1), (pads[:rank], 0), (dilations, 1))
     numbers = [number for values, fill in columns for number in three(values, fill)]
     shape = op.info().shape
     assert shape is not None
+    op.agree([shape[1] * product(block)], [x.shape[1]], "the rows of the columns are no multiple of the block")
     dtype = "int32" if x.dtype == "bool" else x.dtype
     y = op.lowering.new(dtype, shape)
     op.emit(col2im, [op.cast(x, dtype), y], product(shape[:2]), *numbers, work=y.size * 8)
@@ -124,6 +146,8 @@ def lower_col2im(op: Op) -> None:
 def center_crop_pad(op: Op) -> None:
     """The middle of x in the middle of zeros; of an odd difference the larger half is behind. Spec: ONNX CenterCropPad-18."""
     x, y = op.input(0), op.output(0)
+    for dim in y.shape:
+        op.require(1 - less(dim, 0), "an axis of {0} elements", dim)
     emit_fill(op, y, 0)
     own, out = contiguous(x.shape), contiguous(y.shape)
     skipped = [floordiv(maximum(a - b, 0), 2) for a, b in zip(x.shape, y.shape, strict=True)]

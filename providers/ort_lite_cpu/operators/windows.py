@@ -1,13 +1,17 @@
 """HannWindow, HammingWindow, BlackmanWindow and MelWeightMatrix: weights for spectra."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import FLOATS, INTEGERS
+from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, cast, cos, expm1, failed, floor, imax, like, log1p, native, span
 from ort_lite_cpu.elementwise.fuse import HALVES
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.failure import Failure
 
 PI = 3.141592653589793
 LOG10 = 2.302585092994046
@@ -34,6 +38,7 @@ def finish(op: Op, y: Tensor) -> None:
 
 
 @native
+@extents(y="n")
 def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, part: int, parts: int) -> int:
     """y[i] = a - b cos(2 pi i / period) + c cos(4 pi i / period)."""
     for i in span(n, part, parts):
@@ -46,12 +51,15 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 def window(op: Op) -> None:
     """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
     y = written(op)
+    if len(y.shape) != 1:
+        raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
     period = y.shape[0] if op.attr("periodic", 1) else y.shape[0] - 1
     op.emit(cosine_window, [y], y.shape[0], period, *_TERMS[op.node.op_type], work=y.size * 20)
     finish(op, y)
 
 
 @native
+@extents(rate="1", low="1", high="1", y="rows * bins")
 def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, length: int, part: int, parts: int) -> int:
     """y (rows, bins): triangles that each rise from the edge before to their own and fall to the one behind."""
     for i in span(bins, part, parts):
@@ -60,7 +68,7 @@ def mel_weights(rate: Ptr, low: Ptr, high: Ptr, y: Ptr, rows: int, bins: int, le
         first = edge(i, rate, low, high, bins, length)
         centre = edge(i + 1, rate, low, high, bins, length)
         last = edge(i + 2, rate, low, high, bins, length)
-        if first < 0 or last > rows:
+        if first < 0 or centre < first or last < centre or last > rows:
             return failed(INDEX_OUT_OF_RANGE, i)
         if centre < rows:
             y[centre * bins + i] = like(y, 1)
@@ -86,12 +94,16 @@ def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
 @operator("MelWeightMatrix", since=17, types=INTEGERS | FLOATS)
 def mel_weight_matrix(op: Op) -> None:
     """(length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
-    [length] = op.contents(1)
+    length, *more = op.contents(1)
+    if more:
+        raise op.reject(f"a length of {1 + len(more)} numbers, expected one")
     y = written(op)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
-    op.emit(
-        mel_weights, operands, *y.shape, length, work=y.size * 4,
-        message=lambda failure: f"triangle {failure.at} reaches beyond the {failure.scalar(0)} rows of the spectrum",
-    )  # fmt: skip
+    op.emit(mel_weights, operands, *y.shape, length, work=y.size * 4, message=_no_triangle)
     finish(op, y)
+
+
+def _no_triangle(failure: "Failure") -> str:
+    beyond = f"reaches beyond the {failure.scalar(0)} rows of the spectrum"
+    return f"triangle {failure.at} {beyond}, or falls before it rises"

@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 Shape = tuple[int, ...]
@@ -242,3 +243,52 @@ def test_a_past_that_does_not_fit_is_refused(shapes: list[Shape], message: str, 
     k, v, past_k, past_v = (ramp(shape) for shape in shapes)
     with pytest.raises(InvalidArgument, match=message):
         run_op("Attention", [ramp((2, 2, 4, 8)), k, v, None, past_k, past_v], {}, opset=25, outputs=3, fixed=fixed)
+
+
+# --- What a model or a feed may bring
+HUGE = 2**63 - 1
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+@pytest.mark.parametrize("windows", [{"left_window_size": 2}, {"left_window_size": 2, "right_window_size": 1}, {}], ids=str)
+def test_lengths_that_no_keys_have_are_cut(rows: int, windows: dict[str, int]) -> None:
+    q, k, v = qkv(4, 2, 2, rows, 70, 4, 5)
+    for outputs in (1, 4):
+        wanted = run_op("Attention", [q, k, v, None, None, None, ints(0, 10**6, 0, 10**6)], windows, opset=25, outputs=outputs)
+        wild = ints(-1000, HUGE, -HUGE - 1, HUGE - 1)
+        got = run_op("Attention", [q, k, v, None, None, None, wild], windows, opset=25, outputs=outputs)
+        for one, other in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("rows", [2, 9])
+def test_windows_wider_than_any_sequence_hide_nothing(rows: int) -> None:
+    inputs = [*qkv(2, 2, 2, rows, 70, 4, 5), None, None, None, ints(70, 3)]
+    [want] = run_op("Attention", inputs, {}, opset=25)
+    [got] = run_op("Attention", inputs, {"left_window_size": HUGE, "right_window_size": HUGE - rows}, opset=25)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_lengths_and_columns_that_do_not_fit_are_refused(fixed: bool) -> None:
+    inputs = qkv(2, 2, 2, 4, 6, 8, 8)
+    with pytest.raises(InvalidArgument, match="3 lengths of keys for a batch of 2"):
+        run_op("Attention", [*inputs, None, None, None, ints(1, 2, 3)], {}, opset=25, fixed=fixed)
+    with pytest.raises(InvalidArgument, match="9 columns do not make 2 heads"):
+        run_op("Attention", [ramp((2, 4, 9))] * 3, {"q_num_heads": 2, "kv_num_heads": 2}, opset=25, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ([ramp((2, 4, 8))] * 3, {"q_num_heads": -2, "kv_num_heads": -2}, "-2 heads"),
+        ([ramp((2, 2, 4, 8))] * 3, {"qk_matmul_output_mode": 5}, "qk_matmul_output_mode 5"),
+        ([*[ramp((2, 2, 4, 8))] * 3, ramp((1, 1, 1, 4, 4))], {}, "a mask of rank 5"),
+        ([*[ramp((2, 2, 4, 8))] * 3, None, ramp((2, 2, 8)), ramp((2, 2, 8))], {}, "a past of rank 3"),
+        ([*[ramp((2, 2, 4, 8))] * 3, None, *[ramp((2, 2, 3, 8), "float64")] * 2], {}, "a past of float64 for float32"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_what_the_kernels_do_not_take_is_refused(inputs: list[Array | None], attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op("Attention", inputs, attributes, opset=25, outputs=4)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
 from tests.cpu.check import check_op, ints, run_op
 from tests.cpu.ort import ort_op
@@ -46,3 +47,17 @@ def test_any_tokens(source: list[int], current: list[int], data: st.DataObject) 
 def test_a_guess_of_another_length_is_refused() -> None:
     with pytest.raises(RuntimeException, match="pred_tokens has 2 tokens, src_tokens 3, and prev_suffix_match_idx is 0"):
         run_op(OP, [ints(1, 2, 3), ints(1), ints(0), ints(1, 2)], {}, outputs=2, **HOW)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (-(2**62), 3), (4, 3)], ids=str)
+def test_sizes_of_no_ngram_are_refused(sizes: tuple[int, int]) -> None:
+    with pytest.raises(NotSupported, match=f"min_ngram_size {sizes[0]}, max_ngram_size 3"):
+        run_op(
+            OP, [ints(1, 2, 3), ints(1), ints(0)], {"min_ngram_size": sizes[0], "max_ngram_size": sizes[1]}, outputs=2, **HOW
+        )
+
+
+@pytest.mark.parametrize("start", [-1, 4, 2**63 - 1, -(2**63)])
+def test_a_guess_that_begins_outside_of_the_source_is_refused(start: int) -> None:
+    with pytest.raises(RuntimeException, match=f"prev_suffix_match_idx is {start}"):
+        run_op(OP, [ints(1, 2, 3), ints(1), ints(start), ints(1)], {}, outputs=2, **HOW)

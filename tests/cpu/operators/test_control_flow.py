@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.errors import RuntimeException
+from ort_lite.errors import InvalidArgument, RuntimeException
 from tests.cpu.check import assert_close, ramp
 
 
@@ -249,3 +249,42 @@ def test_a_sequence_is_not_longer_than_its_tensor(lengths: list[int]) -> None:
     feeds = {"n": np.array(lengths), "start": ramp((2, 3)), "xs": ramp((2, 4, 3))}
     with pytest.raises(RuntimeException, match=r"Scan .*sequence_lens is .*; 2 numbers from 0 to 4 are expected"):
         run(BATCHED.format(n="n", attributes=""), 8, **feeds)
+
+
+# --- What a body gives is what was expected
+
+
+def test_no_trip_leaves_the_dimensions_that_are_known() -> None:
+    """Declared alike and fed otherwise: a program for just these shapes knows the length of a row."""
+    text = """(int64 n, float[K] x, float[K] w) => (float[T,K] all, float[T] y) {
+        yes = Constant<value = bool {1}>()
+        all = Loop (n, yes) <body = b (int64 i, bool go) => (bool more, float[K] row) { more = Identity(go) row = Exp(x) }>
+        y = MatMul(all, x)
+    }"""
+    for trips in (0, 2):
+        all_, y = run(text, n=np.array(trips), x=ramp((3,)), w=ramp((5,)))
+        assert (len(all_), y.shape) == (trips, (trips,))
+
+
+def test_padding_of_rows_that_no_turn_made_is_refused() -> None:
+    """Their length is an outer tensor's, which nobody but a turn tells: a kernel would read what is not there."""
+    text = """(int64[B] n, float[B,T,3] xs, float[K] w) => (float[B,T,K] ys) {
+        rows = Scan (n, xs) <num_scan_inputs = 1, body = b (float[3] x) => (float[K] y) {
+            s = ReduceSum<keepdims = 0>(x)
+            y = Mul(s, w)
+        }>
+        ys = Exp(rows)
+    }"""
+    feeds = {"xs": ramp((2, 4, 3)), "w": ramp((5,))}
+    assert run(text, 8, n=np.array([1, 0]), **feeds)[0].shape == (2, 4, 5)
+    with pytest.raises(InvalidArgument, match=r"Scan .*its result 'rows' has the shape \(2, 4, 0\), expected \(2, 4, 5\)"):
+        run(text, 8, n=np.array([0, 0]), **feeds)
+
+
+def test_a_trip_count_below_zero_is_no_trip_and_none_at_all_an_error() -> None:
+    text = """(int64[C] n, float[K] x) => (float[K] y) {
+        y = Loop (n, , x) <body = b (int64 i, bool go, float[K] s) => (bool more, float[K] t) { more = Identity(go) t = Add(s, s) }>
+    }"""
+    np.testing.assert_array_equal(run(text, n=np.array([-5]), x=ramp((3,)))[0], ramp((3,)))
+    with pytest.raises(RuntimeException, match=r"Loop .*index 0 is out of bounds"):
+        run(text, n=np.array([], np.int64), x=ramp((3,)))

@@ -268,3 +268,19 @@ def test_operands_that_do_not_fit_are_an_error(x: Shape, w: Shape, b: Shape, mes
     for fixed in (False, True):
         with pytest.raises((InvalidArgument, ShapeInferenceError), match=message):
             run_op("Conv", [ramp(x), ramp(w), ramp(b)], fixed=fixed)
+
+
+def test_depthwise_lines_without_pixels_leave_the_bias() -> None:
+    """Tiles at an edge read a line's first column in place of those outside, which is not there."""
+    x, w, b = np.zeros((2, 8, 3, 0), np.float32), weights(8, 1, 1, 2), ramp((8,))
+    attributes: dict[str, Any] = {"pads": [0, 1, 0, 2], "group": 8}
+    program = op_program("Conv", [x, w, b], attributes, constants=(1, 2))
+    assert "depthwise" in names(program)
+    check_op("Conv", x, w, b, **attributes, constants=(1, 2), expected=np.broadcast_to(b[:, None, None], (2, 8, 3, 2)))
+
+
+def test_long_strides_are_not_unrolled() -> None:
+    x, w = ramp((1, 8, 9, 200)), weights(8, 1, 3, 3)
+    attributes: dict[str, Any] = {"strides": [1, 90], "group": 8}
+    assert "depthwise" not in names(op_program("Conv", [x, w], attributes, constants=(1,)))
+    check_op("Conv", x, w, **attributes, constants=(1,), rtol=1e-4, atol=1e-4)

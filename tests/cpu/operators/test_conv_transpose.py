@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
+from ort_lite.errors import InvalidArgument, NotImplemented, OrtLiteError, ShapeInferenceError
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
+from tests.cpu.operators.test_conv import names
 
 Shape = tuple[int, ...]
 
@@ -110,3 +111,22 @@ def test_a_bias_that_does_not_fit_is_an_error() -> None:
     for fixed in (False, True):
         with pytest.raises((InvalidArgument, ShapeInferenceError), match="bias and output channels differ"):
             run_op("ConvTranspose", [ramp((1, 3, 5, 5)), ramp((3, 4, 3, 3)), ramp((3,))], fixed=fixed)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("attributes", "message"), [
+    ({"group": 2}, "3 channels are no multiple of 2 groups"), ({"group": 0}, "0 groups"), ({"group": -1}, "-1 groups"),
+    ({"strides": [0, 1]}, "strides"), ({"dilations": [1, 0]}, "dilations"), ({"strides": [2**62, 1]}, "strides"),
+    ({"kernel_shape": [2, 2**40]}, "kernel_shape"), ({"output_padding": [0, -1]}, "output_padding"),
+], ids=str)  # fmt: skip
+def test_attributes_that_do_not_fit_are_refused(attributes: dict[str, Any], message: str, fixed: bool) -> None:
+    with pytest.raises(OrtLiteError, match=f"ConvTranspose 'node'.*{message}"):
+        run_op("ConvTranspose", [ramp((1, 3, 5, 4)), ramp((3, 2, 2, 2))], attributes, fixed=fixed)
+
+
+@pytest.mark.parametrize("strides", [[8192], [100_000]], ids=str)
+def test_strides_with_too_many_phases_take_plain_loops(strides: list[int]) -> None:
+    """A phase is an instruction of its own."""
+    x, w = ramp((1, 2, 3)), ramp((2, 2, 3))
+    assert "conv_transpose" in names(op_program("ConvTranspose", [x, w], {"strides": strides}, constants=(1,), fixed=True))
+    check_op("ConvTranspose", x, w, expected=transposed, strides=strides, constants=(1,), rtol=1e-4)

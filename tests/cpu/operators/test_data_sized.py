@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 
@@ -101,3 +102,8 @@ def test_what_is_no_number_occurs_once_and_last() -> None:
 def test_strings_have_an_order_too() -> None:
     x = np.array([["b", "a"], ["b", "a"], ["", "z"]], object)
     check_op("Unique", x, axis=0, outputs=3, expected=[x[[2, 0]], ints(2, 0), ints(1, 1, 0)])
+
+
+def test_a_scalar_has_no_axis_to_compress() -> None:
+    with pytest.raises(NotSupported, match="axis 0 of an input without axes"):
+        run_op("Compress", [np.array(1.0), np.array([True])], {"axis": 0})

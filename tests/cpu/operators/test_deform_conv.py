@@ -32,3 +32,21 @@ def test_offsets_of_zero_leave_an_ordinary_convolution() -> None:
 def test_offsets_of_another_shape_are_refused() -> None:
     with pytest.raises(OrtLiteError, match=r"DeformConv 'node' .*shape of the offsets"):
         run_op("DeformConv", [ramp((1, 1, 5, 5)), ramp((1, 1, 3, 3)), ramp((1, 18, 2, 3))], opset=22, fixed=True)
+
+
+X, W, OFFSET, MASK = ramp((1, 4, 5, 5)), ramp((3, 4, 3, 3)), ramp((1, 18, 3, 3)), ramp((1, 9, 3, 3))
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("inputs", "attributes", "message"), [
+    ([X, W, OFFSET, None, MASK[:, :8]], {}, "shape of the mask"), ([X, W, OFFSET, None, MASK[:, :, :1]], {}, "shape of the mask"),
+    ([X, W, OFFSET, ramp((2,))], {}, "bias and output channels differ"),
+    ([X, W[:, :2], OFFSET], {}, "channels of input and weight|should be equal"),
+    ([X, W[:, :2], OFFSET], {"group": 2}, "3 channels are no multiple of 2 groups"),
+    ([X, W, ramp((1, 54, 3, 3))], {"offset_group": 3}, "4 channels are no multiple of 3 offset groups"),
+    ([X, W, OFFSET], {"offset_group": 0}, "0 offset groups"), ([X, W, OFFSET], {"group": 0}, "0 groups|should be equal"),
+    ([X, W, OFFSET], {"strides": [0, 1]}, "strides"), ([X, W, OFFSET], {"kernel_shape": [3, 4]}, "kernel_shape"),
+], ids=str)  # fmt: skip
+def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], message: str, fixed: bool) -> None:
+    with pytest.raises(OrtLiteError, match=f"DeformConv 'node'.*({message})"):
+        run_op("DeformConv", inputs, attributes, opset=22, fixed=fixed)

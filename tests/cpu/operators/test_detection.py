@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ints, run_op
+from ort_lite.errors import InvalidArgument, OrtLiteError
+from tests.cpu.check import check_op, ints, ramp, run_op
 
 
 def boxes_of(count: int, batches: int = 1, seed: int = 0) -> Array:
@@ -87,3 +87,30 @@ def overlap(a: Array, b: Array) -> np.float32:
 def test_boxes_and_scores_of_different_shapes_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"NonMaxSuppression 'node' .*different shapes: 5 against 4"):
         run_op("NonMaxSuppression", [boxes_of(5), scores_of(4), ints(1)], fixed=True)
+
+
+@pytest.mark.parametrize(("boxes", "scores", "message"), [
+    ((1, 5, 3), (1, 2, 5), "different shapes: 3 against 4"), ((1, 5, 4, 1), (1, 2, 5), "4 axes against 3"),
+    ((1, 5, 4), (2, 5), "scores of rank 2"),
+], ids=str)  # fmt: skip
+def test_boxes_of_another_form_are_refused(boxes: tuple[int, ...], scores: tuple[int, ...], message: str) -> None:
+    for fixed in (True, False):
+        with pytest.raises(OrtLiteError, match=f"NonMaxSuppression 'node' .*{message}"):
+            run_op("NonMaxSuppression", [ramp(boxes), ramp(scores), ints(3)], fixed=fixed)
+
+
+@pytest.mark.parametrize("most", [-1, -(2**63), 2**63 - 1])
+def test_any_number_of_boxes_may_be_asked_for(most: int) -> None:
+    inputs = [boxes_of(5), scores_of(5), ints(most), np.ones(1, np.float32)]
+    [got] = run_op("NonMaxSuppression", inputs)
+    assert len(got) == (5 if most > 0 else 0)
+
+
+@pytest.mark.parametrize("index", [3, 4])
+def test_a_threshold_without_a_number_is_refused(index: int) -> None:
+    inputs = [boxes_of(5), scores_of(5), ints(3), np.ones(1, np.float32), np.zeros(1, np.float32)]
+    inputs[index] = np.zeros(0, np.float32)
+    with pytest.raises(
+        InvalidArgument, match=r"NonMaxSuppression 'node' .*kernel suppress would touch elements 0 to 1 .*0 bytes"
+    ):
+        run_op("NonMaxSuppression", inputs)

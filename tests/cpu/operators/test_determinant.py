@@ -20,3 +20,9 @@ def test_rows_are_exchanged_and_singular_matrices_give_zero() -> None:
 def test_matrices_that_are_not_square_are_refused() -> None:
     with pytest.raises(OrtLiteError, match=r"Det 'node'.*(square|2.*3)"):
         run_op("Det", [ramp((2, 3))], fixed=True)
+
+
+@pytest.mark.parametrize(("op", "domain"), [("Det", ""), ("Inverse", "com.microsoft")])
+def test_a_vector_is_no_matrix(op: str, domain: str) -> None:
+    with pytest.raises(OrtLiteError, match=f"{op} 'node'.*rank 1, expected 2 or more"):
+        run_op(op, [ramp((2,))], domain=domain, opset=1 if domain else 21)

@@ -33,3 +33,8 @@ def test_what_cannot_be_is_refused() -> None:
         program([np.zeros((3, 4), np.float32), np.zeros((2, 5), np.float32)])
     with pytest.raises(NotSupported, match="metric cityblock"):
         op_program("CDist", [ramp((3, 4)), ramp((2, 4))], {"metric": "cityblock"}, **HOW)
+
+
+def test_the_inputs_are_matrices() -> None:
+    with pytest.raises(NotSupported, match="ranks 3 and 2, expected 2"):
+        op_program("CDist", [ramp((3, 4, 2)), ramp((2, 4))], **HOW)

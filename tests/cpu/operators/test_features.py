@@ -86,3 +86,9 @@ def test_an_unknown_category_may_be_an_error(x: Array) -> None:
 def test_categories_are_different() -> None:
     with pytest.raises(NotSupported, match="cats_int64s should be different numbers"):
         run_op("OneHotEncoder", [ints(1)], {"cats_int64s": [1, 1]}, **ML)
+
+
+def test_widths_are_not_negative() -> None:
+    """The second input would be written in front of the result."""
+    with pytest.raises(NotSupported, match=r"inputdimensions \[-5, 10\] should not be below zero"):
+        run_op("FeatureVectorizer", [ramp((2, 3)), ramp((2, 3))], {"inputdimensions": [-5, 10]}, **ML)

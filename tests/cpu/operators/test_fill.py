@@ -87,3 +87,14 @@ def test_sparse_constants_and_initialisers(values: Array, level: str) -> None:
     want[[1, 5]] = values
     got = ort_lite.InferenceSession(model.SerializeToString(), options).run(None, {})
     assert [array.tolist() for array in got] == [want.reshape(2, 3).tolist(), want.reshape(2, 3).T.tolist()]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_one_value_fills(count: int) -> None:
+    with pytest.raises(NotSupported, match=f"value has {count} elements, expected 1"):
+        run_op("ConstantOfShape", [ints(70)], {"value": np.zeros(count, np.float32)})
+
+
+def test_an_identity_is_a_matrix() -> None:
+    with pytest.raises(NotSupported, match="the input has rank 3, expected 2"):
+        run_op("EyeLike", [ramp((2, 2, 2))])

@@ -7,7 +7,9 @@ from onnx.reference import ReferenceEvaluator
 
 import ort_lite
 from ort_lite.dtypes import Array
-from tests.cpu.check import assert_close, ramp
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import assert_close, ramp, run_op
 
 SCORES = "score_mod = s (float[B,H,L,S] x) => (float[B,H,L,S] y) { y = Mul(x, factor) }"
 PROBABILITIES = "prob_mod = p (float[B,H,L,S] x) => (float[B,H,L,S] y) { two = Constant<value_float=2.0>() y = Div(x, two) }"
@@ -45,3 +47,22 @@ def test_graphs_change_scores_and_probabilities(attributes: str, heads: tuple[in
 
 def test_doubles() -> None:
     check("scale = 0.25", ramp((2, 2, 5, 4), "float64"), ramp((2, 2, 7, 4), "float64"), ramp((2, 2, 7, 3), "float64"), 1e-12)
+
+
+@pytest.mark.parametrize("attributes", ["", SCORES])
+@pytest.mark.parametrize(
+    ("k", "v", "message"),
+    [
+        ((2, 2, 7, 4), (2, 2, 7, 3), "3 query heads cannot share 2"),
+        ((2, 3, 7, 4), (2, 3, 6, 3), "keys and values differ in number or size: 7 and 6"),
+        ((2, 3, 7, 5), (2, 3, 7, 3), "head sizes differ in number or size: 4 and 5"),
+    ],
+)
+def test_heads_that_do_not_fit_are_refused(attributes: str, k: tuple[int, ...], v: tuple[int, ...], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        check(attributes, ramp((2, 3, 5, 4)), ramp(k), ramp(v))
+
+
+def test_queries_of_rank_five_are_refused() -> None:
+    with pytest.raises(NotSupported, match="should have rank 4"):
+        run_op("FlexAttention", [ramp((1, 1, 2, 3, 4))] * 3, {}, opset=1, domain="ai.onnx.preview")

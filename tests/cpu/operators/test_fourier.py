@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, OrtLiteError
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 
@@ -96,3 +98,36 @@ def test_stft_without_a_window() -> None:
 def test_the_frame_step_may_be_known_at_run_time_only() -> None:
     x = ramp((1, 20, 1))
     check_op("STFT", x, ints(4).reshape(()), ramp((8,)), atol=1e-5, expected=framed(x, 4, ramp((8,)), 1))
+
+
+def test_the_parts_of_numbers_are_no_axis() -> None:
+    with pytest.raises(NotSupported, match="axis 1 is that of real and imaginary parts"):
+        run_op("DFT", [ramp((4, 2))], {"axis": 1}, opset=17)
+
+
+@pytest.mark.parametrize("parts", [0, 3])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_numbers_have_one_part_or_two(parts: int, fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=f"numbers have {parts} parts, expected 1 or 2"):
+        run_op("DFT", [ramp((2, 4, parts))], {"axis": 1}, opset=17, fixed=fixed)
+    with pytest.raises(InvalidArgument, match=f"numbers have {parts} parts, expected 1 or 2"):
+        run_op("STFT", [ramp((2, 40, parts)), np.array(4), None, np.array(8)], {"onesided": 0}, fixed=fixed, constants=[1, 3])
+
+
+@pytest.mark.parametrize("length", [0, -1, -(2**63)])
+@pytest.mark.parametrize("constants", [(1, 2), (2,)], ids=str)
+def test_a_transform_of_no_points_has_no_numbers(length: int, constants: tuple[int, ...]) -> None:
+    inputs = [ramp((2, 4, 1)), np.array(length), np.array(1)]
+    with pytest.raises(OrtLiteError, match=r"DFT 'node'.*(a transform of .* points has no|would have)"):
+        run_op("DFT", inputs, {"onesided": 1}, opset=20, constants=constants)
+
+
+@pytest.mark.parametrize(("step", "window", "message"), [
+    (0, 8, "frames are 0 samples apart"), (-4, 8, "frames are -4 samples apart"), (4, 7, "a window of 7 for frames of 8"),
+    (4, 9, "a window of 9 for frames of 8"),
+])  # fmt: skip
+@pytest.mark.parametrize("constants", [(1, 3), ()], ids=str)
+def test_frames_and_their_window_fit(step: int, window: int, message: str, constants: tuple[int, ...]) -> None:
+    inputs = [ramp((1, 40, 1)), np.array(step), ramp((window,)), np.array(8)]
+    with pytest.raises(OrtLiteError, match=message):
+        run_op("STFT", inputs, {}, constants=constants)

@@ -98,3 +98,57 @@ def test_normalised_queries_are_refused() -> None:
     more = [None] * 7 + [ramp((SIZE,))] * 2
     with pytest.raises(NotSupported, match="normalisation of queries and keys"):
         run_op("GroupQueryAttention", [*operands(*PROMPT), *more], attributes(), outputs=3, **HOW)
+
+
+@pytest.mark.parametrize("rows", [2, 5])
+def test_any_length_of_a_prompt_is_taken_for_the_nearest(rows: int) -> None:
+    wild, near = (operands(3, rows, 0, lengths, rows) for lengths in ([-1000, 2**31 - 1, 2 - 2**31], [0, rows, 0]))
+    window = attributes(local_window_size=3, causal=0)
+    got, want = (run_op("GroupQueryAttention", given, window, outputs=3, **HOW) for given in (wild, near))
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def changed(case: Any, changes: dict[int, Array | None]) -> list[Array | None]:
+    inputs = [*operands(*case), *CACHES, None, None, None]
+    return [changes.get(k, given) for k, given in enumerate(inputs)]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({3: ramp((2, 1, 9, SIZE)), 4: ramp((2, 1, 9, SIZE))}, {}, "the past does not go with what is new: 1 against 2"),
+        ({4: ramp((2, KV_HEADS, 7, SIZE))}, {}, "the pasts of keys and values differ: 9 against 7"),
+        ({2: ramp((2, 1, KV_HEADS * 8))}, {}, "keys and values differ in length or size, or so do their pasts: 16 against 8"),
+        ({0: ramp((2, 1, HEADS * SIZE + 1))}, {}, "65 columns do not make 4 heads"),
+        ({6: np.array(-3, np.int32), 3: None, 4: None}, {}, "total_sequence_length is -3"),
+        ({9: np.zeros((2, 2), np.int64)}, {"do_rotary": 1}, "position_ids do not fit: 2 against 1"),
+        ({7: ramp((40, SIZE)), 8: ramp((40, SIZE))}, {"do_rotary": 1}, "32 of the 16 numbers of a head cannot be rotated"),
+        ({11: ramp((HEADS + 1,))}, {}, "sinks and heads differ in number: 5 against 4"),
+    ],
+)
+def test_what_does_not_fit_is_named(changes: dict[int, Array | None], more: dict[str, Any], message: str, fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("GroupQueryAttention", changed(STEP, changes), attributes(**more), outputs=3, fixed=fixed, **HOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({}, {"kv_num_heads": -2}, "-2 heads"),
+        ({2: None}, {}, "keys without values"),
+        ({7: None}, {"do_rotary": 1}, "do_rotary without cos_cache and sin_cache"),
+        ({3: ramp((2, KV_HEADS, 9, SIZE, 1))}, {}, "a past that is not of rank 4"),
+        ({3: ramp((2, KV_HEADS, 9, SIZE), "float64")}, {}, "a past that is not of float32"),
+        ({10: ramp((1, 1, 1, 10), "float16")}, {}, "a mask of float16 for float32"),
+    ],
+)
+def test_what_no_kernel_takes_is_refused(changes: dict[int, Array | None], more: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op("GroupQueryAttention", changed(STEP, changes), attributes(**more), outputs=3, **HOW)
+
+
+def test_scores_of_no_stage_are_refused() -> None:
+    with pytest.raises(NotSupported, match="qk_output 7"):
+        run_op("GroupQueryAttention", operands(*STEP), attributes(qk_output=7), outputs=4, **HOW)

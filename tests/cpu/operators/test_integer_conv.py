@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ramp, run_op
+from ort_lite.errors import InvalidArgument, OrtLiteError
+from tests.cpu.check import check_op, op_program, ramp, run_op
 from tests.cpu.operators.test_integer_matmul import full
 from tests.cpu.ort import ort_op
 
@@ -84,3 +84,40 @@ def test_qlinear_conv_of_com_microsoft(channels_last: int) -> None:
 def test_channels_must_agree() -> None:
     with pytest.raises(InvalidArgument, match="channels of input and weight differ: 5 against 4"):
         run_op("ConvInteger", [full((1, 5, 9, 9), "uint8"), full((6, 4, 3, 3), "int8")])
+
+
+X8, W8 = full((1, 4, 5, 6), "uint8"), full((6, 4, 2, 2), "int8", 1)
+ONE, ZERO = np.array(0.5, np.float32), np.array(1, np.uint8)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("more", "attributes", "message"), [
+    ([ZERO.repeat(2)], {}, "input 2 has 2 numbers"), ([ZERO, np.ones(5, np.int8)], {}, "input 3 has 5 numbers"),
+    ([], {"group": 4}, "6 channels are no multiple of 4 groups|should be equal"), ([], {"group": 0}, "0 groups|should be equal"),
+    ([], {"strides": [0, 1]}, "strides"), ([], {"dilations": [-1, 1]}, "dilations"), ([], {"pads": [2**62] * 4}, "pads"),
+    ([], {"kernel_shape": [2, 3]}, "kernel_shape and weight differ"),
+], ids=str)  # fmt: skip
+def test_what_does_not_fit_is_refused(more: list[Array], attributes: dict[str, Any], message: str, fixed: bool) -> None:
+    with pytest.raises(OrtLiteError, match=f"ConvInteger 'node'.*({message})"):
+        run_op("ConvInteger", [X8, W8, *more], attributes, fixed=fixed)
+
+
+@pytest.mark.parametrize(("index", "array", "message"), [
+    (1, ONE.repeat(2), "input 1 has 2 numbers"), (2, ZERO.repeat(0), "input 2 has 0 numbers"),
+    (4, ONE.repeat(4), "input 4 has 4 numbers"), (5, np.ones(7, np.int8), "input 5 has 7 numbers"),
+    (6, ONE.repeat(3), "input 6 has 3 numbers"), (7, ZERO.repeat(2), "input 7 has 2 numbers"),
+    (8, np.ones(5, np.int32), "bias and output channels differ: 5 against 6"),
+], ids=str)  # fmt: skip
+def test_scales_zero_points_and_biases_that_do_not_fit_are_refused(index: int, array: Array, message: str) -> None:
+    inputs = [X8, ONE, ZERO, W8, ONE, np.array(0, np.int8), ONE, ZERO, np.zeros(6, np.int32)]
+    inputs[index] = array
+    for fixed in (True, False):
+        with pytest.raises(InvalidArgument, match=f"QLinearConv 'node' .*{message}"):
+            run_op("QLinearConv", inputs, {}, fixed=fixed)
+
+
+def test_a_zero_point_of_open_length_may_be_one_for_all() -> None:
+    x, w = full((1, 2, 3, 3), "uint8"), full((3, 2, 2, 2), "uint8", 1)
+    [wanted] = run_op("ConvInteger", [x, w, ZERO, ZERO])
+    program = op_program("ConvInteger", [x, w, ZERO, np.array([1, 1, 1], np.uint8)])
+    np.testing.assert_array_equal(program([x, w, ZERO, ZERO.reshape(1)])[0], wanted)

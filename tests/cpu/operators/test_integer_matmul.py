@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.ort import ort_op
 
@@ -158,3 +159,49 @@ def test_eight_bit_floats_are_multiplied_in_float32(a_type: str, b_type: str, y_
     want = (np.rint(total) + away).clip(limits.min, limits.max) if limits else total
     inputs = [a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2]]
     check_op("QLinearMatMul", *inputs, constants=constants, expected=want.astype(to_numpy(y_type)))
+
+
+@pytest.mark.parametrize("constants", [(), (1, 3)], ids=["computed", "constant"])
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("zero", "message"),
+    [((3,), "3 zero points for 4 columns"), ((5, 4), "zero points for 5 rows of the right matrix, expected 1")],
+    ids=str,
+)
+def test_zero_points_that_fit_no_columns_are_refused(
+    zero: Shape, message: str, fixed: bool, constants: tuple[int, ...]
+) -> None:
+    inputs = [full((3, 5), "uint8"), full((5, 4), "uint8"), number(1, "uint8"), full(zero, "uint8")]
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("MatMulInteger", inputs, fixed=fixed, constants=constants)
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ([full((5, 4), "uint8"), number(1, "int8")], "a zero point of int8 for uint8"),
+        ([full((5, 4), "uint8"), None, number(1, "int32")], "a zero point of int32 for uint8"),
+        ([ramp((5, 4), "int32")], "a matrix of int32"),
+        ([full((5, 4), "uint8"), full((1, 1, 3, 1), "uint8")], "a zero point of rank 4"),
+        ([full((5, 4), "uint8"), None, full((1, 1, 4), "uint8")], "zero points of rank 3 for a matrix of rank 2"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_operands_that_are_no_bytes_are_refused(others: list[Array | None], message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op("MatMulInteger", [full((3, 5), "uint8"), *others])
+
+
+def test_addends_of_other_types_are_refused() -> None:
+    inputs = [full((3, 5), "uint8"), full((5, 4), "uint8"), number(0.1), number(0.1), None, None, ramp((4,), "int32")]
+    with pytest.raises(NotSupported, match="a bias of int32"):
+        run_op("MatMulIntegerToFloat", inputs, {}, **MICROSOFT)
+    inputs = [inputs[0], number(0.1), number(1, "uint8"), inputs[1], number(0.1), number(1, "uint8"), ramp((4,))]
+    with pytest.raises(NotSupported, match="an addend of float32"):
+        run_op("QGemm", inputs, {}, **MICROSOFT)
+
+
+def test_results_that_are_not_quantised_are_refused() -> None:
+    inputs = [full((3, 5), "uint8"), number(0.1), number(1, "uint8"), full((5, 4), "uint8"), number(0.1), number(1, "uint8")]
+    with pytest.raises(NotSupported, match="input 7 of float32"):
+        run_op("QLinearMatMul", [*inputs, number(0.1), number(1)])

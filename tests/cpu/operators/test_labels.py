@@ -73,3 +73,16 @@ def test_keys_and_values_should_be_as_many() -> None:
         run_op("LabelEncoder", [np.array([1])], {"keys_int64s": [1, 2], "values_floats": [1.0]}, opset=4, domain="ai.onnx.ml")
     with pytest.raises(NotSupported, match="keys of float32 and values of int64 should be as many; they are not there"):
         run_op("LabelEncoder", [np.ones(1, "f")], {"keys_int64s": [1], "values_int64s": [1]}, opset=4, domain="ai.onnx.ml")
+
+
+def test_an_empty_default_is_declined() -> None:
+    attributes = {"keys_int64s": [1], "values_int64s": [1], "default_tensor": np.zeros(0, np.int64)}
+    with pytest.raises(NotSupported, match="default_tensor has no element"):
+        run_op("LabelEncoder", [np.array([1])], attributes, opset=4, domain="ai.onnx.ml")
+
+
+def test_the_string_of_a_scalar_is_a_tensor() -> None:
+    attributes = {"keys_int64s": [5], "values_strings": ["five"]}
+    [got] = run_op("LabelEncoder", [np.array(5)], attributes, opset=4, domain="ai.onnx.ml")
+    assert isinstance(got, np.ndarray)
+    assert (got.shape, got.dtype, got.tolist()) == ((), np.dtype(object), "five")

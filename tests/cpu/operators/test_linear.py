@@ -107,3 +107,9 @@ def test_each_class_needs_a_label() -> None:
             outputs=2,
             **ML,
         )
+
+
+def test_one_row_of_coefficients_decides_between_two_only() -> None:
+    attributes = {"coefficients": coefficients(1), "intercepts": [0.0], "classlabels_ints": [1, 2, 3]}
+    with pytest.raises(NotSupported, match="3 labels for one row of coefficients"):
+        run_op("LinearClassifier", [X], attributes, outputs=2, **ML)

@@ -98,3 +98,61 @@ def test_a_state_of_no_rows_is_there() -> None:
     [_, state] = run_op("CausalConvWithState", [ramp((2, 3, 9)), ramp((3, 1, 1))], {}, opset=27, outputs=2)
     assert state.shape == (2, 3, 0)
     assert state.dtype == np.float32
+
+
+# --- What a model may bring
+def linear(changes: dict[int, Array | None], **more: Any) -> None:
+    inputs = [*operands(2, 2), ramp((2, 2, SIZE, WIDTH)), *gates("gated_delta", 2, True)]
+    run_op(
+        "LinearAttention",
+        [changes.get(k, x) for k, x in enumerate(inputs)],
+        {"q_num_heads": 2, "kv_num_heads": 2},
+        opset=27,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({4: ramp((2, 4, 4))}, "decay has 2 numbers a head, expected 1 or 3"),
+        ({4: ramp((2, 3, 2))}, "decay does not fit the queries: 3 against 4"),
+        ({5: ramp((2, 4, 3))}, "beta has 3 numbers a head, expected 1 or 2"),
+        ({5: ramp((1, 4, 2))}, "beta does not fit the queries: 1 against 2"),
+        ({3: ramp((2, 2, SIZE, 7))}, "the past state does not fit keys and values: 7 against 70"),
+        ({2: ramp((2, 3, 2 * WIDTH))}, "the values do not fit the keys: 3 against 4"),
+        ({1: ramp((2, 4, 2 * SIZE + 1))}, "the keys do not fit their heads: 7 against 6"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], message: str, fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        linear(changes, fixed=fixed)
+
+
+def test_states_of_another_type_and_no_heads_are_refused() -> None:
+    with pytest.raises(NotSupported, match="a state of float64 for float32"):
+        linear({3: ramp((2, 2, SIZE, WIDTH), "float64")})
+    with pytest.raises(NotSupported, match="should have rank 3"):
+        linear({4: ramp((2, 4, 2, 1))})
+    with pytest.raises(NotSupported, match="-2 heads of queries for -2 of keys"):
+        run_op("LinearAttention", operands(2, 2), {"q_num_heads": -2, "kv_num_heads": -2, "update_rule": "linear"}, opset=27)
+
+
+@pytest.mark.parametrize("dilation", [-1, 0, 2**62])
+def test_a_dilation_that_is_none_is_refused(dilation: int) -> None:
+    inputs = [ramp((2, 3, 9)), ramp((3, 1, 5))]
+    with pytest.raises(NotSupported, match=f"dilation {dilation}"):
+        run_op("CausalConvWithState", inputs, {"dilation": dilation}, opset=1, domain=MICROSOFT)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_states_and_biases_of_convolutions_that_do_not_fit_are_refused(fixed: bool) -> None:
+    inputs = [ramp((2, 3, 9)), ramp((3, 1, 4))]
+    with pytest.raises(InvalidArgument, match="the bias does not fit the channels: 2 against 3"):
+        run_op("CausalConvWithState", [*inputs, ramp((2,))], {}, opset=27, fixed=fixed)
+    with pytest.raises(InvalidArgument, match="the past does not fit the kernels: 2 against 3"):
+        run_op("CausalConvWithState", [*inputs, None, ramp((2, 3, 2))], {}, opset=27, fixed=fixed)
+    with pytest.raises(NotSupported, match="x of rank 4 and kernels of rank 3"):
+        run_op("CausalConvWithState", [ramp((2, 3, 9, 1)), inputs[1]], {}, opset=27, fixed=fixed)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, op_program, ramp
+from tests.cpu.check import check_op, op_program, ramp, run_op
 from tests.cpu.ort import ort_op
 
 HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
@@ -77,3 +78,50 @@ def test_prepacked_weights_are_refused() -> None:
     attributes = {"N": 6, "K": 32, "block_size": 32, "bits": 4, "weight_prepacked": 1}
     with pytest.raises(NotSupported, match="prepacked 1; there are 2, 4 and 8"):
         op_program("MatMulNBits", inputs, attributes, **HOW)
+
+
+@pytest.mark.parametrize("block", [2, -1, 2**31 - 1])
+def test_a_block_that_there_is_not_is_named(block: int) -> None:
+    groups = np.zeros(64, np.int32)
+    groups[5] = block
+    inputs = [ramp((3, 64)), *operands(8, 64, 32, 4, "uint8"), groups]
+    attributes = {"N": 8, "K": 64, "block_size": 32, "bits": 4}
+    with pytest.raises(RuntimeException, match=rf"block {block} at position 5 of 'in4' is out of range \[0, 2\)"):
+        run_op("MatMulNBits", inputs, attributes, **HOW)
+    with pytest.raises(NotSupported, match=r"blocks .* in 'in4'; there are 2"):
+        run_op("MatMulNBits", inputs, attributes, constants=[1, 2, 3, 4], **HOW)
+
+
+@pytest.mark.parametrize("more", [{"block_size": 0}, {"block_size": -32}, {"block_size": 1}, {"N": -8}, {"K": -64}], ids=str)
+def test_sizes_that_are_none_are_refused(more: dict[str, int]) -> None:
+    inputs = [ramp((3, 64)), *operands(8, 64, 32, 4, "")]
+    with pytest.raises(NotSupported, match=r"N -?8, K -?64, block_size"):
+        op_program("MatMulNBits", inputs, {"N": 8, "K": 64, "block_size": 32, "bits": 4, **more}, **HOW)
+
+
+@pytest.mark.parametrize("constants", [[], [1, 2, 3, 4, 5]], ids=["computed", "constant"])
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("index", "given", "message"),
+    [
+        (1, np.zeros((8, 2, 15), np.uint8), "input 1 has 240 elements, expected 256"),
+        (2, np.zeros((8, 1), np.float32), "input 2 has 8 elements, expected 16"),
+        (3, np.zeros((7, 1), np.uint8), "input 3 has 7 elements, expected 8"),
+        (3, np.zeros((8, 1), np.float32), "input 3 has 8 elements, expected 16"),
+        (4, np.zeros(63, np.int32), "input 4 has 63 elements, expected 64"),
+        (5, np.zeros(7, np.float32), "the bias does not fit the weights: 7 against 8"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_operands_of_other_sizes_are_refused(index: int, given: Array, message: str, fixed: bool, constants: list[int]) -> None:
+    inputs = [ramp((3, 64)), *operands(8, 64, 32, 4, "uint8"), np.zeros(64, np.int32), np.zeros(8, np.float32)]
+    inputs[index] = given
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("MatMulNBits", inputs, {"N": 8, "K": 64, "block_size": 32, "bits": 4}, fixed=fixed, constants=constants, **HOW)
+
+
+def test_scales_of_another_type_are_refused() -> None:
+    inputs = [ramp((3, 64)), *operands(8, 64, 32, 4, "")]
+    inputs[2] = ramp((8, 2), "float16")
+    with pytest.raises(NotSupported, match="input 2 of float16, takes float32"):
+        op_program("MatMulNBits", inputs, {"N": 8, "K": 64, "block_size": 32, "bits": 4}, **HOW)

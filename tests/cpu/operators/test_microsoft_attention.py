@@ -115,3 +115,66 @@ def test_what_is_refused_is_named() -> None:
     shared = [*qkv(1, 1), None, None, None, *[ramp((BATCH, HEADS, PAST, SIZE))] * 2, np.array([2], np.int32)]
     with pytest.raises(NotSupported, match="shared buffer"):
         run_op("MultiHeadAttention", shared, {"num_heads": HEADS}, **HOW)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "more", "message"),
+    [
+        (
+            "Attention",
+            projection(5),
+            {"qkv_hidden_sizes": [WIDTH, WIDTH, 9 * WIDTH]},
+            "queries, keys and values have .* columns",
+        ),
+        ("Attention", [ramp((2, 5, 7)), *projection(5)[1:]], {}, "the weights do not fit"),
+        ("Attention", [*projection(5)[:2], ramp((5,))], {}, "the bias does not fit the weights: 5"),
+        ("Attention", [*projection(5), padding(3, 5)], {}, "the batches of the mask and of the input differ: 3 against 2"),
+        (
+            "Attention",
+            [*projection(5), None, ramp((2, 1, HEADS, PAST, SIZE))],
+            {},
+            "the past does not go with what is new: 1 against 2",
+        ),
+        ("MultiHeadAttention", [ramp((BATCH, 3, HEADS, 2, SIZE))], {}, "2 operands are packed together, expected 3"),
+        ("MultiHeadAttention", [ramp((BATCH, 3, HEADS + 1, 3, SIZE))], {}, "the result does not fit queries and values"),
+        ("MultiHeadAttention", [*qkv(3), ramp((2,))], {}, "the bias does not fit queries, keys and values: 2 against"),
+        ("MultiHeadAttention", [ramp((BATCH, 3, WIDTH + 1)), *qkv(3)[1:]], {}, "columns do not make"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_what_does_not_fit_is_refused(
+    op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str, fixed: bool
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        run_op(op_type, inputs, {"num_heads": HEADS, **more}, fixed=fixed, **HOW)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "more", "message"),
+    [
+        ("Attention", projection(5), {"num_heads": 0}, "0 heads"),
+        ("Attention", projection(5), {"qkv_hidden_sizes": [5 * WIDTH, -3 * WIDTH, WIDTH]}, "qkv_hidden_sizes"),
+        ("Attention", projection(5), {"qkv_hidden_sizes": [WIDTH] * 4}, "qkv_hidden_sizes"),
+        ("Attention", [*projection(5), np.array(5, np.int32)], {}, "a mask of rank 0"),
+        ("MultiHeadAttention", [ramp((BATCH, 3, WIDTH))], {}, "queries without keys and values"),
+        (
+            "MultiHeadAttention",
+            [*qkv(3), None, padding(BATCH, LENGTH), ramp((3, LENGTH))],
+            {},
+            "a bias of rank 2 beside a mask",
+        ),
+        ("MultiHeadAttention", [*qkv(3), None, None, None, *[ramp((BATCH, HEADS, SIZE))] * 2], {}, "rank"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_what_no_kernel_takes_is_refused(op_type: str, inputs: list[Array | None], more: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=message):
+        run_op(op_type, inputs, {"num_heads": HEADS, **more}, **HOW)
+
+
+def test_keys_that_are_passed_on_have_the_heads_of_the_queries() -> None:
+    """Output 1 is the keys' own memory."""
+    keys, values = ramp((BATCH, 1, LENGTH, SIZE)), ramp((BATCH, 1, LENGTH, SIZE))
+    with pytest.raises(InvalidArgument, match="the heads that are passed on do not fit"):
+        run_op("MultiHeadAttention", [ramp((BATCH, 3, WIDTH)), keys, values], {"num_heads": HEADS}, outputs=3, **HOW)

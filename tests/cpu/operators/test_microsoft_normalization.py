@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.ort import ort_op
 
@@ -109,3 +110,40 @@ def test_simplified_layer_normalization(axis: int) -> None:
     inputs, attributes = [ramp((2, 5, 12)), ramp((2, 5, 12)[axis:], low=0)], {"axis": axis, "epsilon": 0.01}
     want = ort_op("SimplifiedLayerNormalization", inputs, attributes, opset=17, outputs=("float32", "float32"))
     check_op("SimplifiedLayerNormalization", *inputs, opset=17, outputs=2, expected=want, **attributes, **TOLERANCE)
+
+
+@pytest.mark.parametrize("op", [SKIP, SIMPLE])
+def test_vectors_that_do_not_fit_are_refused(op: str) -> None:
+    x = ramp((2, 3, 12))
+    first, bias = (3, 4) if op == SKIP else (3, 3)
+    for position in {first, bias}:
+        inputs: list[Array | None] = [x, x, vector(0), None, None][: 3 + bias - 2]
+        inputs[position] = ramp((11,))
+        with pytest.raises(InvalidArgument, match=f"{op} 'node' .*x, beta and bias differ in size: 12 against 11"):
+            run_op(op, inputs, {}, **HOW)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_skip_without_rows_is_refused(fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match=r"SkipLayerNormalization 'node' .*0 rows of skip do not repeat to 6"):
+        run_op(SKIP, [ramp((2, 3, 12)), np.zeros((0, 3, 12), np.float32), vector(0)], {}, fixed=fixed, **HOW)
+    with pytest.raises(NotSupported, match=r"SkipLayerNormalization 'node' .*skip of rank 0"):
+        run_op(SKIP, [ramp((2, 3, 12)), ramp(()), vector(0)], {}, fixed=fixed, **HOW)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("index", "shape", "message"), [
+    (1, (2, 4), "ids and segment ids differ in shape: 5 against 4|ids and segment ids differ in shape: 4 against 5"),
+    (3, (6, 11), "word embeddings and input 3 differ in length"), (4, (2, 11), "word embeddings and input 4 differ in length"),
+    (5, (11,), "word embeddings and input 5 differ in length"), (6, (13,), "word embeddings and input 6 differ in length"),
+    (7, (3, 5), "ids and mask differ in shape"), (8, (2, 3), "ids and position ids differ in shape"),
+    (8, (3, 5), "ids and position ids differ in shape"), (8, (5,), "2 axes against 1|1 axes against 2"),
+    (2, (8, 12, 1), "embeddings of rank 3"),
+], ids=str)  # fmt: skip
+def test_embeddings_that_do_not_fit_are_refused(index: int, shape: Shape, message: str, fixed: bool) -> None:
+    whole = np.zeros((2, 5), np.int32)
+    tables = [ramp((8, 12)), ramp((6, 12)), ramp((2, 12)), vector(0), vector(1)]
+    inputs: list[Any] = [whole, whole, *tables, np.ones((2, 5), np.int32), whole]
+    inputs[index] = np.zeros(shape, inputs[index].dtype)
+    with pytest.raises(OrtLiteError, match=f"EmbedLayerNormalization 'node'.*({message})"):
+        run_op("EmbedLayerNormalization", inputs, {}, outputs=2, fixed=fixed, **HOW)

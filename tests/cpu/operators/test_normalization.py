@@ -8,7 +8,8 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, op_program, ramp
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -124,3 +125,45 @@ def test_vectors_of_length_one(p: int, axis: int) -> None:
     x = ramp((2, 3, 4))
     x[0, 0] = x[:, :, 1] = 0
     check_op("LpNormalization", x, axis=axis, p=p, expected=oracle)
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 4])
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("constants", [(), (1, 2, 3, 4)], ids=str)
+def test_batch_normalization_needs_a_number_for_each_channel(position: int, training: int, constants: Shape) -> None:
+    inputs = [ramp((2, 3, 4)), *(ramp((3,), low=1) for _ in range(4))]
+    for other in (ramp((2,)), ramp((4,)), ramp((3, 1))):
+        inputs[position] = other
+        with pytest.raises(InvalidArgument, match=r"BatchNormalization 'node' .*input [1-4] has another shape"):
+            run_op(
+                "BatchNormalization",
+                inputs,
+                {"training_mode": training},
+                opset=15,
+                constants=constants,
+                outputs=1 + 2 * training,
+            )
+
+
+@pytest.mark.parametrize(("op", "inputs", "attributes", "message"), [
+    ("RMSNormalization", [(2, 3), (3,)], {"axis": 2}, "axis 2 is out of range"), ("LRN", [(2, 3, 4)], {"size": 0}, "size 0"),
+    ("LpNormalization", [(2, 3)], {"axis": -3}, "axis -3 is out of range"), ("LpNormalization", [(2, 3)], {"p": 3}, "p 3"),
+    ("LpNormalization", [()], {}, "axis -1 is out of range"), ("LRN", [(3,)], {"size": 1}, "rank 1"),
+    ("MeanVarianceNormalization", [(2, 3)], {"axes": [2]}, "axis 2 is out of range"),
+    ("InstanceNormalization", [(3,), (3,), (3,)], {}, "rank 1"),
+    ("GroupNormalization", [(3,), (3,), (3,)], {"num_groups": 1}, "rank 1"),
+    ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": 0}, "0 groups"),
+    ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": -3}, "-3 groups"),
+], ids=str)  # fmt: skip
+def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=f"{op} 'node' .*{message}"):
+        op_program(op, [ramp(shape) for shape in inputs], attributes, opset=23)
+
+
+def test_statistics_of_a_type_without_kernels_are_refused() -> None:
+    with pytest.raises(NotSupported, match=r"LayerNormalization 'node' .*output 1 of float16"):
+        op_program("LayerNormalization", [ramp((2, 3)), ramp((3,))], {"stash_type": 10}, outputs=2)
+
+
+def test_channels_without_items_are_normalised() -> None:
+    check_op("LRN", np.zeros((2, 0, 4), np.float32), size=3, expected=np.zeros((2, 0, 4), np.float32))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from tests.cpu.check import check_op, ramp
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 
@@ -129,3 +131,41 @@ def test_over_no_positions() -> None:
     x = np.zeros((2, 3, 0), np.float32)
     check_op("GlobalMaxPool", x, expected=np.full((2, 3, 1), -np.inf, np.float32))
     check_op("GlobalAveragePool", x, expected=np.full((2, 3, 1), np.nan, np.float32))
+
+
+WINDOW = {"kernel_shape": [3, 3]}
+
+
+@pytest.mark.parametrize(("attributes", "what"), [
+    ({"kernel_shape": [3, 0]}, r"kernel_shape \[3, 0\]"), ({"kernel_shape": [-3, -3]}, r"kernel_shape \[-3, -3\]"),
+    (WINDOW | {"strides": [0, 1]}, r"strides \[0, 1\]"), (WINDOW | {"strides": [1, -1]}, r"strides \[1, -1\]"),
+    (WINDOW | {"dilations": [0, 1]}, r"dilations \[0, 1\]"), (WINDOW | {"strides": [2**62, 1]}, "strides"),
+    (WINDOW | {"pads": [2**31, 0, 2**62, 0]}, "pads"), (WINDOW | {"auto_pad": "SAME"}, "auto_pad 'SAME'"),
+    ({"kernel_shape": [2**20, 2**20], "pads": [2**20] * 4}, "a window of"),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_windows_that_nobody_can_slide_are_refused(op: str, attributes: dict[str, Any], what: str) -> None:
+    with pytest.raises(NotSupported, match=f"{op} 'node' .*{what}"):
+        op_program(op, [ramp((1, 2, 8, 8))], attributes)
+
+
+def test_axes_without_kernels_are_refused() -> None:
+    with pytest.raises(NotSupported, match=r"MaxPool 'node' .*4 spatial axes"):
+        op_program("MaxPool", [ramp((1, 1, 2, 2, 2, 2))], {"kernel_shape": [1] * 4})
+    with pytest.raises(NotSupported, match=r"GlobalMaxPool 'node' .*rank 1"):
+        op_program("GlobalMaxPool", [ramp((3,))])
+
+
+def test_an_image_smaller_than_the_window_is_refused_when_it_comes() -> None:
+    """Along two axes: the product of what there would be is positive."""
+    with pytest.raises(InvalidArgument, match=r"MaxPool 'node' .*windows do not fit: there would be -1"):
+        run_op("MaxPool", [ramp((1, 1, 3, 2, 2))], {"kernel_shape": [1, 4, 4]})
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_windows_far_larger_than_the_image_take_no_longer(op: str) -> None:
+    """Of 2**30 pixels all but the image lie in the padding."""
+    x = ramp((1, 1, 1, 3), low=1)
+    wanted = {"MaxPool": x.max(), "AveragePool": x.mean(), "LpPool": np.sqrt((x**2).sum())}[op]
+    [got] = run_op(op, [x], {"kernel_shape": [1, 2**30], "pads": [0, 2**30 - 3, 0, 0]})
+    np.testing.assert_allclose(got, np.full((1, 1, 1, 1), wanted), rtol=1e-6)

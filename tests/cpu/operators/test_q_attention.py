@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from tests.cpu.check import check_op, ramp
+from ort_lite.errors import InvalidArgument
+from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.ort import ort_op
 
 HOW: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
@@ -45,3 +46,21 @@ def test_masks_and_a_past() -> None:
     check(None, *zeros("uint8"), unidirectional=1)
     past = ramp((2, BATCH, HEADS, 3, SIZE))
     check(None, *zeros("uint8"), past, outputs=2, unidirectional=1)
+
+
+@pytest.mark.parametrize(
+    ("index", "given", "message"),
+    [
+        (1, np.zeros((INPUT + 1, 3 * HIDDEN), np.uint8), "the weights do not fit: 9 against 8"),
+        (2, ramp((HIDDEN,)), "the bias does not fit the weights: 8 against 24"),
+        (8, ramp((2, 1, HEADS, 3, SIZE)), "the past does not go with what is new: 1 against 2"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_does_not_fit_is_refused(index: int, given: Array, message: str, fixed: bool) -> None:
+    x, w = np.zeros((BATCH, ROWS, INPUT), np.uint8), np.zeros((INPUT, 3 * HIDDEN), np.uint8)
+    inputs = [x, w, ramp((3 * HIDDEN,)), *[np.array(0.5, np.float32)] * 2, None, *zeros("uint8"), None]
+    inputs[index] = given
+    with pytest.raises(InvalidArgument, match=message):
+        run_op("QAttention", inputs, {"num_heads": HEADS}, fixed=fixed, **HOW)

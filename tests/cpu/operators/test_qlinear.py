@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import run_op
 from tests.cpu.operators.test_integer_matmul import full
 from tests.cpu.ort import ort_op
@@ -68,3 +70,20 @@ def test_concat_takes_over_what_has_the_result_s_scale() -> None:
     same, other = parameters(0.05, 3, "uint8"), parameters(0.03, 9, "uint8")
     inputs = [*same, full((2, 3), "uint8"), *same, full((2, 4), "uint8", 1), *other]
     check("QLinearConcat", inputs, "uint8", [0, 1, 3, 4, 6, 7], axis=1)
+
+
+def test_scales_are_one_number() -> None:
+    scales = np.full(4, 0.5, np.float32)
+    inputs = [full((2, 4), "uint8"), scales, *parameters(0.02, 5, "uint8")[1:], *parameters(0.02, 5, "uint8")]
+    with pytest.raises(InvalidArgument, match="input 1 has 4 elements, expected 1"):
+        run_op("QLinearSigmoid", inputs, {}, **MICROSOFT)
+    with pytest.raises(InvalidArgument, match="input 2 has 8 elements, expected 1"):
+        run_op("QLinearSigmoid", [inputs[2], scales[0], inputs[0], *inputs[3:]], {}, fixed=True, **MICROSOFT)
+
+
+def test_matrices_are_not_pooled_and_tensors_not_joined_without_their_scale() -> None:
+    levels = [*parameters(0.03, 10, "uint8"), *parameters(0.01, 4, "uint8")]
+    with pytest.raises(NotSupported, match="an input of rank 2, expected 3 or more"):
+        run_op("QLinearGlobalAveragePool", [full((2, 5), "uint8"), *levels], {"channels_last": 1}, **MICROSOFT)
+    with pytest.raises(NotSupported, match="4 inputs: scale, zero point, then three for each tensor"):
+        run_op("QLinearConcat", [*levels[:2], full((2, 5), "uint8"), levels[0]], {"axis": 0}, **MICROSOFT)

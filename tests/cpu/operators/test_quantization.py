@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import assert_close, check_op, ramp, run_op
 
 MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
@@ -138,3 +139,40 @@ def test_zeros_have_the_scale_one() -> None:
 def test_scales_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="QuantizeLinear 'node'"):
         run_op("QuantizeLinear", [ramp((3, 4)), ramp((5,)), np.zeros(5, np.uint8)])
+
+
+@pytest.mark.parametrize("op_type", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("scale", "zero", "message"),
+    [
+        ((3, 2, 2), (3, 2, 2), "blocks of input 1: 2 against 3"),
+        ((3, 3, 2), (3, 1, 2), "blocks of input 2: 1 against 3"),
+        ((2, 3, 2), (3, 3, 2), "blocks of input 1: 2 against 3"),
+        ((3, 2), (3, 3, 2), "blocks of input 1: 2 axes against 3"),
+    ],
+    ids=str,
+)
+def test_blocks_that_do_not_cover_the_axis_are_refused(
+    op_type: str, scale: tuple[int, ...], zero: tuple[int, ...], message: str, fixed: bool
+) -> None:
+    inputs = [ramp((3, 7, 2), "float32" if op_type[0] == "Q" else "uint8"), ramp(scale, low=1), ramp(zero, "uint8")]
+    with pytest.raises(InvalidArgument, match=message):
+        run_op(op_type, inputs, {"axis": 1, "block_size": 3}, opset=25, fixed=fixed)
+
+
+def test_blocks_and_axes_that_there_are_not_are_refused() -> None:
+    inputs = [ramp((3, 7, 2)), ramp((3, 7, 2), low=1)]
+    with pytest.raises(NotSupported, match="block_size -1"):
+        run_op("QuantizeLinear", inputs, {"axis": 1, "block_size": -1}, opset=25)
+    with pytest.raises(NotSupported, match=r"axis 3 is out of range \[-3, 3\)"):
+        run_op("QuantizeLinear", inputs, {"axis": 3, "block_size": 3}, opset=25)
+    with pytest.raises(NotSupported, match=r"axis 1 is out of range \[0, 0\)"):
+        run_op("QuantizeLinear", [f32(1)[0], ramp((7,), low=1)], {"axis": 1, "block_size": 3}, opset=25)
+    with pytest.raises(NotSupported, match=r"axis 4 is out of range \[-3, 3\)"):
+        run_op("QuantizeLinear", [ramp((3, 7, 2)), ramp((7,), low=1)], {"axis": 4}, opset=25, fixed=True)
+
+
+def test_bytes_are_not_made_of_bytes() -> None:
+    with pytest.raises(NotSupported, match="to uint8; there are bfloat16, float16, float32"):
+        run_op("DequantizeLinear", [ramp((3, 4), "uint8"), f32(0.5)[0]], {"output_dtype": 2}, opset=25)

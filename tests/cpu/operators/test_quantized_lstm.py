@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import assert_close, ramp, run_op
 from tests.cpu.operators.test_integer_matmul import full
@@ -56,3 +57,22 @@ def test_rows_of_a_batch_are_quantised_apart() -> None:
 def test_weights_must_be_constant() -> None:
     with pytest.raises(NotSupported, match="takes constant weights"):
         run_op("DynamicQuantizeLSTM", inputs(1, 1), {"hidden_size": H}, **MICROSOFT)
+
+
+@pytest.mark.parametrize(
+    ("index", "given", "error", "message"),
+    [
+        (1, full((1, INPUT, 4 * H - 1), "int8"), InvalidArgument, "dimensions of weights W: 27 against 28"),
+        (2, full((1, H, 5 * H), "int8"), InvalidArgument, "dimensions of weights R: 35 against 28"),
+        (1, full((2, INPUT, 4 * H), "int8"), InvalidArgument, "dimensions of weights W: 2 against 1"),
+        (8, ramp((1, 3), low=0.01), NotSupported, r"input 8 \(1, 3\), expected \(1,\) or \(1, 28\)"),
+        (11, np.zeros(4 * H, np.int8), NotSupported, r"input 11 \(28,\), expected \(1,\) or \(1, 28\)"),
+        (9, np.zeros(1, np.uint8), NotSupported, "weights of int8 with zero points of uint8"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_weights_and_scales_that_do_not_fit_are_refused(index: int, given: Array, error: type[Exception], message: str) -> None:
+    operands = inputs(1, 1)
+    operands[index] = given
+    with pytest.raises(error, match=message):
+        run_op("DynamicQuantizeLSTM", operands, {"hidden_size": H}, constants=WEIGHTS, **MICROSOFT)

@@ -90,3 +90,8 @@ def test_only_the_shape_of_another_tensor_counts() -> None:
     for like in (np.array(["a", "b"], object), np.array([1j, 2])):
         [got] = run_op("RandomUniformLike", [like], {"dtype": to_onnx("float32"), "seed": 1.0})
         assert got.shape == (2,) and got.dtype == np.float32
+
+
+def test_weights_are_a_matrix() -> None:
+    with pytest.raises(NotSupported, match="the input has rank 3, expected 2"):
+        run_op("Multinomial", [np.zeros((1, 2, 3), np.float32)], {"sample_size": 4})

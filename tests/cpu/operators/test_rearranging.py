@@ -55,3 +55,8 @@ def test_types_of_another_size_are_declined() -> None:
 def test_a_cast_to_its_own_type_is_nothing() -> None:
     x = np.array([1 + 2j, 3])
     check_op("BitCast", x, opset=26, to=to_onnx("complex128"), expected=x)
+
+
+def test_sequences_have_two_axes() -> None:
+    with pytest.raises(NotSupported, match="the input has rank 1, expected 2 or more"):
+        run_op("ReverseSequence", [ramp((3,)), ints(1, 2, 3)])

@@ -161,3 +161,39 @@ def test_a_length_beyond_the_steps_is_cut() -> None:
 def test_unknown_activations_are_declined() -> None:
     with pytest.raises(NotSupported, match=r"RNN 'node' .* activation swish"):
         run_op("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], {"hidden_size": SIZE, "activations": ["Swish"]})
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_length_below_zero_is_none(op: str, direction: str) -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights(op)]
+    attributes = {"hidden_size": SIZE, "direction": direction}
+    wild, near = (np.array(lengths, np.int32) for lengths in ([-(2**31), 2, 2**31 - 1], [0, 2, STEPS]))
+    got, want = (run_op(op, [*inputs, lengths], attributes, outputs=2) for lengths in (wild, near))
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({}, {"hidden_size": -6}, "hidden_size -6"),
+        ({}, {"direction": "sideways"}, "direction 'sideways'"),
+        ({}, {"activations": ["Sigmoid", "Tanh"]}, "2 activations, expected 3"),
+        ({1: ramp((24, INPUT))}, {}, "input 1 of rank 2, expected 3"),
+        ({3: ramp((1, 48, 1))}, {}, "input 3 of rank 3, expected 2"),
+        ({3: ramp((1, 48), "float64")}, {}, "biases B of float64 for float32"),
+        ({2: ramp((1, 24, SIZE), "float64")}, {}, "weights R of float64 for float32"),
+    ],
+    ids=lambda case: case if isinstance(case, str) else None,
+)
+def test_what_no_layer_is_made_of_is_refused(changes: dict[int, Array], more: dict[str, Any], message: str) -> None:
+    inputs = [changes.get(k, x) for k, x in enumerate([ramp((STEPS, BATCH, INPUT)), *weights("LSTM")])]
+    with pytest.raises(NotSupported, match=message):
+        run_op("LSTM", inputs, {"hidden_size": SIZE, **more})
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_a_size_of_zero_needs_weights_for_none(op: str) -> None:
+    with pytest.raises(InvalidArgument, match="dimensions of"):
+        run_op(op, [ramp((STEPS, BATCH, INPUT)), *weights(op)], {"hidden_size": 0})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp
 
 Shape = tuple[int, ...]
@@ -172,3 +173,25 @@ def test_running_sums_and_products_of_integers() -> None:
     x = np.array([[1, 2, 3], [4, 5, 6]])
     check_op("CumProd", x, np.array(1), opset=26, expected=np.cumprod(x, 1))
     check_op("CumProd", x, np.array(1), opset=26, exclusive=1, expected=np.array([[1, 1, 2], [1, 4, 20]]))
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ReduceLogSumExp", "ReduceL1", "ReduceSum"])
+def test_a_scalar_has_one_axis_to_reduce(op: str) -> None:
+    x, attributes = np.array(-3, np.float32), {"axis": 0} if op == "ArgMax" else {"axes": [0]}
+    wanted = {"ArgMax": np.array(0), "ReduceL1": np.abs(x)}.get(op, x)
+    check_op(op, x, opset=12, keepdims=0, expected=wanted, **attributes)
+
+
+@pytest.mark.parametrize(("axis", "message"), [
+    (ints(2), "axis 2 is out of range"), (ints(-3), "axis -3 is out of range"), (ints(0, 1), "2 axes, expected one"),
+], ids=str)  # fmt: skip
+def test_an_axis_that_is_not_there_is_refused(axis: Array, message: str) -> None:
+    for x in (ramp((3, 4)), ramp(())):
+        with pytest.raises(NotSupported, match=f"CumSum 'node' .*{message}"):
+            op_program("CumSum", [x, axis], constants=[1])
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceProd", "ReduceLogSumExp", "ReduceSum"])
+def test_nothing_is_read_of_no_elements(op: str) -> None:
+    wanted = {"ReduceMax": -np.inf, "ReduceProd": 1, "ReduceLogSumExp": -np.inf, "ReduceSum": 0}[op]
+    check_op(op, np.zeros((3, 0), np.float32), opset=12, axes=[1], keepdims=0, expected=np.full(3, wanted, np.float32))

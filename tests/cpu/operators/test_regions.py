@@ -1,10 +1,12 @@
 """RoiAlign and MaxRoiPool."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import RuntimeException
+from ort_lite.errors import OrtLiteError, RuntimeException
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 X = ramp((2, 3, 8, 7))
@@ -57,3 +59,55 @@ def test_a_batch_index_out_of_range_is_named(op: str, inputs: list[Array], where
     attributes = {"pooled_shape": [1, 1]} if op == "MaxRoiPool" else {}
     with pytest.raises(RuntimeException, match=rf"{op} 'node' .*batch index {where} is out of range \[0, 2\)"):
         run_op(op, inputs, attributes, opset=16)
+
+
+SIZE = {"output_height": 2, "output_width": 2}
+
+
+@pytest.mark.parametrize("how", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9])
+def test_rectangles_of_anything_read_nothing_but_the_image(value: float, mode: str, how: str) -> None:
+    rois = np.full((4, 4), value, np.float32)
+    attributes = {"coordinate_transformation_mode": how, "mode": mode, "sampling_ratio": 2, **SIZE}
+    [got] = run_op("RoiAlign", [X, rois, BATCH], attributes, opset=16)
+    assert got.shape == (4, 3, 2, 2)
+    if not np.isfinite(value):
+        np.testing.assert_array_equal(got, 0)
+
+
+def test_a_cell_has_no_more_samples_than_memory_could_have_pixels() -> None:
+    rois = np.array([[0, 0, 0, 1e15]], np.float32)
+    [got] = run_op("RoiAlign", [X[:, :1], rois, ints(0)], opset=16)
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize(("inputs", "attributes", "message"), [
+    ([X[0], ROIS, BATCH], {}, "rank 3"), ([X, ROIS, BATCH[:3]], {}, "numbers of batch indices and rectangles differ: 3 against 4"),
+    ([X, ROIS[:, :3], BATCH], {}, "the shape of the rectangles is another: 3 against 4"),
+    ([X, ROIS, BATCH], {"mode": "sum"}, "mode 'sum'"),
+    ([X, ROIS, BATCH], {"sampling_ratio": -1}, "sampling_ratio -1"), ([X, ROIS, BATCH], {"sampling_ratio": 2**31}, "sampling_ratio"),
+    ([X, ROIS, BATCH], {"output_height": -1, "output_width": -1}, "regions of -1 cells"),
+    ([X[:, :, :0], ROIS, BATCH], {}, "the images have no pixels"),
+], ids=str)  # fmt: skip
+def test_regions_that_do_not_fit_are_refused(inputs: list[Array], attributes: dict[str, Any], message: str) -> None:
+    for fixed in (True, False):
+        with pytest.raises(OrtLiteError, match=f"RoiAlign 'node'.*{message}"):
+            run_op("RoiAlign", inputs, SIZE | attributes, opset=16, fixed=fixed)
+
+
+@pytest.mark.parametrize(("x", "rois", "shape", "message"), [
+    (X, ramp((2, 4)), [2, 2], "the shape of the rectangles is another: 4 against 5"), (X, ramp((2, 5)), [2], "pooled_shape"),
+    (X, ramp((2, 5)), [-1, -2], "regions of -1 cells"), (X[:, :, :, :0], np.zeros((1, 5), np.float32), [1, 1], "no pixels"),
+    (X[0], ramp((2, 5)), [2, 2], "rank 3"),
+], ids=str)  # fmt: skip
+def test_pooled_regions_that_do_not_fit_are_refused(x: Array, rois: Array, shape: list[int], message: str) -> None:
+    with pytest.raises(OrtLiteError, match=f"MaxRoiPool 'node'.*{message}"):
+        run_op("MaxRoiPool", [x, rois], {"pooled_shape": shape}, opset=16)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30, -1e30])
+def test_pooled_rectangles_of_anything_read_nothing_but_the_image(value: float) -> None:
+    rois = np.array([[0, value, -value, value, value], [1, -value, 0, value, value]], np.float32)
+    [got] = run_op("MaxRoiPool", [X, rois], {"pooled_shape": [2, 3]}, opset=16)
+    assert set(got.reshape(-1)) <= {0.0, *X.reshape(-1)}

@@ -157,3 +157,19 @@ def test_tile_began_with_one_axis(constants: tuple[int, ...]) -> None:
     """Count and axis are of the input's type, float."""
     x, count, axis = ramp((2, 3)), np.array(3, np.float32), np.array(1, np.float32)
     check_op("Tile", x, count, axis, opset=1, constants=constants, expected=np.tile(x, (1, 3)))
+
+
+@pytest.mark.parametrize("block", [0, -2])
+@pytest.mark.parametrize("op", ["DepthToSpace", "SpaceToDepth"])
+@pytest.mark.parametrize("fixed", [True, False])
+def test_blocks_have_a_size(op: str, block: int, fixed: bool) -> None:
+    with pytest.raises(OrtLiteError, match=f"{op} 'node'"):
+        run_op(op, [ramp((1, 4, 2, 2))], {"blocksize": block}, fixed=fixed)
+
+
+@pytest.mark.parametrize("op", ["Tile", "Expand", "Reshape"])
+def test_two_sizes_below_zero_are_no_size(op: str) -> None:
+    """Their product is one."""
+    program = op_program(op, [ramp((1, 1)) if op == "Expand" else ramp((2, 3)), ints(-2, -3)])
+    with pytest.raises(InvalidArgument, match=f"{op} 'node' .*(below zero|-2 repeats|cannot become .-2, -3)"):
+        program([ramp((1, 1)) if op == "Expand" else ramp((2, 3)), ints(-2, -3)])

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 X = ramp((1, 2, 4, 5))
@@ -136,3 +138,29 @@ def test_upsample_of_bools_and_integers() -> None:
     check_op("Upsample", x, opset=1, height_scale=2.0, width_scale=2.0, expected=x.repeat(2, 2).repeat(2, 3))
     x = ramp((1, 1, 2, 2), "int32")
     check_op("Upsample", x, opset=7, scales=[1.0, 1.0, 2.0, 3.0], expected=x.repeat(2, 2).repeat(3, 3))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("region", [(np.nan, np.nan), (np.inf, 1), (-np.inf, np.inf), (1e30, -1e30)], ids=str)
+def test_regions_of_anything_read_nothing_but_the_image(region: tuple[float, float], mode: str) -> None:
+    roi = np.array([0, 0, 0, region[0], 1, 1, 1, region[1]], np.float32)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+    [got] = run_op("Resize", [X, roi, None, ints(1, 2, 4, 7)], attributes, constants=[1, 3])
+    assert got.shape == (1, 2, 4, 7)
+
+
+@pytest.mark.parametrize(("attributes", "message"), [
+    ({"mode": "area"}, "mode 'area'"), ({"nearest_mode": "up"}, "nearest_mode 'up'"),
+    ({"coordinate_transformation_mode": "x"}, "coordinate_transformation_mode 'x'"),
+    ({"keep_aspect_ratio_policy": "x"}, "keep_aspect_ratio_policy 'x'"),
+], ids=str)  # fmt: skip
+def test_unknown_modes_are_refused(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotSupported, match=f"Resize 'node' .*{message}"):
+        op_program("Resize", [X, None, None, ints(1, 2, 4, 7)], attributes, constants=[3])
+
+
+@pytest.mark.parametrize("roi", [None, np.zeros(0, np.float32), np.zeros(7, np.float32)], ids=["none", "empty", "short"])
+def test_a_region_is_given_for_every_axis(roi: Array | None) -> None:
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    with pytest.raises(NotSupported, match=r"Resize 'node' .*a region of . numbers, 4 axes"):
+        op_program("Resize", [X, roi, None, ints(1, 2, 4, 7)], how, constants=[1, 3])

@@ -1,9 +1,12 @@
 """GridSample and AffineGrid."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.errors import OrtLiteError
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 
@@ -56,3 +59,41 @@ def test_integers_are_interpolated_as_floats_and_rounded(dtype: str) -> None:
     [wide] = run_op("GridSample", [floats, grid], {"padding_mode": "border"}, opset=22)
     want = wide != 0 if dtype == "bool" else np.rint(wide).astype(dtype)
     check_op("GridSample", x, grid, opset=22, padding_mode="border", expected=want)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("width", [4, 1, 0])
+def test_positions_of_anything_read_nothing_but_the_image(mode: str, padding: str, align: int, width: int) -> None:
+    far = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3e38, -9.3e18, 9.3e18], np.float32)
+    grid = np.stack(np.meshgrid(far, far), -1)[None]
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    [got] = run_op("GridSample", [ramp((1, 2, 3, width)), grid], attributes, opset=22)
+    assert got.shape == (1, 2, 8, 8)
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+@pytest.mark.parametrize(("grid", "attributes", "message"), [
+    ((1, 3, 3, 2), {}, "the grid does not fit the input: 1 against 2"),
+    ((2, 3, 3, 3), {}, "the grid does not fit the input: 3 against 2"),
+    ((2, 3, 3, 1, 2), {}, "the grid does not fit the input: 5 against 4"), ((2, 3, 3, 2), {"mode": "area"}, "mode 'area'"),
+    ((2, 3, 3, 2), {"padding_mode": "wrap"}, "padding_mode 'wrap'"),
+], ids=str)  # fmt: skip
+def test_grids_that_do_not_fit_are_refused(
+    grid: tuple[int, ...], attributes: dict[str, Any], message: str, fixed: bool
+) -> None:
+    with pytest.raises(OrtLiteError, match=f"GridSample 'node'.*{message}"):
+        run_op("GridSample", [ramp((2, 1, 4, 5)), ramp(grid)], attributes, opset=22, fixed=fixed)
+
+
+@pytest.mark.parametrize(("theta", "size", "message"), [
+    ((1, 2, 3), (2, 1, 3, 4), "theta does not fit the size: 1 against 2"),
+    ((2, 2, 2), (2, 1, 3, 4), "theta does not fit the size: 2 against 3"),
+    ((2, 2, 3), (2, 1, 3, 4, 5), "theta does not fit the size: 2 against 3"), ((2, 6), (2, 1, 3, 4), "2 axes against 3"),
+    ((2, 2, 3), (2, 1, 3), "a size of 3 numbers"), ((2, 2, 3), (2, 1, -3, -4), "a size of -3 along an axis"),
+], ids=str)  # fmt: skip
+def test_transforms_that_do_not_fit_are_refused(theta: tuple[int, ...], size: tuple[int, ...], message: str) -> None:
+    for constants in ([], [1]):
+        with pytest.raises(OrtLiteError, match=f"AffineGrid 'node'.*{message}"):
+            run_op("AffineGrid", [ramp(theta), ints(*size)], {}, constants=constants)

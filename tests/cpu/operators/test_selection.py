@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ints, op_program, ramp
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 
@@ -73,3 +74,24 @@ def test_triangles(upper: int, k: int) -> None:
 def test_triangles_of_any_type() -> None:
     for dtype in ("bool", "int64"):
         check_op("Trilu", ramp((3, 3), dtype), expected=np.triu)
+
+
+def test_there_are_two_values_off_and_on() -> None:
+    with pytest.raises(InvalidArgument, match=r"OneHot 'node' .*there are 1 values, expected 2"):
+        run_op("OneHot", [np.array([1, 0]), ints(3), np.ones(1, np.float32)], fixed=True, constants=[1])
+    program = op_program("OneHot", [np.array([1, 0]), ints(3), ramp((5,))], constants=[1])
+    with pytest.raises(InvalidArgument, match=r"OneHot 'node' .*there are 5 values, expected 2"):
+        program([np.array([1, 0]), ramp((5,))])
+
+
+def test_a_triangle_is_that_of_a_matrix() -> None:
+    with pytest.raises(NotSupported, match="the input has rank 1, expected 2 or more"):
+        run_op("Trilu", [ramp((3,))])
+    with pytest.raises(NotSupported, match="k has 2 elements, expected 1"):
+        run_op("Trilu", [ramp((3, 3)), ints(0, 1)])
+
+
+@pytest.mark.parametrize("k", [-(2**63), 2**63 - 1])
+def test_diagonals_far_outside(k: int) -> None:
+    x = ramp((3, 3))
+    check_op("Trilu", x, np.array(k), expected=x if k < 0 else np.zeros_like(x), constants=[1])

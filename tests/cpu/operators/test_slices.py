@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from tests.cpu.check import check_op, ints, op_program, ramp
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -158,5 +159,37 @@ def test_nothing_cannot_be_continued() -> None:
 
 def test_what_is_cut_to_less_than_nothing_is_refused() -> None:
     program = op_program("Pad", [ramp((2, 3)), ints(-2, 0, -1, 0)])
-    with pytest.raises(InvalidArgument, match=r"Pad 'node' .*: a result would have the shape \(-1, 3\) for .*n2 = 2"):
+    with pytest.raises(InvalidArgument, match=r"Pad 'node' .*: axis 0 would have -1 elements"):
         program([ramp((2, 3)), ints(-2, 0, -1, 0)])
+
+
+def test_two_axes_cut_to_less_than_nothing_are_refused_too() -> None:
+    """Their product is a size."""
+    program = op_program("Pad", [ramp((2, 3)), ints(-2, -3, -1, -1)])
+    with pytest.raises(InvalidArgument, match="axis 0 would have -1 elements"):
+        program([ramp((2, 3)), ints(-2, -3, -1, -1)])
+
+
+@pytest.mark.parametrize("value", [ramp((2,)), ramp((0,))], ids=str)
+def test_one_value_fills_what_is_added(value: Array) -> None:
+    with pytest.raises(InvalidArgument, match=r"there are (2|0) values to fill with, expected 1"):
+        run_op("Pad", [ramp((2,)), ints(1, 1), value], constants=[1], fixed=True)
+
+
+def test_a_mode_that_does_not_exist_is_declined() -> None:
+    with pytest.raises(NotSupported, match="mode 'mirror'; it should be constant, edge, reflect or wrap"):
+        run_op("Pad", [ramp((2,)), ints(1, 1)], {"mode": "mirror"}, constants=[1])
+
+
+@pytest.mark.parametrize("sizes", [(5, -1), (-1, 5)], ids=str)
+def test_parts_are_not_negative(sizes: tuple[int, int]) -> None:
+    program = op_program("Split", [ramp((4, 2)), ints(*sizes)], outputs=2, opset=18)
+    with pytest.raises(InvalidArgument, match=r"Split 'node' .*: (kernel .* would touch|a result would have)"):
+        program([ramp((4, 2)), ints(*sizes)])
+
+
+def test_parts_that_cannot_be_are_an_error_of_the_run() -> None:
+    """As in onnxruntime. Exporters leave such nodes in branches that are never taken."""
+    program = op_program("Split", [ramp((5,))], {"num_outputs": 4}, outputs=4, opset=18, fixed=True)
+    with pytest.raises(InvalidArgument, match=r"Split 'node' .*: 5 elements cannot be cut into parts of 2, 2, 2, -1"):
+        program([ramp((5,))])

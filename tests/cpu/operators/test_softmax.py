@@ -5,7 +5,8 @@ import pytest
 from ml_dtypes import bfloat16
 
 from ort_lite.dtypes import Array
-from tests.cpu.check import check_op, ramp
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, op_program, ramp
 
 Shape = tuple[int, ...]
 
@@ -84,3 +85,11 @@ def test_a_long_sum_of_bfloat16_goes_on_growing() -> None:
 
 def test_of_equal_largest_the_first_is_one() -> None:
     check_op("Hardmax", np.array([[2, 5, 5], [1, 1, 1]], np.float32), expected=np.array([[0, 1, 0], [1, 0, 0]], np.float32))
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_an_axis_that_is_not_there_is_refused(op: str, opset: int) -> None:
+    for axis in (2, -3, 2**62):
+        with pytest.raises(NotSupported, match=f"{op} 'node' .*axis {axis} is out of range"):
+            op_program(op, [ramp((3, 4))], {"axis": axis}, opset=opset)

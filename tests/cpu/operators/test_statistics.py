@@ -52,3 +52,13 @@ def test_mean_variance_normalization_over_any_axes(shape: tuple[int, ...], axes:
 def test_constant_rows_become_zero() -> None:
     x = np.full((2, 3), 7.0, np.float32)
     check_op("MeanVarianceNormalization", x, opset=13, axes=[1], expected=np.zeros((2, 3), np.float32))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((3, 1, 4), [1]), ((1, 2, 1, 1), [0, 2, 3]), ((2, 3), [-1, 1, -1])], ids=str)
+def test_axes_of_one_element_and_axes_named_twice(shape: tuple[int, ...], axes: list[int]) -> None:
+    x = ramp(shape)
+    own = tuple({axis % x.ndim for axis in axes})
+    centred = x - x.mean(own, keepdims=True)
+    deviation = x.std(own, keepdims=True)
+    wanted = np.divide(centred, deviation, out=np.zeros_like(x), where=deviation > 0)
+    check_op("MeanVarianceNormalization", x, opset=13, axes=axes, expected=wanted, rtol=1e-4, atol=1e-5)

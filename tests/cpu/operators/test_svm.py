@@ -109,3 +109,17 @@ def test_features_should_be_those_of_the_vectors(fixed: bool) -> None:
 def test_broken_attributes_are_declined(change: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("SVMClassifier", [X], machine(2, [3, 4]) | change, outputs=2, **ML)
+
+
+def test_negative_counts_are_declined() -> None:
+    with pytest.raises(NotSupported, match="vectors_per_class"):
+        run_op("SVMClassifier", [X], machine(2, [3, 4]) | {"vectors_per_class": [8, -1]}, outputs=2, **ML)
+
+
+def test_counts_of_zero_are_no_counts() -> None:
+    """Of four classes there are six pairs, but without vectors it is linear: the scores are those of the classes."""
+    attributes: dict[str, Any] = {"coefficients": ramp((4, 4)).ravel().tolist(), "rho": [0.0], "classlabels_ints": [0, 1, 2, 3]}
+    plain = run_op("SVMClassifier", [X], attributes, outputs=2, **ML)
+    zeros = run_op("SVMClassifier", [X], attributes | {"vectors_per_class": [0, 0, 0, 0]}, outputs=2, **ML)
+    assert zeros[1].shape == (len(X), 4)
+    np.testing.assert_array_equal(zeros[1], plain[1])

@@ -6,6 +6,7 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 Shape = tuple[int, ...]
@@ -46,3 +47,24 @@ def test_shapes_that_do_not_fit_are_named() -> None:
         run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 7, 4))], {}, opset=24)
     with pytest.raises(InvalidArgument, match="the update does not fit the cache: 3 against 4"):
         run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 3))], {}, opset=24)
+
+
+@pytest.mark.parametrize("axis", [0, -3])
+def test_the_batch_is_no_axis_to_write_along(axis: int) -> None:
+    with pytest.raises(NotSupported, match=f"axis {axis} of a cache of rank 3 .*; axis 0 is the batch"):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((1, 6, 4)), ints(0, 0)], {"axis": axis}, opset=24)
+
+
+def test_every_sample_has_a_start() -> None:
+    with pytest.raises(InvalidArgument, match="1 starts for a batch of 2"):
+        run_op("TensorScatter", [ramp((2, 6, 4)), ramp((2, 2, 4)), ints(0)], {}, opset=24)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_starts_far_outside(mode: str) -> None:
+    inputs = [ramp((1, 3, 2)), np.ones((1, 2, 2), np.float32), ints(2**63 - 1)]
+    if mode == "linear":
+        with pytest.raises(RuntimeException, match="do not fit a cache of 3"):
+            run_op("TensorScatter", inputs, {}, opset=24)
+    else:
+        assert run_op("TensorScatter", inputs, {"mode": mode}, opset=24)[0].shape == (1, 3, 2)

@@ -74,8 +74,17 @@ def test_any_trigrams(items: list[int], grams: set[tuple[int, int, int]], skips:
         ({"weights": [1.0], "mode": "IDF"}, "1 weights for 6 n-grams"),
         ({"ngram_counts": [0, 2]}, "do not cut the pool of 9"),
         ({"ngram_indexes": [0, 1]}, "2 ngram_indexes for 6 n-grams"),
+        ({"ngram_indexes": [0, 2**63 - 1, 1, 3, 4, 5]}, "columns from 0 on, below 2147483648"),
+        ({"max_skip_count": -1}, "max_skip_count is -1"),
+        ({"ngram_counts": [0, -2]}, "do not cut the pool of 9"),
     ],
 )
 def test_broken_pools_are_declined(change: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=message):
         run_op("TfIdfVectorizer", [X], POOL | change, opset=9)
+
+
+@pytest.mark.parametrize("skips", [2**62, 2**63 - 1])
+def test_skips_end_with_the_row(skips: int) -> None:
+    want = run_op("TfIdfVectorizer", [X], POOL | {"max_skip_count": X.shape[-1]}, opset=9)
+    np.testing.assert_array_equal(run_op("TfIdfVectorizer", [X], POOL | {"max_skip_count": skips}, opset=9), want)

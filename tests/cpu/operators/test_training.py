@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cpu.check import check_op, ramp, reference
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, op_program, ramp, reference, run_op
 
 DOMAIN = "ai.onnx.preview.training"
 ATTRIBUTES: dict[str, dict[str, Any]] = {
@@ -36,3 +38,22 @@ def test_nesterov_looks_ahead() -> None:
     tensors = [ramp((5,), low=0.25, high=2 + k) for k in range(3)]
     attributes = {**ATTRIBUTES["Momentum"], "mode": "nesterov"}
     check_op("Momentum", np.array(0.1, np.float32), np.array(2), *tensors, domain=DOMAIN, opset=1, outputs=2, **attributes)
+
+
+@pytest.mark.parametrize(("position", "shape", "message"), [
+    (0, (2,), "input 0 has 2 elements, expected 1"), (1, (0,), "input 1 has 0 elements, expected 1"),
+    (3, (2, 2), "a weight and its gradient or state differ: 2 against 3"), (4, (3,), "1 axes against 2"),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("op", ["Adagrad", "Momentum"])
+def test_tensors_that_do_not_fit_are_refused(op: str, position: int, shape: tuple[int, ...], message: str) -> None:
+    inputs = [np.array(0.1, np.float32), np.array(1), ramp((2, 3)), ramp((2, 3)), ramp((2, 3))]
+    inputs[position] = np.ones(shape, inputs[position].dtype)
+    for fixed in (True, False):
+        with pytest.raises(InvalidArgument, match=f"{op} 'node' .*{message}"):
+            run_op(op, inputs, ATTRIBUTES[op], domain=DOMAIN, opset=1, outputs=2, fixed=fixed)
+
+
+def test_outputs_that_are_not_there_are_refused() -> None:
+    inputs = [np.array(0.1, np.float32), np.array(1), ramp((2, 3)), ramp((2, 3)), ramp((2, 3))]
+    with pytest.raises(NotSupported, match=r"Momentum 'node' .*3 tensors and 1 outputs"):
+        op_program("Momentum", inputs, ATTRIBUTES["Momentum"], domain=DOMAIN, opset=1, outputs=1)

@@ -2,15 +2,19 @@
 
 import itertools
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite_cpu.operators.tree_tables import Trees, forest
 from tests.cpu.check import check_op, run_op
 from tests.cpu.ort import ort_op
 from tests.cpu.random_trees import MODES, random_forest, rows
@@ -194,3 +198,75 @@ def test_broken_trees_are_declined(change: dict[str, Any], message: str) -> None
 def test_rows_need_the_features_that_trees_ask_for(fixed: bool) -> None:
     with pytest.raises(InvalidArgument, match=r"rows have 1 features, the trees ask for 2"):
         run_op("TreeEnsembleRegressor", [np.zeros((3, 1), np.float32)], STUMP, fixed=fixed, **ML)
+
+
+VERSION_FIVE: dict[str, Any] = {
+    "nodes_splits": np.array([0.5], np.float32), "nodes_featureids": [0], "nodes_modes": np.array([0], np.uint8),
+    "nodes_truenodeids": [0], "nodes_falsenodeids": [1], "nodes_trueleafs": [1], "nodes_falseleafs": [1],
+    "leaf_targetids": [0, 0], "leaf_weights": np.array([1, 2], np.float32), "tree_roots": [0], "n_targets": 1,
+}  # fmt: skip
+BROKEN_FIVE: list[tuple[dict[str, Any], str]] = [
+    ({"nodes_trueleafs": [0]}, "a cycle"),
+    ({"nodes_falsenodeids": [2]}, "a false node is out of range: there are 1 nodes and 2 leaves"),
+    ({"nodes_truenodeids": [2**63 - 1]}, "a true node is out of range"),
+    ({"tree_roots": [1]}, "a root node is out of range"),
+    ({"tree_roots": [-3]}, "a root node is out of range"),
+    ({"nodes_falsenodeids": [-1]}, "a child is below zero"),
+    ({"nodes_featureids": [2**31 - 1]}, "asks for feature 2147483647"),
+    ({"leaf_targetids": [0, 1]}, "targets or classes 0 to 0"),
+    ({"leaf_targetids": [0]}, "leaf_targetids has 1 elements, leaf_weights 2"),
+    ({"nodes_modes": np.array([7], np.uint8)}, "nodes_modes should be 0 to 6"),
+    ({"nodes_modes": np.array([6, 6], np.uint8)}, "differ in length"),
+    ({"n_targets": 0}, "targets or classes 0 to -1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN_FIVE, ids=[message for _, message in BROKEN_FIVE])
+def test_broken_trees_of_version_five_are_declined(change: dict[str, Any], message: str) -> None:
+    how: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 5}
+    assert run_op("TreeEnsemble", [np.zeros((1, 1), np.float32)], VERSION_FIVE, **how)[0].tolist() == [[1]]
+    with pytest.raises(NotSupported, match=f"TreeEnsemble 'node' .*{message}"):
+        run_op("TreeEnsemble", [np.zeros((1, 1), np.float32)], VERSION_FIVE | change, **how)
+
+
+def test_a_wide_cycle_is_soon_found() -> None:
+    """Each level is all nodes once more: that ends long before as many levels as a tree may have."""
+    count = 100_000
+    itself = np.roll(np.arange(count), 1)
+    trees = Trees(
+        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.float32), itself, itself, np.zeros(count, bool),
+        np.arange(count), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32),
+    )  # fmt: skip
+    with patch.object(np, "unique", wraps=np.unique) as unique, pytest.raises(ValueError, match="the nodes form a cycle"):
+        forest(trees)
+    assert unique.call_count < 20
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_leaf_alone_looks_at_a_feature_too(fixed: bool) -> None:
+    """Whatever it is: the kernel steps from a leaf to itself."""
+    leaf: dict[str, Any] = {key: [values[1]] for key, values in STUMP.items() if key.startswith("nodes")}
+    leaf |= {"target_treeids": [0], "target_nodeids": [1], "target_ids": [0], "target_weights": [3.0], "n_targets": 1}
+    with pytest.raises(InvalidArgument, match="rows have 0 features, the trees ask for 1"):
+        run_op("TreeEnsembleRegressor", [np.zeros((2, 0), np.float32)], leaf, fixed=fixed, **ML)
+
+
+def test_rows_are_a_matrix() -> None:
+    with pytest.raises(NotSupported, match="the input has rank 3"):
+        run_op("TreeEnsembleRegressor", [np.zeros((1, 2, 2), np.float32)], STUMP, **ML)
+
+
+def test_integers_in_another_storage_order_are_brought_back() -> None:
+    """A Transpose is no work: the Cast to floats that the trees need comes in the order that the integers have."""
+    nodes = [
+        onnx.helper.make_node("Transpose", ["x"], ["t"]),
+        onnx.helper.make_node("TreeEnsembleRegressor", ["t"], ["y"], domain="ai.onnx.ml", **STUMP),
+        onnx.helper.make_node("LinearRegressor", ["t"], ["z"], domain="ai.onnx.ml", coefficients=[1.0, 10.0], targets=1),
+    ]
+    x = np.array([[9, 8, 7], [0, 1, 0]])
+    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, ["C", "N"])
+    results = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "yz"]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [value], results), opset_imports=opsets, ir_version=8)
+    y, z = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    assert (y[:, 0].tolist(), z[:, 0].tolist()) == ([10, 20, 10], [9, 18, 7])

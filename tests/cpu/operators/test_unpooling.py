@@ -5,8 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from tests.cpu.check import check_op, ints, ramp, run_op
+
+Shape = tuple[int, ...]
 
 
 @pytest.mark.parametrize(("shape", "window", "strides", "pads"), [
@@ -72,3 +75,41 @@ def test_columns_of_integers_and_bools(dtype: str) -> None:
     [wide] = run_op("Col2Im", [x.astype(np.float64), ints(3, 4), ints(2, 2)], {})
     want = wide != 0 if dtype == "bool" else wide.astype(np.int64).astype(dtype)
     check_op("Col2Im", x, ints(3, 4), ints(2, 2), constants=[1, 2], expected=want)
+
+
+@pytest.mark.parametrize("pads", [[3, 0], [2, 2], [1, 1]], ids=str)
+def test_indices_that_count_in_nothing_are_refused(pads: list[int]) -> None:
+    """A given output_shape hides that kernel, strides and pads make no axis."""
+    x, index = np.ones((1, 1, 2), np.float32), np.array([[[0, -(2**63)]]], np.int64)
+    with pytest.raises(InvalidArgument, match=r"MaxUnpool 'node' .*indices cannot count in an axis of .* elements"):
+        run_op("MaxUnpool", [x, index, ints(1, 1, 8)], {"kernel_shape": [1], "strides": [1], "pads": pads}, constants=[2])
+
+
+@pytest.mark.parametrize(("index", "shape", "message"), [
+    (np.zeros((2, 1, 1), np.int64), ints(2, 1, 8), "the shapes of indices and input differ: 1 against 2"),
+    (np.zeros((2, 1, 2), np.int64), ints(1, 1, 8), "rank, batch and channels of input and output differ: 1 against 2"),
+    (np.zeros((2, 1, 2), np.int64), ints(2, 1, 4, 2), "rank, batch and channels of input and output differ: 4 against 3"),
+], ids=str)  # fmt: skip
+def test_unpooled_shapes_that_do_not_fit_are_refused(index: Array, shape: Array, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"MaxUnpool 'node' .*{message}"):
+        run_op("MaxUnpool", [ramp((2, 1, 2)), index, shape], {"kernel_shape": [2], "strides": [2]}, constants=[2], fixed=True)
+
+
+@pytest.mark.parametrize(("x", "image", "block", "attributes", "message"), [
+    ((1, 5, 9), (5, 5), (3, 3), {}, "no multiple of the block"), ((1, 9, 9), (5, 5), (3, 0), {}, "a block of 0 elements"),
+    ((1, 9, 9), (5, 5), (-3, -3), {}, "a block of -3 elements"), ((1, 9, 9), (-5, -5), (1, 1), {}, "windows do not fit"),
+    ((1, 9, 9), (5, 5), (3, 3), {"strides": [0, 1]}, "strides"), ((1, 9, 9), (5, 5), (3, 3), {"dilations": [1, -1]}, "dilations"),
+    ((1, 1, 9, 9), (5, 5), (3, 3), {}, "an input of rank 4"), ((1, 9, 9), (5, 5), (3,), {}, "1 of the block"),
+    ((1, 9, 16), (2, 2), (7, 7), {}, "-4 blocks fit"),
+], ids=str)  # fmt: skip
+def test_columns_of_no_image_are_refused(
+    x: Shape, image: Shape, block: Shape, attributes: dict[str, Any], message: str
+) -> None:
+    for constants in ([], [1, 2]):
+        with pytest.raises(OrtLiteError, match=f"Col2Im 'node'.*{message}"):
+            run_op("Col2Im", [ramp(x), ints(*image), ints(*block)], attributes, constants=constants)
+
+
+def test_negative_lengths_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"CenterCropPad 'node' .*an axis of -2 elements"):
+        run_op("CenterCropPad", [ramp((4, 4)), ints(-2, -2)])

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import to_onnx
-from ort_lite.errors import RuntimeException
-from tests.cpu.check import check_op, run_op
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import NotImplemented as NotSupported
+from tests.cpu.check import check_op, ints, op_program, run_op
 
 FORMULAS = {
     "HannWindow": lambda a: 0.5 - 0.5 * np.cos(a),
@@ -44,3 +45,24 @@ def test_triangles_beyond_the_spectrum_are_refused() -> None:
         RuntimeException, match=r"MelWeightMatrix 'node' .*triangle . reaches beyond the 9 rows of the spectrum"
     ):
         run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(8000), *edges])
+
+
+@pytest.mark.parametrize(("low", "high", "rate"), [
+    (3000, -600, 8000), (4000, 100, 8000), (0, np.nan, 8000), (0, np.inf, 8000), (-np.inf, 100, 8000), (0, 100, 0), (100, 3000, -8000),
+], ids=str)  # fmt: skip
+def test_edges_of_anything_write_nothing_but_the_spectrum(low: float, high: float, rate: int) -> None:
+    edges = [np.array(low, np.float32), np.array(high, np.float32)]
+    with pytest.raises(
+        RuntimeException, match=r"MelWeightMatrix 'node' .*triangle .* reaches beyond .* or falls before it rises"
+    ):
+        run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(rate), *edges], constants=[0, 1])
+
+
+def test_sizes_that_are_not_one_number_are_refused() -> None:
+    with pytest.raises(NotSupported, match=r"HannWindow 'node' .*a size of 2 numbers"):
+        op_program("HannWindow", [ints(3, 4)], constants=[0])
+    edge = np.array(1, np.float32)
+    with pytest.raises(NotSupported, match=r"MelWeightMatrix 'node' .*a length of 2 numbers"):
+        op_program("MelWeightMatrix", [np.array(4), ints(16, 16), np.array(8000), edge, edge], constants=[0, 1])
+    with pytest.raises(InvalidArgument, match=r"MelWeightMatrix 'node' .*'rate'.*0 bytes"):
+        run_op("MelWeightMatrix", [np.array(4), np.array(16), ints(), edge, edge], constants=[0, 1])

@@ -116,7 +116,7 @@ def classifier(op: Op) -> list[Info]:
 def svm_classifier(op: Op) -> list[Info]:
     """Scores are those of the classes, or of each pair of them. Spec: ONNX-ML SVMClassifier-1."""
     rows, count = _rows(op), _classes(op)
-    pairs = op.attr("vectors_per_class") and not op.attr("prob_a")
+    pairs = sum(op.attr("vectors_per_class") or ()) and not op.attr("prob_a")
     scores = count * (count - 1) // 2 if pairs and count > 2 else count
     return [op.tensor(_labels(op), (rows,)), op.tensor("float32", (rows, scores))]
 

@@ -1,0 +1,152 @@
+"""What a kernel may touch of its operands: said beside the kernel, in terms of its scalars, and checked before it is called.
+
+    @native
+    @extents(x="outer * axis * inner", index="count", y="outer * count * inner")
+    def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner: int, part: int, parts: int) -> int:
+
+A text is an expression over the kernel's scalar and Static parameters, constants of its module, and `parts`, which stands for the most
+parts that a call is cut into. Its value is a number of elements, those from the
+pointer's first on, or a `Reach`, what lies between two bounds. It covers reads and writes of all parts together. Elements that
+an operand's contents steer to (indices, tables) count as well: the kernel compares them with its scalars, or the text is
+"given" and whoever calls says what the contents allow. Whoever calls a kernel compares the extents with the operands' bytes,
+once, before the first call: a call costs nothing for it.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from ort_lite.native.spec import parameters
+from ort_lite.shapes import Dim, at_least, ceildiv, equal, less, maximum, minimum, same, select
+
+F = TypeVar("F", bound=Callable[..., Any])
+Scalar = Dim | float
+
+GIVEN = "given"
+"""The text of an operand whose extent the caller says, because contents that only it knows decide it."""
+
+
+class Reach(NamedTuple):
+    """Elements `low` to `high`, `high` excluded, and none at all where `turns` is 0."""
+
+    low: Dim
+    high: Dim
+    turns: Dim
+
+
+Extent = Dim | Reach
+
+
+class Contract(NamedTuple):
+    """What a call of a kernel has to look like. `extents` is None for a kernel that declares none."""
+
+    name: str
+    pointers: tuple[str, ...]
+    scalars: tuple[tuple[str, str], ...]
+    """(name, "i64" or "f64"), without `part` and `parts`."""
+    statics: tuple[str, ...]
+    extents: Callable[..., tuple[Extent | None, ...]] | None
+
+    def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
+        """The extent of each operand for these values; None: given by the caller. Raises TypeError for a call that does not fit."""
+        if len(scalars) != len(self.scalars):
+            names = ", ".join(name for name, _ in self.scalars)
+            raise TypeError(f"kernel {self.name}: {len(scalars)} scalars came, {len(self.scalars)} are expected: {names}")
+        for value, (name, kind) in zip(scalars, self.scalars, strict=True):
+            if isinstance(value, float) != (kind == "f64"):
+                expected = "a float" if kind == "f64" else "an integer"
+                raise TypeError(f"kernel {self.name}: {name!r} is {value!r} ({type(value).__name__}), expected {expected}")
+        if self.extents is None:
+            raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
+        return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
+
+
+def extents(**texts: str) -> Callable[[F], F]:
+    """Declares what a kernel touches, an expression for every pointer. Raises TypeError where names do not fit the kernel."""
+
+    def mark(function: F) -> F:
+        pointers = [name for name, kind in parameters(function) if kind == "pointer"]
+        if list(texts) != pointers:
+            raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {pointers}")
+        known = {name for name, _ in parameters(function)} - {*pointers, "part"} | set(_LANGUAGE)
+        known |= {name for name, value in function.__globals__.items() if isinstance(value, int)}
+        for text in texts.values():
+            unknown = set(_NAME.findall(_STRING.sub("", text))) - known - _WORDS
+            if unknown:
+                raise TypeError(f"{function.__qualname__}: {text!r} names {sorted(unknown)}, which are no parameters")
+        function.__extents__ = texts  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+@cache
+def contract(function: Callable[..., Any]) -> Contract:
+    """What a call of the function has to look like. O(parameters), once a function."""
+    found = parameters(function)
+    pointers = tuple(name for name, kind in found if kind == "pointer")
+    scalars = tuple((name, kind) for name, kind in found if kind in ("i64", "f64"))[:-2]
+    statics = tuple(name for name, kind in found if kind == "static")
+    texts: Mapping[str, str] | None = getattr(function, "__extents__", None)
+    made = None
+    if texts is not None:
+        names = ", ".join([*(name for name, _ in scalars), "*", "parts", *statics])
+        values = ", ".join("None" if text == GIVEN else f"({text})" for text in texts.values())
+        made = eval(f"lambda {names}: ({values},)", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
+    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, statics, made)
+
+
+def walk(at: Dim, *steps: Dim) -> Reach:
+    """What loops touch that start at `at`: steps are n0, s0, n1, s1, ...: n0 times a step of s0 elements, ...
+
+    Negative numbers of times, whose products a kernel might take for a positive one, are no reach that fits anything.
+    """
+    low = high = at
+    turns: Dim = 1
+    for n, step in zip(steps[::2], steps[1::2], strict=True):
+        last = (n - 1) * step
+        if at_least(step, 0):
+            high = high + last
+        elif at_least(0, step):
+            low = low + last
+        else:
+            low, high = low + minimum(last, 0), high + maximum(last, 0)
+        turns = turns * n
+    for n in steps[::2]:
+        if not at_least(n, 0):
+            low = select(less(n, 0), -1, low)
+    return Reach(low, high + 1, turns)
+
+
+def within(extent: Extent, nbytes: Dim, width: int) -> Dim:
+    """1 where elements of `width` bytes are all inside of `nbytes` bytes, 0 where not; an Expr while that is open."""
+    if not isinstance(extent, Reach):
+        return _fits(extent * width, nbytes)
+    inside = (1 - less(extent.low, 0)) * _fits(extent.high * width, nbytes)
+    return 1 if same(inside, 1) else select(equal(extent.turns, 0), 1, inside)
+
+
+def _fits(touched: Dim, nbytes: Dim) -> Dim:
+    return 1 if same(touched, nbytes) else 1 - less(nbytes, touched)
+
+
+def _most(*dims: Dim) -> Dim:
+    found = dims[0]
+    for dim in dims[1:]:
+        found = maximum(found, dim)
+    return found
+
+
+def _least(*dims: Dim) -> Dim:
+    found = dims[0]
+    for dim in dims[1:]:
+        found = minimum(found, dim)
+    return found
+
+
+_NAME, _STRING = re.compile(r"[A-Za-z_]\w*"), re.compile(r"'[^']*'|\"[^\"]*\"")
+_WORDS = {"if", "else", "and", "or", "not", "in", GIVEN}
+_LANGUAGE: dict[str, Any] = {
+    "max": _most, "min": _least, "ceildiv": ceildiv, "select": select, "equal": equal, "less": less, "walk": walk,
+}  # fmt: skip

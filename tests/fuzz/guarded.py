@@ -1,0 +1,276 @@
+"""Programs of the CPU provider on memory between walls: inputs, constants, outputs, crossing arrays, each scratch buffer by itself.
+
+Every segment runs twice, instruction by instruction: with all arrays at the ends of their rooms and unwritten memory full of one
+byte, then at the starts and full of another one. Where the two differ, a kernel read what nobody had written. Arrays have their
+exact sizes and no more alignment than their elements need.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import RunTerminated
+from ort_lite.provider import RunOptions
+from ort_lite_cpu import bind, once, program, segment
+from ort_lite_cpu.address import address_of
+from ort_lite_cpu.bind import Binder, Bound
+from ort_lite_cpu.lease import Lease
+from ort_lite_cpu.loop import Job
+from ort_lite_cpu.operators.random import next_stream
+from ort_lite_cpu.program import _Run
+from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment
+from tests.fuzz.walls import SIDES, Place, Side, Walls
+
+FILLS = {"end": 0xA5, "start": 0x5A}
+"""Bytes of memory that nobody has written yet."""
+
+
+class GuardError(BaseException):
+    """Native code wrote to what it only may read, or its results depend on memory that nobody wrote.
+
+    No Exception: nobody on the way takes it for an error of the node.
+    """
+
+
+class At(NamedTuple):
+    """What native code is doing: for the report of a fault."""
+
+    segment: Segment
+    number: int
+    side: Side
+
+    def __str__(self) -> str:
+        instruction = self.segment.instructions[self.number]
+        return f"instruction {self.number}, {instruction.spec.name} of {instruction.node}, arrays at the {self.side} of their rooms"
+
+
+class State:
+    """Of this process: its walls, and what native code is doing."""
+
+    walls: Walls
+    at: At | str = "nothing native"
+    differing: ClassVar[dict[int, tuple[Array, bytes]]] = {}
+    """Arrays whose bytes differ between the two sides, by id, and what they are on the second one.
+
+    One that crosses to another segment may be written in part. What the program gives away may not: see `check_written`.
+    """
+
+
+def walls() -> Walls:
+    if not hasattr(State, "walls"):
+        State.walls = Walls()
+    return State.walls
+
+
+class GuardedRun(_Run):
+    """A segment that runs on both sides."""
+
+    __slots__ = ("bounds", "sides")
+
+    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
+        super().__init__(segment, binder, needs)
+        self.sides = [_fenced(segment, side) for side in SIDES]
+        self.bounds: dict[int, list[tuple[Bound, list[Place]]]] = {}
+
+    def bind(self, key: Any, values: Sequence[int]) -> Bound:
+        """Bound on both sides; what is returned stands for both and needs no scratch of the pool."""
+        made = []
+        for binder in self.sides:
+            bound = binder.bind(values)
+            made.append((bound, binder.packer.places))
+        first = self.cache[key] = made[0][0]
+        self.bounds[id(first)] = made
+        return first
+
+    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+        if options is not None and options.terminate:
+            raise RunTerminated(f"the run was ended by RunOptions.terminate before {self._names()}")
+        if lease.fits is not self.needs:
+            lease.fit(self.needs)
+        found: list[tuple[tuple[int, int] | None, list[bytes]]] = []
+        for (own, scratch), side in zip(self.bounds[id(bound)], SIDES, strict=True):
+            found.append(self._one_side(own, scratch, side, places, lease))
+        (failure, results), (other_failure, other_results) = found
+        if failure != other_failure:
+            raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
+        if failure is not None:
+            raise self._error(self.bounds[id(bound)][1][0], lease.memory, *failure)
+        for (place, _, _), first, second in zip(bound.allocations, results, other_results, strict=True):
+            ctypes.memmove(address_of(places[place]), first, len(first))
+            if first != second:
+                State.differing[id(places[place])] = (places[place], second)
+
+    def _one_side(
+        self, bound: Bound, scratch: Sequence[Place], side: Side, places: Sequence[Any], lease: Lease
+    ) -> tuple[tuple[int, int] | None, list[bytes]]:
+        """The failure, and what was written into the arrays that the segment allocates."""
+        memory, mark = lease.memory, walls().mark()
+        memory[SCRATCH] = 0  # offsets are addresses
+        for own in scratch:
+            ctypes.memset(own.address, FILLS[side], own.nbytes)
+        made = {place for place, _, _ in bound.allocations}
+        taken = {place: self._stand_in(places[place], place, side, place not in made) for place in self.places}
+        for place, stand_in in taken.items():
+            memory[FIRST_PLACE + place] = stand_in.address if stand_in is not None else 0
+        lease.job.attach(bound.table_address, lease.memory_address, bound.cost_us)
+        failure = self._instructions(lease.job, bound.count, side)
+        try:
+            for place, stand_in in taken.items():
+                if place not in made and stand_in is not None and _bytes(stand_in) != _contents(places[place], side):
+                    raise GuardError(f"{self._names()}: wrote to array {place}, which it only may read")
+            self._check_constants(side)
+            return failure, [_bytes(stand_in) for place, _, _ in bound.allocations if (stand_in := taken[place]) is not None]
+        finally:
+            if failure is None or side != SIDES[-1]:  # else the error looks at operands
+                walls().release(mark)
+
+    def _stand_in(self, array: Any, place: int, side: Side, filled: bool) -> Place | None:
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            return None
+        taken = walls().take(array.nbytes, side, FILLS[side], f"{'input' if filled else 'output'} array {place} {array.shape}")
+        if filled:
+            ctypes.memmove(taken.address, _contents(array, side), array.nbytes)
+        return taken
+
+    def _instructions(self, job: Job, count: int, side: Side) -> tuple[int, int] | None:
+        """Runs them one by one: who dies is known."""
+        for index in range(count):
+            State.at = At(self.segment, index, side)
+            if job.run(index, index + 1):
+                State.at = "nothing native"
+                return job.failure
+        State.at = "nothing native"
+        return None
+
+    def _check_constants(self, side: Side) -> None:
+        states = [i.operands[0] for i in self.segment.instructions if i.spec.function is next_stream]
+        for array, place in self.sides[SIDES.index(side)].constants:
+            if _bytes(place) != array.tobytes() and not any(
+                buffer is not None and buffer.constant is array for buffer in states
+            ):
+                raise GuardError(f"{self._names()}: wrote to a constant")
+
+    def _names(self) -> str:
+        return ", ".join(dict.fromkeys(str(instruction.node) for instruction in self.segment.instructions))
+
+
+class FencedBinder(Binder):
+    """Binds a segment whose constants are copies between walls; each scratch buffer gets a place of its exact size."""
+
+    def __init__(self, segment: Segment, constants: list[tuple[Array, Place]], side: Side) -> None:
+        super().__init__(segment)
+        self.constants = constants
+        self.packer = self._packer = ScratchWalls(segment.names, side)  # type: ignore[assignment]  # it packs nothing
+
+
+class ScratchWalls:
+    """In place of `bind.Packer`: offsets are the addresses of places."""
+
+    def __init__(self, names: Sequence[str], side: Side) -> None:
+        self.names, self.side = names, side
+        self.places: list[Place] = []
+
+    def pack(self, sizes: Array) -> tuple[Array, int]:
+        named = zip(sizes.tolist(), self.names, strict=True)
+        self.places = [walls().take(size, self.side, FILLS[self.side], f"scratch {name!r}") for size, name in named]
+        return np.array([place.address for place in self.places], np.int64), 0
+
+
+def _fenced(original: Segment, side: Side) -> FencedBinder:
+    made = copy.copy(original)
+    made.initial = original.initial.copy()
+    constants = []
+    for array in original.keep:
+        place = walls().take(array.nbytes, side, 0, f"constant {array.dtype} {array.shape}")
+        ctypes.memmove(place.address, address_of(array), array.nbytes)
+        made.initial[original.initial == address_of(array)] = place.address
+        constants.append((array, place))
+    return FencedBinder(made, constants, side)
+
+
+def _contents(array: Array, side: Side) -> bytes:
+    """The bytes of an array, as they are on that side."""
+    known, other = State.differing.get(id(array), (None, b""))
+    return other if known is array and side == SIDES[1] else array.tobytes()
+
+
+def _bytes(place: Place) -> bytes:
+    return ctypes.string_at(place.address, place.nbytes)
+
+
+# --- Kernels that run while lowering
+class GuardedOnce:
+    """`once.run_once` on stand-ins for its arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: list[Array] = []
+        self.entry = once._entry
+
+    def address_of(self, array: Array) -> int:
+        self.arrays.append(array)
+        return address_of(array)
+
+    def call(self, address: int) -> Callable[..., int]:
+        arrays, self.arrays = self.arrays, []
+        return partial(self._run, address, arrays)
+
+    def _run(self, address: int, arrays: Sequence[Array], descriptor: int, memory: int, part: int, parts: int) -> int:
+        words = (ctypes.c_int64 * (2 * len(arrays))).from_address(descriptor)
+        found: list[tuple[int, list[bytes]]] = []
+        for side in SIDES:
+            mark = walls().mark()
+            names = [f"operand {k} {array.shape} of a kernel at load" for k, array in enumerate(arrays)]
+            taken = [walls().take(a.nbytes, side, FILLS[side], name) for a, name in zip(arrays, names, strict=True)]
+            for k, (array, place) in enumerate(zip(arrays, taken, strict=True)):
+                ctypes.memmove(place.address, address_of(array), array.nbytes)
+                words[2 * k + 1] = place.address
+            State.at = f"a kernel at load, arrays at the {side} of their rooms"
+            status = self.entry(address)(descriptor, memory, part, parts)
+            State.at = "nothing native"
+            found.append((status, [_bytes(place) for place in taken]))
+            walls().release(mark)
+        if found[0] != found[1]:
+            raise GuardError("a kernel at load: its results depend on where its arrays lie")
+        for array, data in zip(arrays, found[0][1], strict=True):
+            if array.flags.writeable:
+                ctypes.memmove(address_of(array), data, len(data))
+        return found[0][0]
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Within it, programs are lowered and run between walls, and whatever has work to share is shared, however small."""
+    kernels = GuardedOnce()
+    with ExitStack() as stack:
+        for module, name, value in (
+            (program, "_Run", GuardedRun),
+            (segment, "GRAIN", 1),
+            (bind, "ALIGNMENT", 1),
+            (once, "address_of", kernels.address_of),
+            (once, "_entry", kernels.call),
+        ):
+            stack.enter_context(patch.object(module, name, value))
+        yield
+
+
+def check_written(outputs: Sequence[Any]) -> None:
+    """Raises GuardError for outputs of a session that depend on memory that nobody wrote."""
+    for k, output in enumerate(outputs):
+        array, other = State.differing.get(id(output), (None, b""))
+        if array is output and output is not None:
+            raise GuardError(f"output {k} depends on what nobody wrote: {output!r:.300} or {other!r:.300}")
+
+
+def forget() -> None:
+    """Takes back all memory between walls: programs made so far must not run again."""
+    walls().release()
+    State.differing.clear()

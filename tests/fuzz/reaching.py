@@ -1,0 +1,109 @@
+"""Programs whose kernel reaches where it is told to: into an array of each kind, or beyond it. The walls must notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Node
+from ort_lite.native import Spec
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, Static, native
+from ort_lite_cpu import program
+from ort_lite_cpu.bind import Binder
+from ort_lite_cpu.lease import Lease
+from ort_lite_cpu.lowered import Instruction, Lowered
+from ort_lite_cpu.once import run_once
+from ort_lite_cpu.segment import FIRST_PLACE, Segment, assemble
+from ort_lite_cpu.tensor import Buffer, Tensor
+from tests.fuzz.guarded import GuardError, guarded
+from tests.fuzz.trial import ACCESS, Verdict
+from tests.fuzz.trial import OK as RAN
+
+COUNT = 3
+"""Elements of every array: 12 bytes, no multiple of any alignment."""
+KINDS = ("input", "constant", "output", "crossing", "scratch", "at load")
+INSIDE = {"the first": 0, "the last": COUNT - 1}
+OUTSIDE = {"one before": -1, "one beyond": COUNT}
+
+
+@native
+@extents(x="1", y="1")
+def reach(x: Ptr, y: Ptr, at: int, writes: Static, part: int, parts: int) -> int:
+    """Reads x[at] into y[0], or writes it; what it says of its extents is a lie."""
+    if writes:
+        x[at] = 7
+    else:
+        y[0] = x[at]
+    return OK
+
+
+@native
+def zero(x: Ptr, count: int, part: int, parts: int) -> int:
+    """x (count,) = 0"""
+    for k in range(count):
+        x[k] = 0
+    return OK
+
+
+class Reaching(NamedTuple):
+    """Into which kind of array, where, and whether to write."""
+
+    kind: str
+    at: int
+    writes: bool
+
+
+SCENARIOS = [
+    Reaching(kind, at, writes)
+    for kind in KINDS
+    for at in (*INSIDE.values(), *OUTSIDE.values())
+    for writes in (False, True)
+]  # fmt: skip
+
+
+def judge(number: int) -> Verdict:
+    """Runs a scenario between walls, as `trial.judge` runs a mutant."""
+    scenario = SCENARIOS[number]
+    try:
+        with guarded():
+            run(scenario)
+    except GuardError as error:
+        return Verdict(number, scenario.kind, ACCESS, str(error))
+    return Verdict(number, scenario.kind, RAN, "")
+
+
+def run(scenario: Reaching) -> None:
+    array, statics = np.zeros(COUNT, np.float32), {"writes": scenario.writes}
+    if scenario.kind == "at load":
+        run_once(reach, [array, np.zeros(COUNT, np.float32)], scenario.at, statics=statics)
+        return
+    lowered, arrays = _lowered(scenario, array)
+    for step in assemble(lowered, 1, schedule=False).steps:
+        assert isinstance(step, Segment)
+        made = program._Run(step, Binder(step), (1, FIRST_PLACE + len(arrays)))
+        made.run(made.bind((), ()), arrays, Lease(), None)
+
+
+def _lowered(scenario: Reaching, array: Array) -> tuple[Lowered, list[Array]]:
+    """The program, and the arrays of its places: input, result, and what crosses from one segment to the next."""
+    source, result, other = Buffer(array.nbytes), Buffer(array.nbytes), Buffer(array.nbytes)
+    target = {"input": source, "output": result}.get(scenario.kind, other)
+    if scenario.kind == "constant":
+        other.constant = array
+    lowered = Lowered(inputs=[source])
+    tensors = [Tensor("float32", (COUNT,), buffer, name=name) for buffer, name in ((source, "x"), (result, "y"), (other, "z"))]
+    lowered.primary = {tensor.buffer: tensor for tensor in tensors if tensor.buffer is not None}
+    lowered.outputs = [tensors[1]]
+    written = [result, *([other] if scenario.kind in ("crossing", "scratch") else [])]
+    lowered.items = [_call(Spec(zero, ["f32"]), [buffer], COUNT) for buffer in written]
+    if scenario.kind == "crossing":
+        lowered.items.append(None)
+    lowered.items.append(_call(Spec(reach, ["f32", "f32"], {"writes": scenario.writes}), [target, result], scenario.at))
+    return lowered, [array, np.zeros_like(array), np.zeros_like(array)]
+
+
+def _call(spec: Spec, operands: list[Buffer], *scalars: int) -> Instruction:
+    return Instruction(Node("Reach", (), (), name="reaching"), spec, tuple(operands), scalars, 1, "", None)

@@ -1,0 +1,173 @@
+"""Runs mutants in processes forked from this one, each for a batch: who ends one is blamed, the others go on in the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ort_lite.native import cpu, workers
+from ort_lite.native.compiler import compile_object
+from ort_lite_cpu.bind import SPECS
+from ort_lite_cpu.loop import EXECUTE
+from tests.fuzz import crash, trial
+from tests.fuzz.guarded import State, walls
+from tests.fuzz.mutants import keys, mutant
+from tests.fuzz.trial import HANG, SIGNAL, Verdict
+
+BATCH = 400
+"""Mutants of one process: starting it costs as much as several of them."""
+PATIENCE_S = 10.0
+COMPILING_S = 120.0
+"""For the kernels of a mutant, which count as no hang."""
+DYING_S = 0.3
+MEMORY = 3 << 29
+"""Bytes that a process may map beside what it starts with."""
+
+Judge = Callable[[int], Verdict]
+
+
+def run(numbers: Sequence[int], jobs: int = 1, judge: Judge = trial.judge, patience_s: float = PATIENCE_S) -> Iterator[Verdict]:
+    """The verdicts, in whatever order they come. Each number has one."""
+    warm()
+    waiting = [list(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)][::-1]
+    selector = selectors.DefaultSelector()
+    running: set[_Child] = set()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                child = _Child(waiting.pop(), judge, patience_s)
+                running.add(child)
+                selector.register(child.pipe, selectors.EVENT_READ, child)
+            for key, _ in selector.select(0.5):
+                yield from key.data.read()
+            for child in [child for child in running if child.ended()]:
+                selector.unregister(child.pipe)
+                running.discard(child)
+                verdict = child.blame()
+                if verdict is not None:
+                    yield verdict
+                if child.left:
+                    waiting.append(child.left)
+    finally:
+        for child in running:
+            child.kill()
+
+
+def warm() -> None:
+    """What all children need: they inherit it."""
+    keys()
+    mutant(0)
+    walls()
+    target = cpu.host()
+    for spec in (EXECUTE, *SPECS):
+        compile_object(spec, target, "warm")  # numba's contexts, which take longer than a kernel
+
+
+class _Child:
+    """A process that judges `left`, number by number."""
+
+    def __init__(self, numbers: list[int], judge: Judge, patience_s: float) -> None:
+        self.left, self._patience_s = numbers, patience_s
+        self._note = crash.Note()
+        self._note.begin(numbers[0])
+        self._buffer = b""
+        self._hung = self._over = False
+        self._deadline = time.monotonic() + COMPILING_S
+        self.pipe, inner = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            os.close(self.pipe)
+            _serve(numbers, judge, self._note, inner)
+        os.close(inner)
+
+    def read(self) -> Iterator[Verdict]:
+        data = os.read(self.pipe, 1 << 16)
+        self._over = not data
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            self._deadline = time.monotonic() + (COMPILING_S if message == "compiling" else self._patience_s)
+            if isinstance(message, dict):
+                verdict = Verdict(**message)
+                self.left.remove(verdict.number)
+                yield verdict
+
+    def ended(self) -> bool:
+        if not self._over and time.monotonic() > self._deadline:
+            self._hung = self._over = True
+            os.kill(self._pid, signal.SIGABRT)  # it says where it is
+            time.sleep(DYING_S)
+            os.kill(self._pid, signal.SIGKILL)
+        return self._over
+
+    def blame(self) -> Verdict | None:
+        """Of the mutant that ended the process before its time; None where all were judged."""
+        os.close(self.pipe)
+        _, status = os.waitpid(self._pid, 0)
+        if not self.left:
+            return None
+        number = self._note.number
+        self.left.remove(number)
+        who = trial.label(mutant(number))
+        if self._hung:
+            return Verdict(number, who, HANG, f"no answer for {self._patience_s} s\n{self._note.text}")
+        code = os.waitstatus_to_exitcode(status)
+        name = signal.Signals(-code).name if code < 0 else f"exit {code}"
+        return Verdict(number, who, SIGNAL, self._note.text or name, name)
+
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self.pipe)
+
+
+def _serve(numbers: Sequence[int], judge: Judge, note: crash.Note, pipe: int) -> None:
+    """In the child: never returns."""
+    code = 1
+    try:
+        with open(pipe, "w", buffering=1, encoding="utf-8") as file:
+
+            def send(message: Any) -> None:
+                file.write(json.dumps(message) + "\n")
+
+            _limit()
+            _announce_compiling(send)
+            crash.watch(note, _state)
+            for number in list(numbers):
+                note.begin(number)
+                send("begun")
+                send(judge(number)._asdict())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _state(address: int | None) -> str:
+    return f"{'no address' if address is None else walls().describe(address)}\n{State.at}"
+
+
+def _limit() -> None:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[0])
+    most = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _announce_compiling(send: Callable[[Any], None]) -> None:
+    """Kernels are compiled in the child itself, which says when it begins and ends."""
+
+    def compile_all(specs: Any, target: Any, folder: str) -> dict[str, bytes]:
+        send("compiling")
+        try:
+            return {key: workers.compile_here(key, spec, target, folder) for key, spec in specs.items()}
+        finally:
+            send("compiled")
+
+    workers.compile_all = compile_all

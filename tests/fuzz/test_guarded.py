@@ -1,0 +1,75 @@
+"""The walls notice a kernel that leaves its arrays by one element, whatever the array is; and the runner what it died of."""
+
+import os
+import time
+
+import pytest
+
+from tests.fuzz import reaching
+from tests.fuzz.reaching import COUNT, KINDS, SCENARIOS, Reaching
+from tests.fuzz.runner import run
+from tests.fuzz.trial import ACCESS, HANG, OK, SIGNAL, Verdict
+from tests.fuzz.walls import PAGE, SIDES, Walls
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[Reaching, Verdict]:
+    found = {SCENARIOS[verdict.number]: verdict for verdict in run(range(len(SCENARIOS)), judge=reaching.judge)}
+    assert len(found) == len(SCENARIOS)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("writes", [False, True], ids=["read", "written"])
+@pytest.mark.parametrize(("at", "where"), [(-1, "byte -4 of"), (COUNT, "1 bytes beyond the last of")])
+def test_one_element_outside_is_fatal(kind: str, at: int, where: str, writes: bool, verdicts: dict[Reaching, Verdict]) -> None:
+    verdict = verdicts[Reaching(kind, at, writes)]
+    words = {"crossing": "input array", "at load": "operand 0"}.get(kind, kind)
+    assert verdict.status == SIGNAL, verdict
+    assert f"SIGSEGV\n{where} {words}" in verdict.detail and "reach" in verdict.detail, verdict.detail
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, COUNT - 1])
+def test_what_is_inside_may_be_read(kind: str, at: int, verdicts: dict[Reaching, Verdict]) -> None:
+    assert verdicts[Reaching(kind, at, writes=False)].status == OK
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inputs_and_constants_may_not_be_written(kind: str, verdicts: dict[Reaching, Verdict]) -> None:
+    verdict = verdicts[Reaching(kind, 0, writes=True)]
+    assert verdict.status == (ACCESS if kind in ("input", "constant", "crossing") else OK), verdict
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, PAGE - 1, PAGE, 5 * PAGE + 3, 100 * PAGE])
+def test_places_end_or_begin_at_a_wall(nbytes: int) -> None:
+    walls = Walls()
+    end, start = (walls.take(nbytes, side, 0, "it") for side in SIDES)
+    assert (end.address + nbytes) % PAGE == 0 and start.address % PAGE == 0
+    assert walls.describe(end.address + nbytes) == f"1 bytes beyond the last of it, {nbytes} bytes"
+    assert walls.describe(start.address - 1) == f"byte -1 of it, {nbytes} bytes"
+    walls.release()
+    assert walls.describe(start.address).endswith("near no array")
+
+
+def _sleeps(number: int) -> Verdict:
+    time.sleep(60 if number == 1 else 0)
+    return Verdict(number, "sleep", OK, "")
+
+
+def _leaves(number: int) -> Verdict:
+    if number == 1:
+        os._exit(3)
+    return Verdict(number, "leave", OK, "")
+
+
+def test_who_does_not_answer_is_stopped_and_the_others_go_on() -> None:
+    found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_sleeps, patience_s=0.5)}
+    assert [found[k].status for k in range(3)] == [OK, HANG, OK]
+    assert "in _sleeps" in found[1].detail
+
+
+def test_who_leaves_is_blamed_and_the_others_go_on() -> None:
+    found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves)}
+    assert [found[k].status for k in range(3)] == [OK, SIGNAL, OK]
+    assert found[1].error == "exit 3"

@@ -1,0 +1,136 @@
+"""One mutant, from its number to a verdict, in this process: which may die of it."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ort_lite import GraphOptimizationLevel, InferenceSession, RunOptions, SessionOptions
+from ort_lite.errors import CompileError, OrtLiteError
+from tests.fuzz import oracle
+from tests.fuzz.drafts import NODE, Draft
+from tests.fuzz.guarded import GuardError, check_written, forget, guarded
+from tests.fuzz.mutants import mutant
+
+OK, REFUSED, RAISED, MEMORY, WRONG, ACCESS = "ok", "refused", "raised", "memory", "wrong", "access"
+UNSAYABLE = "unsayable"
+SIGNAL, HANG = "signal", "hang"
+STATUSES = {
+    OK: "ran; onnx.reference gives the same, or does not run it",
+    REFUSED: "an OrtLiteError, when loaded or run",
+    RAISED: "another Python error",
+    MEMORY: "a MemoryError of Python's own",
+    WRONG: "ran, and onnx.reference gives something else",
+    ACCESS: "wrote to what it only may read, or depends on what nobody wrote",
+    SIGNAL: "the process died",
+    HANG: "no answer in time",
+    UNSAYABLE: "onnx's helpers make no model of it",
+}
+
+
+ENDLESS_S = 2.0
+"""When a run is told to end: that a Loop goes on for ever is what its model says, that it cannot be stopped would be a hang."""
+
+
+class Verdict(NamedTuple):
+    """What came of a mutant. `named`: the refusal says which node or input it is about. `reference`: "ran", or why not."""
+
+    number: int
+    operator: str
+    status: str
+    detail: str
+    error: str = ""
+    named: bool = True
+    reference: str = ""
+
+
+def judge(number: int) -> Verdict:
+    draft = mutant(number)
+    try:
+        return _judged(number, draft)
+    except GuardError as error:
+        return Verdict(number, label(draft), ACCESS, str(error))
+    finally:
+        gc.collect(0)
+        forget()
+
+
+def label(draft: Draft) -> str:
+    domain, op_type, version = draft.key
+    return f"{domain}{'.' if domain else ''}{op_type}-{version}"
+
+
+def _judged(number: int, draft: Draft) -> Verdict:
+    who = label(draft)
+    try:
+        model, feeds = draft.model(), [draft.feeds(), *([] if draft.later is None else [draft.later])]
+        data = model.SerializeToString()
+    except Exception as error:  # noqa: BLE001  onnx's helpers raise all kinds
+        return Verdict(number, who, UNSAYABLE, f"{type(error).__name__}: {error}")
+    verdicts = []
+    for got, feed in zip(runs(draft, data, feeds), feeds, strict=False):
+        want = oracle.expected(model, feed)
+        reference = want[:200] if isinstance(want, str) else "ran"
+        if isinstance(got, Exception):
+            verdicts.append(refusal(number, who, got)._replace(reference=reference))
+        else:
+            told = oracle.difference(got, want) if reference == "ran" and draft.comparable else ""
+            verdicts.append(Verdict(number, who, WRONG if told else OK, told, reference=reference))
+    return next((verdict for verdict in verdicts if verdict.status not in (OK, REFUSED)), verdicts[0])
+
+
+def runs(draft: Draft, data: bytes, feeds: Sequence[dict[str, Any]]) -> list[list[Any] | Exception]:
+    """What a session between walls computes of each feed, or why it does not; one error where there is no session."""
+    options, level = SessionOptions(), GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if draft.optimised else level.ORT_DISABLE_ALL
+    options.intra_op_num_threads = draft.threads
+    with warnings.catch_warnings(), np.errstate(all="ignore"), guarded():
+        warnings.simplefilter("ignore")  # NumPy's, of the values of mutants
+        try:
+            session = InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001  which kind it is, is the verdict
+            return [error]
+        with session:
+            return [_run(session, feed) for feed in feeds]
+
+
+def _run(session: InferenceSession, feeds: dict[str, Any]) -> list[Any] | Exception:
+    run = RunOptions()
+    try:
+        with oracle.within(ENDLESS_S, partial(setattr, run, "terminate", True)):
+            outputs = session.run(None, feeds, run)
+        check_written(outputs)
+        return outputs
+    except Exception as error:  # noqa: BLE001  which kind it is, is the verdict
+        return error
+
+
+def refusal(number: int, who: str, error: Exception) -> Verdict:
+    """REFUSED for an error of ort_lite's own. Where it only wraps another and says nothing of the node, the other one counts."""
+    named = is_named(str(error))
+    wraps = error.__cause__ is not None and (isinstance(error, CompileError) or not named)
+    cause = error.__cause__ if wraps and error.__cause__ is not None else error
+    kind = type(cause).__name__
+    if isinstance(cause, OrtLiteError):
+        return Verdict(number, who, REFUSED, str(error), kind, named)
+    return Verdict(number, who, MEMORY if isinstance(cause, MemoryError) else RAISED, f"{cause} {where(cause)}", kind, named)
+
+
+def is_named(message: str) -> bool:
+    """Whether it says which node, operand or result it is about."""
+    return any(name in message for name in (NODE, "'in", "'out", "'before'", "'behind'", "before", "behind"))
+
+
+def where(error: BaseException) -> str:
+    """The innermost line."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return ""
+    return f"({'/'.join(traceback.tb_frame.f_code.co_filename.split('/')[-3:])}:{traceback.tb_lineno})"
