@@ -112,8 +112,10 @@ class Program:
 
     def _family(self) -> list[Program]:
         """This one, those that were lowered for shapes that it does not serve, and those of its tail."""
-        tails = [step.programs for step in self.steps if isinstance(step, HostStep) and step.programs is not None]
-        made = [found for kept in (self._checked, *tails) for found in kept.values() if found is not None]
+        made = [found for found in self._checked.values() if found is not None]
+        for step in self.steps:
+            if isinstance(step, HostStep) and step.programs is not None:
+                made += step.programs.values()
         return [self, *(program for found in made for program in found._family())]
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:

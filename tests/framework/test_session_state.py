@@ -72,7 +72,6 @@ def test_a_run_sees_one_set_of_parameters(session: ort_lite.InferenceSession) ->
 
 def test_closing_ends_everything_once(session: ort_lite.InferenceSession) -> None:
     """A run that began before ends as if nothing had happened; nothing after it finds a session that is open again."""
-
     closed = threading.Event()
 
     def work(number: int) -> None:
