@@ -14,7 +14,6 @@ from ort_lite.options import RunOptions
 from ort_lite.ownership.spans import span_of
 from ort_lite.ownership.tensors import tensors
 from ort_lite.provider import CPU, ExecutionProvider
-from ort_lite.stages.released import Released
 
 if TYPE_CHECKING:
     from ort_lite.pipeline import Prepared
@@ -46,7 +45,7 @@ def share_constants(model: Model, given: Collection[int] = ()) -> None:
 
 def _unchanging(array: Any) -> TypeGuard[Array]:
     """Whether it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
-    if not isinstance(array, np.ndarray) or isinstance(array, Released):
+    if not isinstance(array, np.ndarray):
         return False
     span = span_of(array)
     if span is not None:
@@ -114,7 +113,7 @@ def _allocator(provider: ExecutionProvider) -> Any:
 def _constants(model: Model) -> Iterator[Any]:
     for graph in _graphs(model.graph):
         for value in graph.initializers.values():
-            if isinstance(value.constant, np.ndarray) and not isinstance(value.constant, Released):
+            if isinstance(value.constant, np.ndarray):
                 yield value.constant
 
 

@@ -122,7 +122,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
     given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
     for value in given_up:
         assert value.constant is not None
-        value.constant = released(value.constant)
+        value.constant = released(value)
     return [value.name for value in given_up]
 
 

@@ -1,4 +1,4 @@
-"""InferenceSession: wires the stages, and keeps `run` short."""
+"""InferenceSession: what a user calls; `session_state` makes what it calls, and keeps `run` short."""
 
 import os
 import threading
@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite import config_keys, footprint, lifecycle, log, plugins, selection
-from ort_lite.errors import RuntimeException
+from ort_lite import footprint, lifecycle, selection
+from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.explanation import Explanation
-from ort_lite.graph import Model, Value
-from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
-from ort_lite.opening import open_model, save_optimized, source_to_keep
+from ort_lite.graph import Model
+from ort_lite.metadata import ModelMetadata, NodeArg
+from ort_lite.opening import Params, source_to_keep
 from ort_lite.options import RunOptions, SessionOptions
-from ort_lite.pipeline import Prepared, Span, apply_options, no_span, prepare
+from ort_lite.pipeline import Prepared
 from ort_lite.ready import Closed, Ready
+from ort_lite.session_state import SessionState, arguments_of, make_state
 from ort_lite.stages.load import ModelSource
 from ort_lite.tensors.session_methods import TensorMethods
 
@@ -43,45 +44,13 @@ class InferenceSession(TensorMethods):
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._options = options = sess_options.copy() if sess_options is not None else SessionOptions()
-        parse, params = kwargs.pop("parse_options", None), kwargs.pop("params", None)
-        arguments = {"providers": providers, "provider_options": provider_options, "parse_options": parse, **kwargs}
-        self._given = (source_to_keep(path_or_bytes), {"sess_options": options, **arguments})
-        self._placement = tuple(kwargs.pop("placement_rules", ()))
-        self._partitioning = kwargs.pop("partitioning", None)
-        self._disabled = _disabled_transforms(kwargs, options)
+        options = sess_options.copy() if sess_options is not None else SessionOptions()
+        params: Params | None = kwargs.pop("params", None)
+        self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
-        span = self._profiler.span if self._profiler is not None else no_span
-        with span("session_initialization"):
-            with span("model_loading_uri" if isinstance(path_or_bytes, (str, os.PathLike)) else "model_loading_array"):
-                model = open_model(path_or_bytes, options, parse, params)
-            apply_options(model, options)
-            self._metadata = metadata(model)
-            self._selection = selection.select(providers, provider_options, options)
-            self._defaults = _overridable(model)
-            self._source = _split(model, self._defaults) if self._defaults else None
-            self._inputs = node_args(model.graph.inputs, model.unnamed_dims)
-            self._overridable = node_args(list(self._defaults.values()), model.unnamed_dims)
-            outputs = node_args(model.graph.outputs, model.unnamed_dims)
-            names = {dim for arg in self._inputs for dim in arg.shape if isinstance(dim, str)}
-            if self._profiler is not None:
-                lifecycle.start_profiling(self._selection.providers)
-            self._prepared = self._prepare(model, span)
-            self._outputs = refined(outputs, model.graph.outputs, names)
-            if options.optimized_model_filepath:
-                save_optimized(model, options)
-            if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
-                lifecycle.drop_absorbed(self._prepared.assignment, self._prepared.compiled, self._prepared.keeping)
-            lifecycle.initialized(self._selection.providers)
-            footprint.charge(self._prepared, options.account)
-        self._ready: Ready | Closed = Ready(self._prepared, self._profiler, options)
-        self._overriding: Ready | None = None
-        self._explained: Explanation | None = None
-        self._lock, self._told = threading.Lock(), threading.local()
-
-    def _prepare(self, model: Model, span: Span = no_span) -> Prepared:
-        chosen, rules, strategy = self._selection, self._placement, self._partitioning
-        return prepare(model, chosen.providers, self._options, span, self._disabled, chosen.policies, rules, strategy)
+        self._kept = source_to_keep(path_or_bytes)
+        self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+        self._changing, self._told = threading.Lock(), threading.local()
 
     # Running
 
@@ -101,28 +70,19 @@ class InferenceSession(TensorMethods):
         """
         if verify is not None:
             return self._verified(output_names, input_feed, run_options, verify)
-        if self._defaults and not self._defaults.keys().isdisjoint(input_feed):
-            ready, input_feed = self._override(input_feed)
+        state = self._state
+        if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
+            ready, input_feed = _override(state, input_feed)
             return ready.run(output_names, input_feed, run_options)
-        return self._ready.run(output_names, input_feed, run_options)
-
-    def _override(self, feed: Mapping[str, Any]) -> "tuple[Ready | Closed, Mapping[str, Any]]":
-        """The model compiled with overridable initialisers as inputs, made at the first such run, and the whole feed."""
-        with self._lock:
-            if isinstance(self._ready, Closed):
-                return self._ready, feed
-            if self._overriding is None:
-                assert self._source is not None
-                self._overriding = Ready(self._prepare(self._source.clone()), self._profiler, self._options)
-            ready = self._overriding
-        return ready, {**{name: value.constant for name, value in self._defaults.items()}, **feed}
+        return state.ready.run(output_names, input_feed, run_options)
 
     def _verified(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None, verify: "str | Verification"
     ) -> list[Any]:
-        ready: Ready | Closed = self._ready
-        if self._defaults and not self._defaults.keys().isdisjoint(feed):
-            ready, feed = self._override(feed)
+        state = self._state
+        ready: Ready | Closed = state.ready
+        if state.defaults and not state.defaults.keys().isdisjoint(feed):
+            ready, feed = _override(state, feed)
         if isinstance(ready, Closed):
             return ready.run(names, feed, options)
         from ort_lite.verification.settings import settings
@@ -130,8 +90,8 @@ class InferenceSession(TensorMethods):
 
         checks = settings(verify)
         if ready.verifier is None:
-            ready.verifier = Verifier(ready.prepared, self._options)
-        run = partial(ready.run_other, names, feed, options, self._options)
+            ready.verifier = Verifier(ready.prepared, state.options)
+        run = partial(ready.run_other, names, feed, options, state.options)
         return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
 
     @property
@@ -146,10 +106,9 @@ class InferenceSession(TensorMethods):
         A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions, and
         RuntimeException once the session is closed.
         """
-        with self._lock:
-            if isinstance(self._ready, Closed):
-                raise RuntimeException("the session is closed")
-            prepared = self._prepared
+        prepared = self._state.prepared
+        if prepared is None:
+            raise RuntimeException("the session is closed")
         from ort_lite.stages.context import with_contexts, write_files
         from ort_lite.stages.save import save
 
@@ -163,17 +122,39 @@ class InferenceSession(TensorMethods):
 
         States of partitions are released when nobody is in them any more. What the session says of itself stays.
         """
-        with self._lock:
-            if isinstance(self._ready, Closed):
+        with self._changing:
+            state = self._state
+            if state.prepared is None:
                 return
-            self._explained, closing = self.explain(), [self._ready.compiled]
-            if self._overriding is not None:
-                closing.append(self._overriding.compiled)
-            self._ready, self._overriding, self._source = Closed(), None, None
-            del self._prepared
-            self._options.account.close()
-        for compiled in closing:
-            lifecycle.close_states(compiled)
+            self._state = state.closed()
+            forms = state.forms()
+            state.options.account.close()
+        for prepared in forms:
+            lifecycle.close_states(prepared.compiled)
+
+    def load_params(self, params: Params) -> None:
+        """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
+
+        A name is that of an initialiser, or of an input, which then need not be fed any more. Parameters that are not named
+        have the values of the model's file. The session is prepared anew, from the file or object that it was made from; runs
+        in flight end with the old values. Raises InvalidArgument for a name that the model lacks, another element type or
+        shape, a parameter that has no value at all, once the session is closed, and where it was made from a large buffer,
+        which it has not kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
+        """
+        state = self._state
+        if self._kept is None:
+            raise InvalidArgument(
+                "load_params: the session was made from a buffer or file object that it has not kept; "
+                "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
+            )
+        if state.prepared is not None:
+            fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
+            with self._changing:
+                if self._state.prepared is not None:
+                    self._state = fresh
+                    return
+            fresh.options.account.close()
+        raise InvalidArgument("load_params: the session is closed")
 
     def __enter__(self) -> "InferenceSession":
         return self
@@ -183,43 +164,47 @@ class InferenceSession(TensorMethods):
 
     # What the session is
 
+    @property
+    def _prepared(self) -> Prepared:
+        """What the stages made, for tools that look inside. Raises RuntimeException once the session is closed."""
+        prepared = self._state.prepared
+        if prepared is None:
+            raise RuntimeException("the session is closed")
+        return prepared
+
     def get_inputs(self) -> list[NodeArg]:
-        return list(self._inputs)
+        return list(self._state.inputs)
 
     def get_outputs(self) -> list[NodeArg]:
-        return list(self._outputs)
+        return list(self._state.outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Initialisers that a feed may replace (IR version 4 and newer, listed as inputs too)."""
-        return list(self._overridable)
+        return list(self._state.overridable)
 
     def get_modelmeta(self) -> ModelMetadata:
-        return self._metadata
+        return self._state.metadata
 
     def get_providers(self) -> list[str]:
         """Names in order of preference."""
-        return list(dict.fromkeys(provider.name for provider in self._selection.providers))
+        return list(dict.fromkeys(provider.name for provider in self._state.selection.providers))
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
         """The options in force, by name; of two instances of one provider those of the first."""
-        return {provider.name: provider.get_options() for provider in reversed(self._selection.providers)}
+        return {provider.name: provider.get_options() for provider in reversed(self._state.selection.providers)}
 
     def get_session_options(self) -> SessionOptions:
         """A copy: changing it changes nothing."""
-        return self._options.copy()
+        return self._state.options.copy()
 
     def explain(self) -> Explanation:
         """Who runs each node and why nobody else does."""
-        if self._explained is not None:
-            return self._explained
-        notes = (*self._selection.notes, *self._prepared.incidents)
-        return Explanation(self._prepared.assignment, notes, self._prepared.compiled.facts())
+        return self._state.explain()
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
-        if self._explained is not None:
-            return {}
-        partitions = self._prepared.compiled.partitions
+        prepared = self._state.prepared
+        partitions = {} if prepared is None else prepared.compiled.partitions
         return {name: p.memory_plan() for name, p in partitions.items() if hasattr(p, "memory_plan")}
 
     def memory(self) -> dict[str, Any]:
@@ -228,21 +213,20 @@ class InferenceSession(TensorMethods):
 
         Arrays that sessions share count in each. Nothing once the session is closed.
         """
-        return footprint.figures(self._compiled_forms(), self._options.account)
+        state = self._state
+        return footprint.figures(state.forms(), state.options.account)
 
     def trim(self) -> None:
         """Gives back scratch memory that no run has, and forgets what is kept for each shape; the next run makes it anew.
 
         Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
         """
-        footprint.trim(self._compiled_forms(), self._options.account)
-
-    def _compiled_forms(self) -> list[Prepared]:
-        return [ready.prepared for ready in (self._ready, self._overriding) if isinstance(ready, Ready)]
+        state = self._state
+        footprint.trim(state.forms(), state.options.account)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
-        lifecycle.set_dynamic_options(self._selection.providers, options)
+        lifecycle.set_dynamic_options(self._state.selection.providers, options)
 
     # Profiling
 
@@ -254,7 +238,7 @@ class InferenceSession(TensorMethods):
         """Writes the profile and returns the file's name; "" when profiling is off."""
         if self._profiler is None:
             return ""
-        lifecycle.collect_events(self._selection.providers, self._profiler)
+        lifecycle.collect_events(self._state.selection.providers, self._profiler)
         return self._profiler.end()
 
     # There is no fallback behind the caller's back that these could turn on or off.
@@ -274,32 +258,7 @@ def _profiler(options: SessionOptions) -> "Profiler | None":
     return Profiler(options.profile_file_prefix)
 
 
-def _overridable(model: Model) -> dict[str, Value]:
-    """Initialisers that are inputs too, by name."""
-    return {value.name: value for value in model.graph.inputs if value.constant is not None}
-
-
-def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
-    """Makes the overridable initialisers of `model` constants, which nearly every run wants.
-
-    Returns a copy of it in which they are inputs.
-    """
-    source = model.clone()
-    for value in source.graph.inputs:
-        if source.graph.initializers.pop(value.name, None) is not None:
-            value.constant = None
-    model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
-    return source
-
-
-def _disabled_transforms(kwargs: Mapping[str, Any], options: SessionOptions) -> list[str]:
-    """Names in `disabled_optimizers`; those that only onnxruntime has cost a warning. Raises TypeError for other keywords."""
-    unknown = kwargs.keys() - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
-    if unknown:
-        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
-    disabled = list(kwargs.get("disabled_optimizers") or ())
-    known = {transform.name for transform in plugins.transforms()} if disabled else set()
-    for name in disabled:
-        if name not in known:
-            log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
-    return [name for name in disabled if name in known]
+def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
+    """The model compiled with overridable initialisers as inputs, and the whole feed."""
+    ready = state.ready if state.overriding is None else state.overriding.ready()
+    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **feed}

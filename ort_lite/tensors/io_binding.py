@@ -8,6 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.options import RunOptions
+from ort_lite.ready import Ready
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import code_of
 from ort_lite.tensors.ndarray import NDArray
@@ -128,8 +129,8 @@ class IOBinding:
 
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
         """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
-        run_into = getattr(self._session._ready, "run_into", None)
-        if run_into is None or not self._session._defaults.keys().isdisjoint(self._inputs):
+        state = self._session._state
+        if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(self._inputs):
             return None
         others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
         if len(others) < len(self._inputs):  # who knows whose memory the others show
@@ -140,7 +141,7 @@ class IOBinding:
             if usable and not any(np.may_share_memory(target, other) for other in others):
                 targets[name] = target
                 others.append(target)
-        outputs = run_into(self._inputs, targets) if targets else None
+        outputs = state.ready.run_into(self._inputs, targets) if targets else None
         return None if outputs is None else [outputs[name] for name in self._outputs]
 
     def _check(self, kind: str, name: str) -> None:

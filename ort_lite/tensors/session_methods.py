@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 from ort_lite.options import RunOptions
 
 if TYPE_CHECKING:
-    from ort_lite.opening import Params
     from ort_lite.session import InferenceSession
     from ort_lite.tensors.io_binding import IOBinding
     from ort_lite.tensors.ort_value import OrtValue
@@ -36,18 +35,3 @@ class TensorMethods:
 
         feed = {name: value.value() for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in cast("InferenceSession", self).run(output_names, feed, run_options)]
-
-    def load_params(self, params: "Params") -> None:
-        """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
-
-        A name is that of an initialiser, or of an input, which then need not be fed any more. Parameters that are not named
-        have the values of the model's file. The session is prepared anew, from the file or object that it was made from; runs
-        in flight end with the old values. Raises InvalidArgument for a name that the model lacks, another element type or
-        shape, a parameter that has no value at all, and where the session was made from a large buffer, which it has not
-        kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
-        """
-        from ort_lite.tensors.reloading import reloaded
-
-        fresh = reloaded(cast("InferenceSession", self), params)
-        # What watches over `fresh` ends with it: it stays as long as its state is in use.
-        self.__dict__ = {**vars(fresh), "_fresh": fresh}

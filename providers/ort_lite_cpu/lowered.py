@@ -14,6 +14,8 @@ from ort_lite_cpu.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.kept import Kept
+    from ort_lite_cpu.program import Program
 
 Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
@@ -42,7 +44,8 @@ class Instruction(Record, frozen=False):
 class HostStep(Record, frozen=False):
     """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
 
-    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted).
+    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted). `programs` are those that it
+    has lowered during runs, and keeps.
     """
 
     node: Node
@@ -50,6 +53,7 @@ class HostStep(Record, frozen=False):
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     python: bool
+    programs: Kept[Any, Program] | None = None
 
 
 class Requirement(Record, frozen=False):

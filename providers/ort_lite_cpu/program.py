@@ -7,7 +7,6 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, s
 from ort_lite_cpu import bind, team
 from ort_lite_cpu.address import address_of
 from ort_lite_cpu.bind import Binder, Bound
+from ort_lite_cpu.kept import Kept
 from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.loop import EXECUTE, HALTED, Halt, Job
 from ort_lite_cpu.lower import Lowering
@@ -68,7 +68,7 @@ class Program:
         ]
         self.threads = options.threads
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
-        self._checked: OrderedDict[Any, Program | None] = OrderedDict()
+        self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count = len(inputs)
         only = self.steps[0] if len(self.steps) == 1 else None
         self._only = only if isinstance(only, _Run) and only.reads_only_input_shapes(self._input_count) else None
@@ -92,27 +92,32 @@ class Program:
         """Of the shapes bound last, by segment; empty before the first run."""
         from ort_lite_cpu.plans import memory_plan
 
-        runs = [step for step in self.steps if isinstance(step, _Run) and step.cache]
-        return memory_plan([(run.segment, next(reversed(run.cache.values()))) for run in runs])
+        runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, _Run)]
+        return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound])
 
     def memory(self) -> dict[str, Any]:
         """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape."""
         runs = [step for program in self._family() for step in program.steps if isinstance(step, _Run)]
-        bound = [made for run in runs for made in list(run.cache.values())]
+        bound = [made for run in runs for made in run.cache.values()]
         arrays = [array for run in runs for array in run.segment.keep]
         return {"arrays": arrays, "plans": len(bound), "plan_bytes": sum(made.nbytes for made in bound)}
 
     def trim(self) -> None:
         """Forgets what was bound and lowered for shapes."""
-        self._checked = OrderedDict()
+        self._checked.clear()
         for step in self.steps:
             if isinstance(step, _Run):
-                step.cache = OrderedDict()
+                step.cache.clear()
+            elif step.programs is not None:
+                step.programs.clear()
 
     def _family(self) -> list[Program]:
-        """This one and those that were lowered for shapes that it does not serve."""
-        special = [found for found in list(self._checked.values()) if found is not None]
-        return [self, *(program for found in special for program in found._family())]
+        """This one, those that were lowered for shapes that it does not serve, and those of its tail."""
+        made = [found for found in self._checked.values() if found is not None]
+        for step in self.steps:
+            if isinstance(step, HostStep) and step.programs is not None:
+                made += step.programs.values()
+        return [self, *(program for found in made for program in found._family())]
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
         """What `ort_lite.machine` steps through."""
@@ -182,14 +187,10 @@ class Program:
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
-        checked = self._checked  # `trim` puts another in its place
-        program = checked.get(shapes, self)
-        if program is self:
-            program = None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes)
-            checked[shapes] = program
-            while len(checked) > BOUND_LIMIT:
-                checked.popitem(last=False)
-        return program
+        program = self._checked.get(shapes, self)
+        if program is not self:
+            return program
+        return self._checked.keep(shapes, None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes))
 
     def _specialised(self, shapes: tuple[Any, ...]) -> Program:
         nodes, outputs, rules, options, bodies = self._make
@@ -213,17 +214,14 @@ class _Run:
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
-        self.cache: OrderedDict[Any, Bound] = OrderedDict()
+        self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        cache = self.cache  # `trim` puts another in its place
-        bound = cache[key] = self.binder.bind(values)
-        while len(cache) > min(BOUND_LIMIT, 1 + BOUND_BYTES // (bound.nbytes or 1)):
-            cache.popitem(last=False)
-        return bound
+        bound = self.binder.bind(values)
+        return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
         if lease.fits is not self.needs:

@@ -15,6 +15,7 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, SequenceType, TensorType, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
+from ort_lite_cpu.kept import Kept
 from ort_lite_cpu.lowered import HostStep
 from ort_lite_cpu.tensor import Buffer, Tensor
 
@@ -43,7 +44,7 @@ def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value]
         lowering.inference.infos[value] = Info()
         lowering.result.primary[buffer] = tensor
         results.append(tensor)
-    lowering.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), python=False))
+    lowering.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
 
 
 class Tail:
@@ -62,20 +63,14 @@ class Tail:
         self._open, self._numbers = open_, numbers
         self._infos = [lowering.inference.of(value) for value in live]
         self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
-        self._programs: dict[Any, Program] = {}
+        self.programs: Kept[Any, Program] = Kept(PROGRAMS_KEPT)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
-        program = self._programs.get(key)
+        program = self.programs.get(key)
         if program is None:
-            program = self._programs[key] = self._lower(arrays)
-            while len(self._programs) > PROGRAMS_KEPT:
-                self._programs.pop(next(iter(self._programs)), None)
+            program = self.programs.keep(key, self._lower(arrays))
         return program(arrays)
-
-    @property
-    def programs(self) -> list[Program]:
-        return list(self._programs.values())
 
     def _key(self, value: Value, array: Any) -> Any:
         """What a program depends on: ranks, and of the open value its shape or its elements."""

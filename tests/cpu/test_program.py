@@ -51,11 +51,11 @@ def test_one_program_serves_every_shape_and_remembers_it() -> None:
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
-    program = text_program(MEANS, opset=13)
     with patch.object(program_module, "BOUND_LIMIT", 2):
-        for n in (1, 2, 3, 4, 1):
-            x, w = ramp((n, 3)), ramp((3,))
-            assert_close(program([x, w])[0], means(x, w), 1e-5, 1e-6, str(n))
+        program = text_program(MEANS, opset=13)
+    for n in (1, 2, 3, 4, 1):
+        x, w = ramp((n, 3)), ramp((3,))
+        assert_close(program([x, w])[0], means(x, w), 1e-5, 1e-6, str(n))
     assert bound(program) == 2
 
 

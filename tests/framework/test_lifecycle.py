@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
+from ort_lite.export import partition_model
 from ort_lite.graph import Value
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
-from ort_lite.stages.released import Released
+from ort_lite.stages.released import Released, check_there, released
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 
 X = np.array([1, -2, 3], np.float32)
@@ -211,14 +212,40 @@ def test_a_constant_that_the_next_provider_may_need_stays() -> None:
     assert constants(made) == {"v": False, "w": False}
 
 
-def test_a_given_up_constant_is_small_and_told_from_others() -> None:
-    from ort_lite.stages.released import check_there, released
+def given_up() -> Value:
+    value = Value("w", constant=np.ones((1000, 1000), np.float32))
+    value.constant = released(value)
+    return value
 
-    value = Value("w", constant=released(np.ones((1000, 1000), np.float32)))
-    assert value.constant is not None
-    assert (value.constant.shape, str(value.constant.dtype), value.constant.strides) == ((1000, 1000), "float32", (0, 0))
-    with pytest.raises(RuntimeException, match="constant 'w' was given up when the session was made; verifying needs it"):
-        check_there(value, "verifying")
+
+def test_a_given_up_constant_has_type_and_shape() -> None:
+    array: Any = given_up().constant
+    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == ((1000, 1000), np.float32, 2, 10**6, 4 * 10**6)
+    assert str(array) == "Released('w', float32[1000, 1000])"
+    with pytest.raises(
+        RuntimeException, match="constant 'w' was given up when the session was made, and now verifying needs it"
+    ):
+        check_there(given_up(), "verifying")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [np.asarray, np.array, np.sum, np.ascontiguousarray, len, list, lambda x: x[0], lambda x: x + 1, lambda x: x.tobytes(),
+     lambda x: x.reshape(-1), lambda x: np.add(x, 1), lambda x: np.zeros(3) * x],
+)  # fmt: skip
+def test_a_given_up_constant_cannot_be_read_as_zeros(read: Callable[[Any], Any]) -> None:
+    with pytest.raises((RuntimeException, TypeError), match=r"constant 'w' was given up|unsupported operand"):
+        read(given_up().constant)
+
+
+def test_what_would_save_or_run_a_given_up_constant_says_so() -> None:
+    """A partition as a model of its own, which providers and tools ask for."""
+    made = session(Absorbing(lambda node: node.op_type in ("Add", "Mul")), CpuStandIn(), text=CONSTANTS)
+    partition = next(
+        p for p in made.explain().assignment.partitions if any(isinstance(value.constant, Released) for value in p.constants)
+    )
+    with pytest.raises(RuntimeException, match="was given up when the session was made"):
+        partition_model(partition)
 
 
 # Closing

@@ -1,0 +1,44 @@
+"""What runs keep for the next one: bound shapes, programs lowered for shapes, tails. Runs of many threads share it."""
+
+import threading
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """The newest `limit` values, by key.
+
+    The rule: `get` takes no lock, it is the dict's own and atomic; whoever changes the dict holds the lock. A value that a run
+    has stays whole, whatever is forgotten meanwhile. Two runs that miss a key may both make its value; the first to keep it wins.
+    """
+
+    __slots__ = ("_limit", "_lock", "_values", "get")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._values: dict[K, V] = {}
+        self.get = self._values.get  # of this dict for ever: `clear` empties it
+
+    def keep(self, key: K, value: V, limit: int | None = None) -> V:
+        """What is kept for the key from now on: `value`, unless another thread was faster. The oldest give way beyond the limit."""
+        with self._lock:
+            kept = self._values.setdefault(key, value)
+            most = self._limit if limit is None else min(limit, self._limit)
+            while len(self._values) > most:
+                del self._values[next(iter(self._values))]
+        return kept
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+
+    def values(self) -> list[V]:
+        """Oldest first, at some moment during the call."""
+        with self._lock:
+            return list(self._values.values())
+
+    def __len__(self) -> int:
+        return len(self._values)
