@@ -67,6 +67,9 @@ Monomial = tuple[Atom, ...]  # sorted by name; () is the constant term
 
 _LONG = 240  # characters of a Call's name
 
+_MOST_TERMS = 10_000
+"""Of a product of two expressions. Sizes of real models have a few; those of a model of n axes can be made to have 2**n."""
+
 
 def scale(value: int, bits: int) -> int:
     """floor(value * f), f a float32 as Resize's scales are; `bits` are those of the float64 that holds it.
@@ -124,6 +127,8 @@ class Expr:
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
             return Expr(tuple([(monomial, a * other) for monomial, a in self.terms])) if other else 0
+        if len(self.terms) * len(other.terms) > _MOST_TERMS:
+            raise OverflowError(f"a size that is a sum of more than {_MOST_TERMS} products of dimensions")
         out: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:

@@ -43,7 +43,7 @@ NO_CASE = frozenset({
 })  # fmt: skip
 """Operators of which onnx has no case of one node."""
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas())
-UNDEFINED = ("there is nothing between two strings", "over strings")
+UNDEFINED = ("there is nothing between two strings", "over strings", "to float8_e8m0fnu")
 """What the messages say where a type does not go with the case's attributes."""
 
 

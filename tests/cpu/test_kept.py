@@ -3,9 +3,9 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
-import pytest
 
 from ort_lite_cpu.kept import Kept
 from ort_lite_cpu.lowered import HostStep
@@ -16,16 +16,18 @@ from tests.cpu.check import text_program
 THREADS, SHAPES = 8, 5_000
 
 
-@pytest.fixture(autouse=True)
-def _short_turns() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+@contextmanager
+def turns_of(seconds: float) -> Iterator[None]:
+    """How long a thread goes on when another waits. At 1e-6 whole programs would do little but hand over on a busy machine."""
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
-def together(work: Callable[[int], None]) -> None:
+def together(work: Callable[[int], None], seconds: float = 1e-4) -> None:
     failures: list[BaseException] = []
 
     def guarded(number: int) -> None:
@@ -36,10 +38,11 @@ def together(work: Callable[[int], None]) -> None:
             raise
 
     threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    with turns_of(seconds):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
     assert not failures, failures[0]
     assert not any(thread.is_alive() for thread in threads)
 
@@ -76,7 +79,7 @@ def test_threads_agree_on_what_is_kept() -> None:
                 kept.values()
             assert len(kept) <= 51
 
-    together(work)
+    together(work, 1e-6)
     assert len(kept) == 50
 
 
@@ -114,7 +117,7 @@ def test_every_tail_is_new() -> None:
     program = tail_program()
 
     def work(number: int) -> None:
-        for turn in range(60):
+        for turn in range(20):
             shape = shapes_of(1 + (turn + number) % 40, turn)
             y = program([np.ones(int(shape.prod()), np.float32), shape])[0]
             assert y == -shape.prod()

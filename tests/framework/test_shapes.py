@@ -212,3 +212,9 @@ def test_expressions_that_share_parts_stay_small() -> None:
     assert len(str(dim)) < 500
     assert evaluate(dim, {"s": 0, "b": 0}) == 0
     assert len(symbols([dim])) == 2
+
+
+def test_a_product_of_many_sums_is_refused() -> None:
+    """A model decides how many there are."""
+    with pytest.raises(OverflowError, match="a sum of more than 10000 products"):
+        product(symbol(f"n{k}") + 1 for k in range(40))

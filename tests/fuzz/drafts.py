@@ -122,11 +122,10 @@ class Draft:
         return helper.make_model(graph, opset_imports=imports)
 
     def _type(self, k: int) -> onnx.TypeProto:
-        if k in self.declared:
-            inner = _plain(self.inputs[k])
-            if isinstance(inner, np.ndarray):
-                return type_of(np.broadcast_to(np.zeros((), inner.dtype), self.declared[k]), self.dims[k])
-        return type_of(self.inputs[k], None if self.dims[k] == UNRANKED else self.dims[k])
+        value, dims = self.inputs[k], None if self.dims[k] == UNRANKED else self.dims[k]
+        if k in self.declared and isinstance(value, np.ndarray):
+            value = np.broadcast_to(np.zeros((), value.dtype), self.declared[k])
+        return type_of(value, dims)
 
     def _nodes(self) -> tuple[list[onnx.NodeProto], list[str]]:
         domain, op_type, _ = self.key

@@ -74,22 +74,11 @@ def walls() -> Walls:
 class GuardedRun(_Run):
     """A segment that runs on both sides."""
 
-    __slots__ = ("bounds", "sides")
+    __slots__ = ("both",)
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
-        super().__init__(segment, binder, needs)
-        self.sides = [_fenced(segment, side) for side in SIDES]
-        self.bounds: dict[int, list[tuple[Bound, list[Place]]]] = {}
-
-    def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        """Bound on both sides; what is returned stands for both and needs no scratch of the pool."""
-        made = []
-        for binder in self.sides:
-            bound = binder.bind(values)
-            made.append((bound, binder.packer.places))
-        first = self.cache[key] = made[0][0]
-        self.bounds[id(first)] = made
-        return first
+        self.both = BothSides(segment)
+        super().__init__(segment, self.both, needs)
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
         if options is not None and options.terminate:
@@ -97,13 +86,13 @@ class GuardedRun(_Run):
         if lease.fits is not self.needs:
             lease.fit(self.needs)
         found: list[tuple[tuple[int, int] | None, list[bytes]]] = []
-        for (own, scratch), side in zip(self.bounds[id(bound)], SIDES, strict=True):
+        for (own, scratch), side in zip(self.both.bounds[id(bound)], SIDES, strict=True):
             found.append(self._one_side(own, scratch, side, places, lease))
         (failure, results), (other_failure, other_results) = found
         if failure != other_failure:
             raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
         if failure is not None:
-            raise self._error(self.bounds[id(bound)][1][0], lease.memory, *failure)
+            raise self._error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
         for (place, _, _), first, second in zip(bound.allocations, results, other_results, strict=True):
             ctypes.memmove(address_of(places[place]), first, len(first))
             if first != second:
@@ -153,7 +142,7 @@ class GuardedRun(_Run):
 
     def _check_constants(self, side: Side) -> None:
         states = [i.operands[0] for i in self.segment.instructions if i.spec.function is next_stream]
-        for array, place in self.sides[SIDES.index(side)].constants:
+        for array, place in self.both.sides[SIDES.index(side)].constants:
             if _bytes(place) != array.tobytes() and not any(
                 buffer is not None and buffer.constant is array for buffer in states
             ):
@@ -161,6 +150,21 @@ class GuardedRun(_Run):
 
     def _names(self) -> str:
         return ", ".join(dict.fromkeys(str(instruction.node) for instruction in self.segment.instructions))
+
+
+class BothSides(Binder):
+    """Binds on both sides. What `bind` returns stands for both, and needs no scratch memory of the pool."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(segment)
+        self.sides = [_fenced(segment, side) for side in SIDES]
+        self.bounds: dict[int, list[tuple[Bound, list[Place]]]] = {}
+        """By id of the one that was returned, both, and their scratch buffers."""
+
+    def bind(self, values: Sequence[int]) -> Bound:
+        made = [(binder.bind(values), binder.packer.places) for binder in self.sides]
+        self.bounds[id(made[0][0])] = made
+        return made[0][0]
 
 
 class FencedBinder(Binder):

@@ -74,6 +74,6 @@ def mutated(draft: Draft, rng: Random, settled: bool) -> Draft:
             warnings.simplefilter("ignore")  # NumPy's, of values that another type cannot hold
             told = mutation(rng, made)
         if told is not None and made.size() <= MOST_ELEMENTS:
-            made.story.append(told)
+            made.story.append(f"{mutation.__name__}: {told}")
             return made
     return draft

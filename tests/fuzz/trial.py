@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnx
 
 from ort_lite import GraphOptimizationLevel, InferenceSession, RunOptions, SessionOptions
 from ort_lite.errors import CompileError, OrtLiteError
 from tests.fuzz import oracle
-from tests.fuzz.drafts import NODE, Draft
+from tests.fuzz.drafts import Draft
 from tests.fuzz.guarded import GuardError, check_written, forget, guarded
 from tests.fuzz.mutants import mutant
 
@@ -38,7 +39,7 @@ ENDLESS_S = 2.0
 
 
 class Verdict(NamedTuple):
-    """What came of a mutant. `named`: the refusal says which node or input it is about. `reference`: "ran", or why not."""
+    """What came of a mutant. `named`: the refusal says which node or value it is about. `reference`: "ran", or why not."""
 
     number: int
     operator: str
@@ -77,7 +78,8 @@ def _judged(number: int, draft: Draft) -> Verdict:
         want = oracle.expected(model, feed)
         reference = want[:200] if isinstance(want, str) else "ran"
         if isinstance(got, Exception):
-            verdicts.append(refusal(number, who, got)._replace(reference=reference))
+            named = any(name in str(got) for name in names(model.graph))
+            verdicts.append(refusal(number, who, got, named)._replace(reference=reference))
         else:
             told = oracle.difference(got, want) if reference == "ran" and draft.comparable else ""
             verdicts.append(Verdict(number, who, WRONG if told else OK, told, reference=reference))
@@ -110,9 +112,8 @@ def _run(session: InferenceSession, feeds: dict[str, Any]) -> list[Any] | Except
         return error
 
 
-def refusal(number: int, who: str, error: Exception) -> Verdict:
+def refusal(number: int, who: str, error: Exception, named: bool) -> Verdict:
     """REFUSED for an error of ort_lite's own. Where it only wraps another and says nothing of the node, the other one counts."""
-    named = is_named(str(error))
     wraps = error.__cause__ is not None and (isinstance(error, CompileError) or not named)
     cause = error.__cause__ if wraps and error.__cause__ is not None else error
     kind = type(cause).__name__
@@ -121,9 +122,14 @@ def refusal(number: int, who: str, error: Exception) -> Verdict:
     return Verdict(number, who, MEMORY if isinstance(cause, MemoryError) else RAISED, f"{cause} {where(cause)}", kind, named)
 
 
-def is_named(message: str) -> bool:
-    """Whether it says which node, operand or result it is about."""
-    return any(name in message for name in (NODE, "'in", "'out", "'before'", "'behind'", "before", "behind"))
+def names(graph: onnx.GraphProto) -> set[str]:
+    """How errors may name what is in a graph: nodes by operator and name or outputs, values in quotes; graphs inside as well."""
+    found = {f"'{value.name}'" for value in (*graph.input, *graph.output, *graph.initializer)}
+    for node in graph.node:
+        found.update((f"{node.op_type} '", f"{node.op_type} with output"))
+        found.update(f"'{name}'" for name in (*node.input, *node.output) if name)
+        found.update(name for one in node.attribute if one.type == onnx.AttributeProto.GRAPH for name in names(one.g))
+    return found
 
 
 def where(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null
-from ort_lite.shapes import Dim
+from ort_lite.shapes import Dim, equal
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.registry import operator
@@ -70,6 +70,7 @@ def bifurcation_detector(op: Op) -> None:
     guessed: Dim = 0 if guess is None else guess.size
     tokens, total = op.temporary("int64", (current.size + guessed,)), op.temporary("int64", (1,))
     suffix = op.output(1) if op.wants(1) else op.temporary("int64", (1,))
+    op.require(equal(before.size, 1), "prev_suffix_match_idx has {0} elements, expected 1", before.size)
     shortest, longest = op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3)
     if not 1 <= shortest <= longest:
         raise op.reject(f"min_ngram_size {shortest}, max_ngram_size {longest}")

@@ -14,7 +14,7 @@ from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.cast import converted
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, bits
+from ort_lite_cpu.tensor import NARROW_TYPES, NATIVE_TYPES, Tensor, bits
 
 Parameter = Tensor | float
 """A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""
@@ -60,17 +60,21 @@ def formula(text: str, x: Tensor, **parameters: Parameter) -> Formula:
 
 def as_float(x: Tensor) -> Tensor:
     """x in float32, not computed yet; 16-bit floats are widened where they are read."""
-    if x.dtype in NARROW:
+    if x.dtype in NARROW_TYPES:
         return converted(x, "float32")
     return x if x.dtype in HALVES_AND_FLOAT else formula('cast({x}, "f32")', x).tensor(cost=0.1)
 
 
+def _as_float(x: Parameter) -> Parameter:
+    return as_float(x) if isinstance(x, Tensor) else x
+
+
 def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     """(x - zero) * scale."""
+    scale = _as_float(scale)
     if zero is None or zero == 0.0:
         return formula("{x} * {scale}", as_float(x), scale=scale)
-    away = as_float(zero) if isinstance(zero, Tensor) else zero
-    return formula("({x} - {zero}) * {scale}", as_float(x), zero=away, scale=scale)
+    return formula("({x} - {zero}) * {scale}", as_float(x), zero=_as_float(zero), scale=scale)
 
 
 def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
@@ -80,9 +84,10 @@ def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType)
 
 def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
     """As `quantized`, to a type narrower than a byte or an 8-bit float; those have no zero point. saturate: as Cast has it."""
+    scale = _as_float(scale)
     if dtype in NARROW_FLOATS:
         return formula(f'f32_to_narrow({{x}} / {{scale}}, "{dtype}", {saturate})', as_float(x), scale=scale)
-    away = as_float(zero) if isinstance(zero, Tensor) else zero or 0.0
+    away = 0.0 if zero is None else _as_float(zero)
     return formula(f'quantized_narrow({{x}} / {{scale}}, {{zero}}, "{dtype}")', as_float(x), scale=scale, zero=away)
 
 
@@ -93,7 +98,7 @@ def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype:
 
 def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
     text = f'quantized({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
-    return formula(text, x, scale=scale, zero=0.0 if zero is None else zero)
+    return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero)
 
 
 def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:

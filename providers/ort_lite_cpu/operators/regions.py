@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ort_lite_cpu.failure import Failure
 
 LAST = channels_last(4)
-MOST_SAMPLES = 1 << 14
-"""A side of a cell has at most as many samples, however large a rectangle says that it is."""
+MOST_SAMPLES, MOST_IMAGES = 1024, 8
+"""A side of a cell has at most so many samples by `sampling_ratio`, and as many as so many images, and a few, have pixels without it."""
 
 
 @native
@@ -41,8 +41,9 @@ def roi_align(
 ) -> int:  # fmt: skip
     """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
-    rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels. Images have pixels
-    where there are cells, also those that no sample is in read one: `_images`.
+    rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels, within
+    reason: rectangles may be of any size. Images have pixels where there are cells, which read one even where no sample is in
+    the image: `_images`.
     """
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)
@@ -55,8 +56,8 @@ def roi_align(
         if offset == 0.0:  # before half_pixel came, rectangles were a pixel wide at least
             w, h = fmax(w, like(x, 1)), fmax(h, like(x, 1))
         w, h = w / like(x, columns), h / like(x, rows)
-        across = samples if samples > 0 else imin(cast(ceil(w), "i64"), MOST_SAMPLES)
-        down = samples if samples > 0 else imin(cast(ceil(h), "i64"), MOST_SAMPLES)
+        across = samples if samples > 0 else imin(cast(ceil(w), "i64"), MOST_IMAGES * (width + MOST_IMAGES))
+        down = samples if samples > 0 else imin(cast(ceil(h), "i64"), MOST_IMAGES * (height + MOST_IMAGES))
         left += like(x, job % columns) * w
         top += like(x, job // columns % rows) * h
         out = job * c

@@ -40,7 +40,8 @@ def _same_size(op: Op) -> None:
     assert new is not None
     places = [f"{{{k}}}" for k in range(len(old) + len(new))]
     before, after = ", ".join(places[: len(old)]), ", ".join(places[len(old) :])
-    fits = product(1 - less(dim, 0) for dim in new) * equal(product(old), product(new))
+    below = sum((less(dim, 0) for dim in new), start=0)  # a product would have two to the power of the rank terms
+    fits = select(below, 0, equal(product(old), product(new)))
     op.require(fits, f"the shape ({before}) cannot become ({after})", *old, *new)
 
 

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import TensorProto
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
+import ort_lite
 from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.errors import RuntimeException
 from tests.cpu.check import check_op, ints, run_op
 from tests.cpu.ort import ort_op
 
@@ -57,7 +60,25 @@ def test_sizes_of_no_ngram_are_refused(sizes: tuple[int, int]) -> None:
         )
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_there_is_one_place_to_begin_at(fixed: bool) -> None:
+    with pytest.raises(InvalidArgument, match="prev_suffix_match_idx has 0 elements, expected 1"):
+        run_op(OP, [ints(1, 2, 3), ints(1), ints()], {}, outputs=2, fixed=fixed, **HOW)
+
+
 @pytest.mark.parametrize("start", [-1, 4, 2**63 - 1, -(2**63)])
 def test_a_guess_that_begins_outside_of_the_source_is_refused(start: int) -> None:
     with pytest.raises(RuntimeException, match=f"prev_suffix_match_idx is {start}"):
         run_op(OP, [ints(1, 2, 3), ints(1), ints(start), ints(1)], {}, outputs=2, **HOW)
+
+
+def test_tokens_whose_rank_only_the_run_tells() -> None:
+    inputs = [ints(1, 5, 3, 4), ints(9, 8, 7), ints(0), ints(1, 5, 3, 4, 2)]
+    ranks: list[list[str] | None] = [["n"], None, [""], None]
+    infos = [make_tensor_value_info(f"in{k}", TensorProto.INT64, shape) for k, shape in enumerate(ranks)]
+    outputs = [make_tensor_value_info(name, TensorProto.INT64, None) for name in ("tokens", "suffix")]
+    node = make_node(OP, [info.name for info in infos], ["tokens", "suffix"], domain="com.microsoft")
+    model = make_model(make_graph([node], "g", infos, outputs), opset_imports=[make_opsetid("com.microsoft", 1)])
+    session = ort_lite.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    tokens, _ = session.run(None, {f"in{k}": array for k, array in enumerate(inputs)})
+    assert np.asarray(tokens).tolist() == [9, 8, 7, 1, 5, 3, 4, 2]

@@ -173,6 +173,16 @@ def test_blocks_and_axes_that_there_are_not_are_refused() -> None:
         run_op("QuantizeLinear", [ramp((3, 7, 2)), ramp((7,), low=1)], {"axis": 4}, opset=25, fixed=True)
 
 
+@pytest.mark.parametrize("constants", [(), (1,)], ids=["computed", "constant"])
+def test_scales_may_be_powers_of_two_without_a_mantissa(constants: tuple[int, ...]) -> None:
+    scales = np.array([0.5, 2, 0.25], np.float32)
+    given = scales.astype(ml_dtypes.float8_e8m0fnu)
+    x = ramp((3, 4), "int8")
+    want = [x.astype(np.float32) * scales[:, None]]
+    check_op("DequantizeLinear", x, given, expected=want, axis=0, output_dtype=1, opset=25, constants=constants)
+    check_op("QuantizeLinear", want[0], given, expected=[x], axis=0, output_dtype=3, opset=25, constants=constants)
+
+
 def test_bytes_are_not_made_of_bytes() -> None:
     with pytest.raises(NotSupported, match="to uint8; there are bfloat16, float16, float32"):
         run_op("DequantizeLinear", [ramp((3, 4), "uint8"), f32(0.5)[0]], {"output_dtype": 2}, opset=25)

@@ -76,8 +76,9 @@ def test_rectangles_of_anything_read_nothing_but_the_image(value: float, mode: s
         np.testing.assert_array_equal(got, 0)
 
 
-def test_a_cell_has_no_more_samples_than_memory_could_have_pixels() -> None:
-    rois = np.array([[0, 0, 0, 1e15]], np.float32)
+def test_the_samples_of_a_huge_rectangle_are_limited() -> None:
+    """Or it would take days."""
+    rois = np.array([[0, 0, 1e15, 1e15]], np.float32)
     [got] = run_op("RoiAlign", [X[:, :1], rois, ints(0)], opset=16)
     assert np.isfinite(got).all()
 

@@ -38,6 +38,8 @@ def resize(op: Op) -> list[Info]:
         if len(target) != len(axes):
             raise op.error(f"{len(target)} sizes, but {len(axes)} axes to resize")
         return [op.tensor(dtype, _sized(op, shape, axes, target))]
+    if not op.has(scales):
+        raise op.error("neither scales nor sizes are given")
     array = op.constant(scales)
     if array is None:
         op.needs(NumbersUnknown(scales))
@@ -74,6 +76,8 @@ def upsample(op: Op) -> list[Info]:
         return [op.tensor(dtype, _scaled(op, shape, [2, 3], pair))]
     array = op.constant(1)
     scales = op.attr("scales") or (None if array is None else _numbers(array))
+    if scales is None and not op.has(1):
+        raise op.error("no scales are given")
     if scales is None:
         op.needs(NumbersUnknown(1))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]

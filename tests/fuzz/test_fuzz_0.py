@@ -1,0 +1,12 @@
+"""Mutants 0 to 499: no signal, no hang, no access outside, refusals with a name, results as onnx.reference's."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.checking import check
+
+
+@pytest.mark.slow
+def test_mutants_run_or_are_refused(tmp_path: Path) -> None:
+    check(0, 500, tmp_path)

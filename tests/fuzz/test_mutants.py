@@ -1,0 +1,83 @@
+"""Mutants are what their numbers say, and leave no kernel out."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx.printer
+import pytest
+
+from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
+from tests.conformance.versions.registry import EXCEPTIONS
+from tests.conformance.versions.schemas import schemas
+from tests.fuzz.checking import ROOT
+from tests.fuzz.drafts import MOST_ELEMENTS, Draft
+from tests.fuzz.mutants import SETTLED, keys, mutant
+from tests.fuzz.mutations import LAYOUTS, MUTATIONS, element_type
+from tests.fuzz.seeds import has_kernel
+
+SOME = range(0, 60_000, 200)
+
+
+def test_a_number_is_always_the_same_model_with_the_same_feeds() -> None:
+    """In another process too, where texts have other hashes."""
+    lines = "import sys; from tests.fuzz.test_mutants import fingerprint; sys.stdout.write(fingerprint())"
+    done = subprocess.run([sys.executable, "-c", lines], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == fingerprint()
+
+
+def fingerprint() -> str:
+    """Of some mutants."""
+    return hashlib.sha256("".join(map(_told, SOME)).encode()).hexdigest()
+
+
+def _told(number: int) -> str:
+    draft = mutant(number)
+    try:
+        model = draft.model()
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return f"{onnx.printer.to_text(model)} {draft.feeds()} {draft.optimised} {draft.threads}"
+
+
+def test_every_operator_version_with_a_kernel_occurs() -> None:
+    wanted = {key for key in schemas() if has_kernel(key) and key not in EXCEPTIONS}
+    met = {mutant(number).key for number in range(0, 2 * len(keys()), 2)}
+    assert met >= wanted
+    assert {key[:2] for key in met} >= {*FAMILIES, *STRING_FAMILIES}
+
+
+def test_a_test_run_meets_every_operator_version() -> None:
+    """Those of test_fuzz_*.py."""
+    assert 2 * len(keys()) <= 2000
+
+
+def test_every_mutation_is_met() -> None:
+    told = {line.partition(":")[0] for number in SOME for line in mutant(number).story}
+    assert told == {mutation.__name__ for mutation in MUTATIONS}
+
+
+def test_small_numbers_keep_to_the_types_of_the_cases() -> None:
+    for number in range(0, SETTLED, 50):
+        assert not any(line.startswith(element_type.__name__) for line in mutant(number).story)
+
+
+def test_mutants_are_small() -> None:
+    assert all(mutant(number).size() <= MOST_ELEMENTS for number in SOME)
+
+
+@pytest.mark.parametrize("layout", ["", *LAYOUTS])
+def test_feeds_in_another_layout_have_the_same_elements(layout: str) -> None:
+    draft = next(made for number in SOME if (made := mutant(number)).fed() and draft_fits(made))
+    k = draft.fed()[0]
+    draft.layouts[k] = layout
+    fed, array = draft.feeds()[f"in{k}"], draft.inputs[k]
+    np.testing.assert_array_equal(fed, array)
+    assert (fed.flags.c_contiguous and fed.flags.aligned) == (not layout)
+
+
+def draft_fits(draft: Draft) -> bool:
+    """Whether the first input is an array that can lie in memory in several ways."""
+    array = draft.inputs[draft.fed()[0]]
+    return isinstance(array, np.ndarray) and array.dtype == np.float32 and min(array.shape, default=0) > 1 < array.ndim
