@@ -161,7 +161,7 @@ class Op:
         Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
         """
         if len(graph.inputs) != len(inputs):
-            raise InvalidGraph(f"{self.node}: its body {graph.name!r} has {len(graph.inputs)} inputs, expected {len(inputs)}")
+            raise InvalidGraph(f"{self.node}: inputs of its body {graph.name!r}: {len(graph.inputs)}, expected {len(inputs)}")
         for index, (value, kind) in enumerate(zip(graph.inputs, kinds(inputs), strict=True)):
             declared = kind_of(value.type)
             if kind is not None and declared not in (kind, None):

@@ -23,7 +23,7 @@ from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.compile import Compiled
 from ort_lite.stages.context_nodes import is_context
 from ort_lite.stages.execute import Executable
-from ort_lite.stages.form import check_form
+from ort_lite.stages.form import check_form, check_node
 from ort_lite.stages.guard import guarded
 from ort_lite.stages.inline import inline_functions
 from ort_lite.stages.partition import names_of, partition, transfers_of
@@ -187,9 +187,23 @@ def _simplified(
 ) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
-        inline_functions(model.graph, model, calls.__contains__)
+        _inline(model, calls, providers)
     level = _LEVELS[options.graph_optimization_level]
     return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
+
+
+def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
+    rules = rules_of(providers)
+
+    def made(node: Node) -> None:
+        """Attributes came from the call. What the function declares of types is that of one call: inference knows better."""
+        check_node(node, model, rules)
+        if rules.find(node) is not None:
+            for value in node.outputs:
+                if value is not None:
+                    value.type = None
+
+    return inline_functions(model.graph, model, calls.__contains__, made)
 
 
 def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
@@ -232,7 +246,7 @@ def assigned(
     widened: set[Node] = set()
 
     def inline(left: list[Node]) -> bool:
-        if not inline_functions(model.graph, model, set(left).__contains__):
+        if not _inline(model, set(left), providers):
             return False
         _simplified(model, providers, options, disabled)
         return True

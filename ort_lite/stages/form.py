@@ -11,16 +11,17 @@ def check_form(model: Model, rules: ShapeRules) -> None:
     Calls of the model's functions have no schema; nor need operators that only a shape rule knows.
     """
     for node in model.graph.all_nodes():
-        _check(node, model, rules)
+        check_node(node, model, rules)
     for function in model.functions.values():
         for node in function.graph.all_nodes():
             try:
-                _check(node, model, rules)
+                check_node(node, model, rules)
             except InvalidGraph as error:
                 raise InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {error}") from None
 
 
-def _check(node: Node, model: Model, rules: ShapeRules) -> None:
+def check_node(node: Node, model: Model, rules: ShapeRules) -> None:
+    """As `check_form`, for one node."""
     schemas = rules.schemas
     if model.functions and (node.domain, node.op_type, node.overload) in model.functions:
         return
