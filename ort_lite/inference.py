@@ -251,31 +251,35 @@ class Inference:
         """
         infos = self.infos
         inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
-        given, schemas = kinds(inputs), self.rules.schemas
-        schema = schemas.check_inputs(node, given)
-        op = Op(node, inputs, self)
-        rule = self.rules.find(node)
-        try:
-            found = [] if rule is None else rule.function(op)
-        except (RankUnknown, ContentsUnknown):
-            if self.strict:
-                raise
-            assert rule is not None
-            found = [_open(op, rule, index) for index in range(len(node.outputs))]
-        except OrtLiteError:
-            raise
-        except Exception as error:
-            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+        found = self._found(Op(node, inputs, self))
+        results = []
         for index, value in enumerate(node.outputs):
-            if value is not None:
-                info = found[index] if index < len(found) else UNKNOWN
-                if info.type is not None and value.type is not None and info.constant is None:
+            info = found[index] if index < len(found) else UNKNOWN
+            if value is None:
+                info = UNKNOWN
+            elif info.type is None:
+                info = infos[value] = declared_info(value, self.fresh)
+            else:
+                if value.type is not None and info.constant is None:
                     check_declared(node, value, info.type, index)
-                infos[value] = declared_info(value, self.fresh) if info.type is None else info
-        results = [UNKNOWN if value is None else infos[value] for value in node.outputs]
-        if schema is not None:
-            schemas.check_outputs(node, schema, given, kinds(results))
+                infos[value] = info
+            results.append(info)
+        self.rules.schemas.check_types(node, kinds(inputs), kinds(results))
         return results
+
+    def _found(self, op: Op) -> list[Info]:
+        """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
+        rule = self.rules.find(op.node)
+        try:
+            return [] if rule is None else rule.function(op)
+        except Exception as error:
+            self.rules.schemas.check_types(op.node, kinds(op.inputs))
+            if isinstance(error, RankUnknown | ContentsUnknown) and not self.strict:
+                assert rule is not None
+                return [_open(op, rule, index) for index in range(len(op.node.outputs))]
+            if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
+                raise
+            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
 
 
 def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:

@@ -66,7 +66,7 @@ class Schemas:
     def __init__(self, given: Iterable[OpSchema | SchemaSource] = ()) -> None:
         self._sources = [_Single(one) if isinstance(one, OpSchema) else one for one in given]
         self._found: dict[tuple[str, str, int], OpSchema | None] = {}
-        self._good: set[tuple[OpSchema, tuple[Kind | None, ...], tuple[Kind | None, ...]]] = set()
+        self._good: set[tuple[object, ...]] = set()
 
     def preceded_by(self, more: Iterable[OpSchema | SchemaSource]) -> "Schemas":
         """These schemas, and before them `more`."""
@@ -110,9 +110,13 @@ class Schemas:
             return
         if schema.deprecated:
             raise InvalidGraph(f"{node}: {schema} is deprecated; a model of opset {node.version} must not use it")
-        _check_operands(node, schema, "input", node.inputs, schema.inputs)
-        _check_operands(node, schema, "output", node.outputs, schema.outputs)
-        _check_attributes(node, schema)
+        inputs, outputs = node.inputs, node.outputs
+        if None in inputs or not schema.inputs.least <= len(inputs) <= schema.inputs.most:
+            _check_operands(node, schema, "input", inputs, schema.inputs)
+        if None in outputs or not schema.outputs.least <= len(outputs) <= schema.outputs.most:
+            _check_operands(node, schema, "output", outputs, schema.outputs)
+        if node.attributes or schema.required:
+            _check_attributes(node, schema)
 
     def _check_domain(self, node: Node) -> None:
         limit = self.complete(_domain(node))
@@ -130,24 +134,17 @@ class Schemas:
 
     # Types
 
-    def check_inputs(self, node: Node, kinds: tuple[Kind | None, ...]) -> OpSchema | None:
+    def check_types(self, node: Node, inputs: tuple[Kind | None, ...], outputs: tuple[Kind | None, ...] = ()) -> None:
         """Raises InvalidGraph for types that the schema of the node rules out; None among them: not known, or left out.
 
-        Returns the schema. What was found good once costs a look-up.
+        What was found good once costs a look-up.
         """
-        schema = self.find(node)
-        if schema is not None and (schema, kinds, ()) not in self._good:
-            _bind(node, schema, kinds, ())
-            self._good.add((schema, kinds, ()))
-        return schema
-
-    def check_outputs(
-        self, node: Node, schema: OpSchema, inputs: tuple[Kind | None, ...], outputs: tuple[Kind | None, ...]
-    ) -> None:
-        """As `check_inputs`, for the types that inference found for the outputs."""
-        if (schema, inputs, outputs) not in self._good:
-            _bind(node, schema, inputs, outputs)
-            self._good.add((schema, inputs, outputs))
+        key = (node.op_type, inputs, outputs, node.version, node.domain)
+        if key not in self._good:
+            schema = self.find(node)
+            if schema is not None:
+                _bind(node, schema, inputs, outputs)
+            self._good.add(key)
 
 
 def check_declared(node: Node, value: Value, found: Type, index: int) -> None:
@@ -172,10 +169,9 @@ def _check_operands(node: Node, schema: OpSchema, what: str, values: Sequence[Va
         names = ", ".join(operand.name for operand in formal.formal)
         came = f"{node} has {count} {what}{'s' * (count != 1)}"
         raise InvalidGraph(f"{came}; {schema} has {_range(formal)}{f': {names}' if names else ''}")
-    if None in values:
-        for index, value in enumerate(values):
-            if value is None and formal.at(index).option == "single":
-                raise InvalidGraph(f"{node}: {what} {index} ({formal.at(index).name}) is left out; {schema} requires it")
+    for index, value in enumerate(values):
+        if value is None and formal.at(index).option == "single":
+            raise InvalidGraph(f"{node}: {what} {index} ({formal.at(index).name}) is left out; {schema} requires it")
 
 
 def _range(formal: Operands) -> str:

@@ -25,6 +25,5 @@ def check_node(node: Node, model: Model, rules: ShapeRules) -> None:
     schemas = rules.schemas
     if model.functions and (node.domain, node.op_type, node.overload) in model.functions:
         return
-    if schemas.find(node) is None and not schemas.versions(node) and rules.find(node) is not None:
-        return
-    schemas.check_form(node)
+    if schemas.find(node) is not None or schemas.versions(node) or rules.find(node) is None:
+        schemas.check_form(node)

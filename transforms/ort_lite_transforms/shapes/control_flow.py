@@ -123,7 +123,15 @@ def loop(op: Op) -> list[Info]:
     never = given.contents == (0,)
     turns: Dim | None = 0 if never else maximum(trips[0], 0) if trips is not None and always else None
     scans = [_stacked(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
-    return [*(closed(op, info, scope) for info in state[1:]), *scans]
+    states = map(_filled, state[1:], found[1:])
+    return [*(closed(op, info, scope) for info in states), *scans]
+
+
+def _filled(state: Info, found: Info) -> Info:
+    """An optional that every turn fills is declared as what it holds."""
+    if isinstance(state.type, OptionalType) and found.type is not None and not isinstance(found.type, OptionalType):
+        return Info(state.type.element)
+    return state
 
 
 def _settled(op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info]) -> tuple[list[Info], list[Info]]:
