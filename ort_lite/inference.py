@@ -284,9 +284,9 @@ class Inference:
 
 def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:
     """What schemas know of types; None where nothing is known."""
-    return tuple([
-        None if info is None else info.type.dtype if type(info.type) is TensorType else kind_of(info.type) for info in infos
-    ])
+    return tuple(
+        [None if info is None else info.type.dtype if type(info.type) is TensorType else kind_of(info.type) for info in infos]
+    )
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -196,8 +196,6 @@ def _check_attributes(node: Node, schema: OpSchema) -> None:
             raise InvalidGraph(f"{node}: attribute {name!r} ({known[name]}) is missing; {schema} requires it")
 
 
-
-
 def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: Sequence[Kind | None]) -> None:
     """Gives each type variable the type of the first operand of it; raises InvalidGraph for what does not fit."""
     bound: dict[str, tuple[Kind, str]] = {}

@@ -12,7 +12,10 @@ FunctionKey = tuple[str, str, str]  # domain, name, overload
 
 
 def inline_functions(
-    graph: Graph, model: Model, which: Callable[[Node], bool] = lambda node: True, made: Callable[[Node], object] = lambda node: None
+    graph: Graph,
+    model: Model,
+    which: Callable[[Node], bool] = lambda node: True,
+    made: Callable[[Node], object] = lambda node: None,
 ) -> int:
     """Replaces calls of `model.functions` in `graph` and its bodies for which `which(call)` holds; those inside of what was
     inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result).

@@ -200,7 +200,9 @@ class _Loader:
             domain=domain, version=version, name=proto.name, overload=proto.overload,
         )  # fmt: skip
         if len(node.attributes) != len(attributes):
-            raise InvalidGraph(f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}")
+            raise InvalidGraph(
+                f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"
+            )
         self._names += (proto.op_type, proto.name, proto.overload, *node.attributes)
         self._made.append(node)
         return node

@@ -39,7 +39,8 @@ def line(schema: defs.OpSchema, numbers: dict[str, str]) -> str:
     inputs, outputs = (" ".join(_operands(parameters)) for parameters in (schema.inputs, schema.outputs))
     types = " ".join(f"{one.type_param_str}={numbers.get(_types(one), _types(one))}" for one in schema.type_constraints)
     attributes = " ".join(
-        f"{name}:{attribute.type.name}{'!' * attribute.required}" for name, attribute in sorted(schema.attributes.items())
+        f"{name}:{_attribute_kind(attribute)}{'!' * attribute.required}"
+        for name, attribute in sorted(schema.attributes.items())
     )
     parts = [f"{inputs} -> {outputs}".strip(), types, attributes]
     while not parts[-1]:
@@ -53,6 +54,10 @@ def _operands(parameters: Sequence[defs.OpSchema.FormalParameter]) -> Iterator[s
         if one.option == _Option.Variadic:
             mark = f"*{one.min_arity}" + "~" * (not one.is_homogeneous)
         yield f"{one.name}:{_kind(one.type_str)}{mark}"
+
+
+def _attribute_kind(attribute: defs.OpSchema.Attribute) -> str:
+    return str(attribute.type).rpartition(".")[2]
 
 
 def _types(constraint: defs.OpSchema.TypeConstraintParam) -> str:
