@@ -57,15 +57,19 @@ class _Single:
         return {}
 
 
+_REMEMBERED = 1 << 14  # a model has some hundred combinations of operator, version and types
+
+
 class Schemas:
     """All schemas of a process; of two for one version that of the earlier source counts.
 
-    Its mappings are memories of what is found and of what was checked: each thread would fill them alike.
+    What was found and what was checked is remembered, of operators that have a schema alone: each thread would do it alike, and
+    forgetting it costs time.
     """
 
     def __init__(self, given: Iterable[OpSchema | SchemaSource] = ()) -> None:
         self._sources = [_Single(one) if isinstance(one, OpSchema) else one for one in given]
-        self._found: dict[tuple[str, str, int], OpSchema | None] = {}
+        self._found: dict[tuple[str, str, int], OpSchema] = {}
         self._good: set[tuple[object, ...]] = set()
 
     def preceded_by(self, more: Iterable[OpSchema | SchemaSource]) -> "Schemas":
@@ -75,11 +79,14 @@ class Schemas:
     def find(self, node: Node) -> OpSchema | None:
         """The newest not newer than the node's opset; None: nobody has one."""
         key = (node.domain, node.op_type, node.version)
-        try:
-            return self._found[key]
-        except KeyError:
-            found = self._found[key] = self._newest(_domain(node), node.op_type, node.version)
-            return found
+        found = self._found.get(key)
+        if found is None:
+            found = self._newest(_domain(node), node.op_type, node.version)
+            if found is not None:
+                if len(self._found) >= _REMEMBERED:
+                    self._found.clear()
+                self._found[key] = found
+        return found
 
     def versions(self, node: Node) -> list[int]:
         """All versions of the node's operator that there are schemas of, older first."""
@@ -144,7 +151,9 @@ class Schemas:
             schema = self.find(node)
             if schema is not None:
                 _bind(node, schema, inputs, outputs)
-            self._good.add(key)
+                if len(self._good) >= _REMEMBERED:
+                    self._good.clear()
+                self._good.add(key)
 
 
 def check_declared(node: Node, value: Value, found: Type, index: int) -> None:

@@ -80,6 +80,8 @@ class ShapeRules:
         key = (node.domain, node.op_type)
         found = self._ready.get(key)
         if found is None:
+            if key not in self._rules:  # names of models that come and go are not kept
+                return None
             found = self._ready[key] = self._loaded(key)
         for rule in found:
             if rule.since <= node.version:

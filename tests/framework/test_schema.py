@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ort_lite.errors import InvalidGraph, OrtLiteError
 from ort_lite.graph import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.pipeline import rules_of
+from ort_lite.plugins import Registry
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.schema import Schemas, kind_of, op_schema, shown
 from ort_lite.stages.load import load
@@ -426,6 +428,24 @@ def test_a_provider_brings_schemas_of_its_own() -> None:
     with pytest.raises(OrtLiteError) as caught:  # nobody says what it is: that nobody runs it is another matter
         session("own.Twice")
     assert not isinstance(caught.value, InvalidGraph)
+
+
+def test_a_plugin_brings_schemas() -> None:
+    plugin = SimpleNamespace(ort_lite_schemas=lambda: [op_schema(MIXED, "own")])
+    registry = Registry([])
+    assert registry.shape_rules().schemas.find(node("Mixed", ["a"])) is None
+    registry.register_plugin(plugin)
+    assert str(registry.shape_rules().schemas.find(node("Mixed", ["a"]))) == "own.Mixed-2"
+
+
+def test_names_of_refused_models_are_not_kept() -> None:
+    rules = rules_of([])
+    for count in range(3):
+        refused(f"main (float[2] x) => (float[2] y) {{ y = Frobnicate{count}(x) }}")
+        with pytest.raises(OrtLiteError):
+            session(f"own.Frobnicate{count}")
+    kept = [*rules._ready, *rules.schemas._found, *rules.schemas._good]
+    assert kept and not [key for key in kept if "Frobnicate" in str(key)]
 
 
 def test_an_operator_of_a_shape_rule_needs_no_schema() -> None:

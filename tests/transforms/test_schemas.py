@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -15,6 +16,7 @@ from ort_lite import plugins
 from ort_lite.dtypes import is_dtype
 from ort_lite.schema import OpSchema, Schemas, shown
 from ort_lite.stages.form import check_form
+from ort_lite.stages.load import load
 from ort_lite.stages.transform import transform
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_transforms.schemas import FILES, TOLERATED
@@ -270,6 +272,14 @@ def test_what_transforms_make_keeps_to_the_schemas(seed: int) -> None:
     signature, body = random_body(seed)
     found = model(signature, body, CONSTANTS, opset=24)
     transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    check_form(found, plugins.shape_rules())
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet50", "densenet121"])
+def test_what_transforms_make_of_networks_keeps_to_the_schemas(name: str) -> None:
+    found = load(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx")
+    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    assert {"FusedConv", "FusedGemm"} & {node.op_type for node in found.graph}
     check_form(found, plugins.shape_rules())
 
 
