@@ -3,7 +3,7 @@
 A distribution announces its plugins in its pyproject.toml:
 
     [project.entry-points."ort_lite.transforms"]
-    my_passes = "my_package"              # a module with ort_lite_transforms, ort_lite_shape_rules or both
+    my_passes = "my_package"              # a module with ort_lite_transforms, ort_lite_shape_rules, ort_lite_schemas
 
     [project.entry-points."ort_lite.providers"]
     MyExecutionProvider = "my_package:MyExecutionProvider"    # the class itself, under the name that users write
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily, ShapeRule
     from ort_lite.provider import ExecutionProvider
+    from ort_lite.schema import OpSchema, SchemaSource
     from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
@@ -42,6 +43,14 @@ def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily
     """Shape rules (`@shape_rule`), or families that are loaded when a model first needs one.
 
     Asked once a process. A rule for an operator that has one already comes second.
+    """
+    return ()
+
+
+def ort_lite_schemas() -> "Iterable[OpSchema | SchemaSource]":
+    """Schemas of operators (`op_schema`), or files of them that are read when a model is first checked (`SchemaFile`).
+
+    Asked once a process. A schema for a version of an operator that has one already does not count.
     """
     return ()
 

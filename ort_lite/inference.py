@@ -20,9 +20,10 @@ import numpy as np
 
 from ort_lite.broadcast import broadcast, merge
 from ort_lite.dtypes import Array, DType, from_numpy
-from ort_lite.errors import OrtLiteError, ShapeInferenceError
+from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph import Graph, Node, TensorType, Type, Value
 from ort_lite.record import Record
+from ort_lite.schema import Kind, check_declared, kind_of, shown
 from ort_lite.shape_rules import OutputType, Rule, RuleFamily, ShapeRule, ShapeRules, shape_rule
 from ort_lite.shapes import Dim, Shape, product, symbol, symbols
 
@@ -155,14 +156,27 @@ class Op:
         return self._inference.fresh(self.node.op_type if named is None else named.name)
 
     def body(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
-        """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known."""
+        """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known.
+
+        Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
+        """
+        if len(graph.inputs) != len(inputs):
+            raise InvalidGraph(f"{self.node}: inputs of its body {graph.name!r}: {len(graph.inputs)}, expected {len(inputs)}")
+        for index, (value, kind) in enumerate(zip(graph.inputs, kinds(inputs), strict=True)):
+            declared = kind_of(value.type)
+            if kind is not None and declared not in (kind, None):
+                which = f"input {index} ({value.name!r}) of its body {graph.name!r}"
+                raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}")
         return self._inference.nested(graph, inputs)
 
-    def dead_body(self, graph: Graph) -> None:
-        """Infers a nested graph that never runs, for its types alone: shapes need not fit there."""
+    def dead_body(self, graph: Graph) -> list[Info]:
+        """The outputs of a nested graph that never runs, for their types alone: shapes need not fit there. Empty where they do
+        not, and for a strict inference, which comes after one that is not.
+        """
         if not self._inference.strict:
             with suppress(ShapeInferenceError):
-                self.body(graph, [])
+                return self.body(graph, [])
+        return []
 
     def scope(self) -> int:
         """A mark: symbols made from here on are `inner` to it."""
@@ -232,27 +246,47 @@ class Inference:
         return info
 
     def node(self, node: Node) -> list[Info]:
-        """Infers one node and records its outputs. Raises ShapeInferenceError naming the node."""
+        """Infers one node and records its outputs. Raises InvalidGraph naming the node where types are not those of its schema, or
+        not those that the model declares, ShapeInferenceError where shapes do not fit.
+        """
         infos = self.infos
         inputs = [None if value is None else infos.get(value) or self.of(value) for value in node.inputs]
-        op = Op(node, inputs, self)
-        rule = self.rules.find(node)
-        try:
-            found = [] if rule is None else rule.function(op)
-        except (RankUnknown, ContentsUnknown):
-            if self.strict:
-                raise
-            assert rule is not None
-            found = [_open(op, rule, index) for index in range(len(node.outputs))]
-        except OrtLiteError:
-            raise
-        except Exception as error:
-            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+        found = self._found(Op(node, inputs, self))
+        results = []
         for index, value in enumerate(node.outputs):
-            if value is not None:
-                info = found[index] if index < len(found) else UNKNOWN
-                infos[value] = declared_info(value, self.fresh) if info.type is None else info
-        return [UNKNOWN if value is None else infos[value] for value in node.outputs]
+            info = found[index] if index < len(found) else UNKNOWN
+            if value is None:
+                info = UNKNOWN
+            elif info.type is None:
+                info = infos[value] = declared_info(value, self.fresh)
+            else:
+                if value.type is not None and info.constant is None:
+                    check_declared(node, value, info.type, index)
+                infos[value] = info
+            results.append(info)
+        self.rules.schemas.check_types(node, kinds(inputs), kinds(results))
+        return results
+
+    def _found(self, op: Op) -> list[Info]:
+        """What the node's rule finds. Where it fails, types that the schema rules out are the better reason."""
+        rule = self.rules.find(op.node)
+        try:
+            return [] if rule is None else rule.function(op)
+        except Exception as error:
+            self.rules.schemas.check_types(op.node, kinds(op.inputs))
+            if isinstance(error, RankUnknown | ContentsUnknown) and not self.strict:
+                assert rule is not None
+                return [_open(op, rule, index) for index in range(len(op.node.outputs))]
+            if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
+                raise
+            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+
+
+def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:
+    """What schemas know of types; None where nothing is known."""
+    return tuple(
+        [None if info is None else info.type.dtype if type(info.type) is TensorType else kind_of(info.type) for info in infos]
+    )
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -23,6 +23,7 @@ from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.compile import Compiled
 from ort_lite.stages.context_nodes import is_context
 from ort_lite.stages.execute import Executable
+from ort_lite.stages.form import check_form, check_node
 from ort_lite.stages.guard import guarded
 from ort_lite.stages.inline import inline_functions
 from ort_lite.stages.partition import names_of, partition, transfers_of
@@ -174,18 +175,43 @@ def apply_options(model: Model, options: SessionOptions) -> None:
 def transformed(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = ()
 ) -> TransformReport:
-    """Transforms up to the session's optimisation level. Calls of functions that no provider claims are inlined before."""
+    """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
+    claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
+    """
+    check_form(model, rules_of(providers))
+    return _simplified(model, providers, options, disabled)
+
+
+def _simplified(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str]
+) -> TransformReport:
+    """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
-        inline_functions(model.graph, model, calls.__contains__)
+        _inline(model, calls, providers)
     level = _LEVELS[options.graph_optimization_level]
     return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
 
 
+def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
+    rules = rules_of(providers)
+
+    def made(node: Node) -> None:
+        """Attributes came from the call. What the function declares of types is that of one call: inference knows better."""
+        check_node(node, model, rules)
+        if rules.find(node) is not None:
+            for value in node.outputs:
+                if value is not None:
+                    value.type = None
+
+    return inline_functions(model.graph, model, calls.__contains__, made)
+
+
 def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
-    """Shape rules: those that providers bring for operators of their own, and then everybody's."""
+    """Shape rules and schemas: those that providers bring for operators of their own, and then everybody's."""
     classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
     own = [rule for cls in classes for rule in cls.shape_rules()]
-    return plugins.shape_rules().preceded_by(own) if own else plugins.shape_rules()
+    schemas = [schema for cls in classes for schema in cls.schemas()]
+    return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
 
 
 def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> set[Node]:
@@ -220,9 +246,9 @@ def assigned(
     widened: set[Node] = set()
 
     def inline(left: list[Node]) -> bool:
-        if not inline_functions(model.graph, model, set(left).__contains__):
+        if not _inline(model, set(left), providers):
             return False
-        transformed(model, providers, options, disabled)
+        _simplified(model, providers, options, disabled)
         return True
 
     def widen(left: list[Node]) -> bool:

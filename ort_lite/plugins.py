@@ -1,4 +1,4 @@
-"""Finds providers, transforms and shape rules: ort_lite's own, installed ones, and those registered in the process.
+"""Finds providers, transforms, shape rules and schemas: ort_lite's own, installed ones, and those registered in the process.
 
 Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
 (6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. Installed transforms
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.errors import ProviderError
 from ort_lite.inference import ShapeRules
+from ort_lite.schema import Schemas
 
 if TYPE_CHECKING:
     import pluggy
@@ -117,10 +118,11 @@ class Registry:
         return [transform for answer in self._answers_to("ort_lite_transforms") for transform in answer]
 
     def shape_rules(self) -> ShapeRules:
-        """All shape rules, ready to use; made once."""
+        """All shape rules with all schemas, ready to use; made once."""
         if self._rules is None:
             found = [rule for answer in self._answers_to("ort_lite_shape_rules") for rule in answer]
-            self._rules = ShapeRules(r for rule in found for r in (rule if isinstance(rule, list) else [rule]))
+            schemas = Schemas(schema for answer in self._answers_to("ort_lite_schemas") for schema in answer)
+            self._rules = ShapeRules((r for rule in found for r in (rule if isinstance(rule, list) else [rule])), schemas)
         return self._rules
 
     def cast_insertion(self) -> "CastInsertion":

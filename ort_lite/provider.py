@@ -18,6 +18,7 @@ from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily, ShapeRule
+    from ort_lite.schema import OpSchema, SchemaSource
 
 API_VERSION = "1.0"
 """Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
@@ -252,6 +253,11 @@ class ExecutionProvider:
     @classmethod
     def shape_rules(cls) -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
         """Rules for operators of its own (`@shape_rule`), so that models with them have shapes. They come before others."""
+        return ()
+
+    @classmethod
+    def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
+        """Schemas of operators of its own (`ort_lite.schema.op_schema`), by which their nodes are checked. They come before others."""
         return ()
 
     def available_resource(self) -> Resource | None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ort_lite.dtypes import DType
 from ort_lite.graph import Node
 from ort_lite.record import Record
+from ort_lite.schema import Schemas
 
 if TYPE_CHECKING:
     from ort_lite.inference import Info, Op
+    from ort_lite.schema import OpSchema, SchemaSource
 
 Rule = Callable[["Op"], list["Info"]]
 OutputType = int | DType | Callable[["Op"], DType]
@@ -50,18 +52,26 @@ class RuleFamily(NamedTuple):
 
 
 class ShapeRules:
-    """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies."""
+    """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies.
 
-    def __init__(self, rules: Iterable[ShapeRule | RuleFamily]) -> None:
+    `schemas` are the operators' schemas: whoever infers checks types by them.
+    """
+
+    def __init__(self, rules: Iterable[ShapeRule | RuleFamily], schemas: Schemas | None = None) -> None:
+        self.schemas = Schemas() if schemas is None else schemas
         self._rules: dict[tuple[str, str], list[ShapeRule | RuleFamily]] = {}
         self._ready: dict[tuple[str, str], list[ShapeRule]] = {}
         for rule in rules:
             for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
                 self._rules.setdefault(key, []).append(rule)
 
-    def preceded_by(self, more: "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]") -> "ShapeRules":
-        """These rules, and before them `more`."""
-        made = ShapeRules(rule for one in more for rule in (one if isinstance(one, list) else [one]))
+    def preceded_by(
+        self, more: "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]", schemas: "Iterable[OpSchema | SchemaSource]" = ()
+    ) -> "ShapeRules":
+        """These rules and schemas, and before them `more`."""
+        given = list(schemas)
+        joined = self.schemas.preceded_by(given) if given else self.schemas
+        made = ShapeRules((rule for one in more for rule in (one if isinstance(one, list) else [one])), joined)
         for key, rules in self._rules.items():
             made._rules[key] = [*made._rules.get(key, ()), *rules]
         return made
@@ -70,6 +80,8 @@ class ShapeRules:
         key = (node.domain, node.op_type)
         found = self._ready.get(key)
         if found is None:
+            if key not in self._rules:  # names of models that come and go are not kept
+                return None
             found = self._ready[key] = self._loaded(key)
         for rule in found:
             if rule.since <= node.version:

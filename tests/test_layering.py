@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[1]
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
     "dtypes", "errors", "export", "graph", "hollow", "hookspecs", "inference", "kernels", "machine", "memory", "native", "provider",
-    "record", "shapes", "transform",
+    "record", "schema", "shapes", "transform",
 )  # fmt: skip
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
     "numba": ("ort_lite/native/compiler.py", "ort_lite/native/lowering.py"),
-    "onnx": ("ort_lite/proto.py", "ort_lite/testing/cases.py"),
+    "onnx": ("ort_lite/proto.py", "ort_lite/testing/cases.py", "transforms/ort_lite_transforms/schemas/generate.py"),
     "google.protobuf": ("ort_lite/proto.py",),
 }
 

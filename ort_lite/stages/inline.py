@@ -11,9 +11,16 @@ _NODE_LIMIT = 1_000_000  # nodes of one call, functions within functions: twenty
 FunctionKey = tuple[str, str, str]  # domain, name, overload
 
 
-def inline_functions(graph: Graph, model: Model, which: Callable[[Node], bool] = lambda node: True) -> int:
+def inline_functions(
+    graph: Graph,
+    model: Model,
+    which: Callable[[Node], bool] = lambda node: True,
+    made: Callable[[Node], object] = lambda node: None,
+) -> int:
     """Replaces calls of `model.functions` in `graph` and its bodies for which `which(call)` holds; those inside of what was
     inlined too. Returns how many. New names are `<call>/<name in the function>`. O(nodes that result).
+
+    `made` is called with every new node, which has the call's attributes by then.
     """
     if not model.functions:
         return 0
@@ -25,7 +32,10 @@ def inline_functions(graph: Graph, model: Model, which: Callable[[Node], bool] =
         if call.graph is not None and which(call):  # None: the body of a call that was replaced had it
             function = model.functions[_key(call)]
             identity = function.opset_imports.get("") or model.opset_imports.get("", 1)
-            waiting += [node for node in _replace(call, function, names, identity) if _key(node) in model.functions]
+            nodes = _replace(call, function, names, identity)
+            for node in nodes:
+                made(node)
+            waiting += [node for node in nodes if _key(node) in model.functions]
             count += 1
     return count
 

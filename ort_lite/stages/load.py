@@ -7,19 +7,19 @@ bytes is kept; with `no_copy` borrowed from a mapped file of external data, or f
 import os
 from collections.abc import Iterable, Sequence
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
 from ort_lite.graph import Attr, Function, Graph, Model, Node, TensorType, Type, Value
 from ort_lite.ownership.options import ParseOptions
-from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, pb, read_type, text
+from ort_lite.proto import NEWEST_IR_VERSION, AttributeReader, element_type, pb, read_type, text
 from ort_lite.stages.external import ExternalData
 from ort_lite.stages.inline import check_functions
 from ort_lite.stages.scope import Dims, Scope, graph_name
 from ort_lite.stages.source import ModelSource, read_source
 from ort_lite.tensor_proto import TensorReader
 
-# Operators of these domains run in models that do not import them, as in onnxruntime.
-_IMPLICIT_DOMAINS = frozenset({"com.microsoft", "ai.onnx.ml"})
+# Operators of these domains run in models that do not import them, in these versions, as in onnxruntime.
+_IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
 def load(
@@ -125,7 +125,9 @@ class _Loader:
             if initializer is None:
                 value = Value(info.name, self._type(info))
                 graph.inputs.append(scope.declare(value, graph_name(graph)))
-            elif self._proto.ir_version >= 4:
+                continue
+            _check_input(info, initializer, graph)
+            if self._proto.ir_version >= 4:
                 graph.inputs.append(initializer)
         declared = {info.name: info for infos in (proto.value_info, proto.output) for info in infos}
         self._nodes(proto.node, declared, scope)
@@ -197,13 +199,19 @@ class _Loader:
             proto.op_type, inputs, outputs, attributes,
             domain=domain, version=version, name=proto.name, overload=proto.overload,
         )  # fmt: skip
+        if len(node.attributes) != len(attributes):
+            raise InvalidGraph(
+                f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"
+            )
         self._names += (proto.op_type, proto.name, proto.overload, *node.attributes)
         self._made.append(node)
         return node
 
     def _implicit_version(self, domain: str, proto: pb.NodeProto) -> int:
-        if domain in _IMPLICIT_DOMAINS or domain in self._function_domains:
+        if domain in self._function_domains:
             return 1
+        if domain in _IMPLICIT_DOMAINS:
+            return _IMPLICIT_DOMAINS[domain]
         imported = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self._versions.items()) or "nothing"
         raise InvalidGraph(f"{_who(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}")
 
@@ -261,6 +269,16 @@ class _Loader:
     def _type(self, info: pb.ValueInfoProto) -> Type | None:
         self._dims.owner = info.name
         return read_type(info.type, self._dims, f"value {info.name!r}")
+
+
+def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
+    """Raises InvalidGraph where an initialiser is an input of another type."""
+    declared = info.type.tensor_type.elem_type
+    if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
+        came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
+        raise InvalidGraph(
+            f"{graph_name(graph)}: initialiser {info.name!r} is {ort_name(came)}, but the input of its name is {ort_name(said)}"
+        )
 
 
 def _domain(name: str) -> str:

@@ -18,6 +18,7 @@ from ort_lite.graph import Attr, Model, Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.options import SessionOptions
 from ort_lite.pipeline import assigned
+from ort_lite.stages.annotate import annotate
 from ort_lite.stages.load import load
 from ort_lite_cpu.lower import Lowering
 from ort_lite_cpu.lowered import HostStep
@@ -91,6 +92,8 @@ def made(model: onnx.ModelProto, inputs: Sequence[object], name: str, dtype: DTy
     retyped(node.outputs, schema.outputs, name, dtype)
     if "to" in node.attributes and variable(schema.outputs, 0) == name:
         node.attributes["to"] = Attr.of("to", to_onnx(dtype))
+    if node.op_type == "DequantizeLinear" and dtype == "float8_e8m0fnu":  # of the scale, and no result's
+        node.attributes["output_dtype"] = Attr.of("output_dtype", to_onnx("float32"))
     data = {info.name: array for info, array in zip(model.graph.input, inputs, strict=False)}
     for value in operands(node):
         array = data.get(value.name)
@@ -108,6 +111,11 @@ def operands(node: Node) -> Iterator[Value]:
 def refusal(model: Model) -> str:
     """Why the provider does not lower the model, or does it with a Python step although all its tensors hold numbers."""
     numbers = all(is_number(value) for node in model.graph for value in (*node.inputs, *node.outputs) if value is not None)
+    for node in model.graph:
+        for value in node.outputs:
+            if value is not None:
+                value.type = None
+    annotate(model.graph, plugins.shape_rules())  # says what outputs really are
     assigned(model, [CPUExecutionProvider()], SessionOptions())
     feeds = [(value, Info(value.type)) for value in model.graph.inputs]
     try:

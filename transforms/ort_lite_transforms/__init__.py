@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily
+    from ort_lite.schema import SchemaFile
     from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 
@@ -85,6 +86,13 @@ def ort_lite_shape_rules() -> "list[RuleFamily]":
     from ort_lite_transforms.shapes import FAMILIES
 
     return list(FAMILIES.values())
+
+
+def ort_lite_schemas() -> "list[SchemaFile]":
+    """onnxruntime's own before ONNX's."""
+    from ort_lite_transforms.schemas import FILES
+
+    return FILES
 
 
 def ort_lite_layout_conversion() -> "LayoutConversion":

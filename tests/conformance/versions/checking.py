@@ -80,16 +80,26 @@ def check(key: Key, case: Case, dtype: str | None) -> None:
     double = (dtype or own_type(case, schema)) == "float64" and not is_onnxruntime(case)
     closer = DOUBLE if double else 1.0
     shown = None if any(value is None for value in wanted) else [one.like if isinstance(one, Right) else one for one in wanted]
+    certain = all(map(_tells_its_type, wanted))
     for number, (level, dims, constants) in enumerate(variants):
         proto = model(case, schema, inputs, dims, constants, shown)
         if not number:
             onnx.checker.check_model(proto)
+        for info in () if certain else proto.graph.output:
+            info.ClearField("type")
         feeds = {name: _fed(inputs[k]) for k, name in enumerate(names(case)) if name and k not in constants}
         session = InferenceSession(proto.SerializeToString(), _options(level), providers=["CPUExecutionProvider"])
         got = session.run(None, feeds)
         what = f"{key[1]}-{key[2]} {case} as {dtype or 'is'}, {level.name}, {dims}"
         for index, (value, want) in enumerate(zip(got, wanted, strict=True)):
             _compare(value, want, case, closer, f"{what}, output {index}")
+
+
+def _tells_its_type(value: Any) -> bool:
+    """Whether the type of an output is that of the value: a map's numbers are Python's, and a Right has the case's own type."""
+    if isinstance(value, Right):
+        return isinstance(value.like, Maybe)
+    return not (isinstance(value, list) and any(isinstance(one, dict) for one in value))
 
 
 def _variants(case: Case, dtype: str | None, version: int) -> list[tuple[GraphOptimizationLevel, str, Sequence[int]]]:

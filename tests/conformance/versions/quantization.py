@@ -21,7 +21,9 @@ QUANTIZE = [
     case("QuantizeLinear", X, SCALE, np.array(128, np.uint8), **_FIXED),
     case("QuantizeLinear", X, SCALE, np.array(-5, np.int8), **_FIXED),
     case("QuantizeLinear", _WIDE, np.array(1, np.float32), np.array(0, np.int8), oracle="onnxruntime-13", **_FIXED),
-    case("QuantizeLinear", X.round().astype(np.int32) * 3, SCALE, ZERO, **_FIXED),
+    # Between these versions one type variable stood for the numbers and their scale.
+    case("QuantizeLinear", X.round().astype(np.int32) * 3, SCALE, ZERO, until=18, **_FIXED),
+    case("QuantizeLinear", X.round().astype(np.int32) * 3, SCALE, ZERO, since=23, **_FIXED),
     case("QuantizeLinear", X, SCALES, np.array([0, 1, 2, 3], np.uint8), since=13, axis=1, **_FIXED),
     case("QuantizeLinear", X, SCALES[:3], np.array([0, 1, 2], np.int8), since=13, axis=-1, **_FIXED),
     case("QuantizeLinear", X, SCALES[:3], np.array([0, 1, 2], np.uint16), since=21, axis=2, **_FIXED),

@@ -7,6 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, to_numpy, to_onnx
 from tests.conformance.versions.cases import Case, Right, case
+from tests.conformance.versions.models import convert
 from tests.cpu.check import ramp
 
 MANY = 4096
@@ -152,7 +153,8 @@ TRAINED = (
 CASES: tuple[Case, ...] = (
     *[one for dtype, since in SINCE.items() for one in of_a_shape(dtype, since)],
     *like_another(),
-    case("Bernoulli", CHANCES, oracle=coin(None), seed=4.0),
+    case("Bernoulli", CHANCES, types=["float64"], oracle=coin(None), seed=4.0),
+    *[case("Bernoulli", convert(CHANCES, dtype), types=(), oracle=coin(dtype), seed=4.0) for dtype in ("float16", "bfloat16")],
     *[case("Bernoulli", CHANCES, types=(), oracle=coin(dtype), seed=4.0, dtype=to_onnx(dtype)) for dtype in COINS],
     *[multinomial(dtype) for dtype in ("int32", "int64")],
     *TRAINED,

@@ -38,13 +38,13 @@ def around(dtype: str) -> Array:
 
 
 def cast(x: Array, dtype: str, **attributes: Any) -> Array:
-    [got] = run_op("Cast", [x], {"to": to_onnx(dtype), **attributes}, opset=25)
+    [got] = run_op("Cast", [x], {"to": to_onnx(dtype), **attributes}, opset=28)
     return np.asarray(got)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "float8_e8m0fnu", *INTEGERS])
 def test_every_value_is_widened_exactly(dtype: str) -> None:
-    check_op("Cast", codes(dtype), opset=25, to=to_onnx("float32"), expected=codes(dtype).astype(np.float32))
+    check_op("Cast", codes(dtype), opset=28, to=to_onnx("float32"), expected=codes(dtype).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -108,4 +108,4 @@ def test_cast_like_saturates_too() -> None:
 def test_narrow_types_are_moved(dtype: str) -> None:
     x = codes(dtype).reshape(4, -1)
     check_op("Transpose", x, opset=25, perm=[1, 0], expected=x.T)
-    check_op("Gather", x, ints(2, 0), opset=25, axis=0, expected=x[[2, 0]])
+    check_op("Pad", x, ints(-1, 0, 0, 0), opset=25, constants=[1], expected=x[1:])

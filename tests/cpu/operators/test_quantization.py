@@ -97,9 +97,9 @@ def test_narrow_types(dtype: str) -> None:
     x, scale, zero = ramp((3, 4), low=-9, high=9), f32(0.5, 1, 2), np.zeros(3, kind)
     narrow = np.clip(x, -1, 1).astype(kind)
     assert_close(
-        run_op("QuantizeLinear", [x, scale, zero], {"axis": 0}, opset=25)[0], _narrowed(x, scale, zero, kind), 0, 0, dtype
+        run_op("QuantizeLinear", [x, scale, zero], {"axis": 0}, opset=28)[0], _narrowed(x, scale, zero, kind), 0, 0, dtype
     )
-    got = run_op("DequantizeLinear", [narrow, scale, zero], {"axis": 0}, opset=25)[0]
+    got = run_op("DequantizeLinear", [narrow, scale, zero], {"axis": 0}, opset=28)[0]
     assert_close(got, narrow.astype(np.float32) * scale[:, None], 0, 0, dtype)
 
 

@@ -1,7 +1,10 @@
 """If, Loop, Scan: shapes through bodies. What differs from branch to branch or from turn to turn becomes a fresh dim."""
 
+from collections.abc import Sequence
+
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
+from ort_lite.schema import kind_of
 from ort_lite.shapes import Dim, Shape, maximum, same
 from ort_lite_transforms.shapes.operands import agreed, replaced
 
@@ -77,15 +80,29 @@ def if_(op: Op) -> list[Info]:
     scope = op.scope()
     then: Graph = op.attr("then_branch")
     otherwise: Graph = op.attr("else_branch")
+    for body in (then, otherwise):
+        _check_outputs(op, body, len(op.node.outputs))
     if condition is not None and isinstance(condition[0], int):
         taken, dead = (then, otherwise) if condition[0] else (otherwise, then)
-        op.dead_body(dead)
-        return [closed(op, info, scope) for info in op.body(taken, [])]
+        others = op.dead_body(dead)
+        ones = op.body(taken, [])
+        _check_kinds(op, ones, others)
+        return [closed(op, info, scope) for info in ones]
     ones, others = op.body(then, []), op.body(otherwise, [])
-    if len(ones) != len(others):
-        raise op.error(f"the branches have {len(ones)} and {len(others)} outputs")
     joining = _Joining(op)
     return [closed(op, joining.infos(a, b), scope) for a, b in zip(ones, others, strict=True)]
+
+
+def _check_outputs(op: Op, body: Graph, expected: int) -> None:
+    if len(body.outputs) != expected:
+        raise op.error(f"outputs of its body {body.name!r}: {len(body.outputs)}, expected {expected}")
+
+
+def _check_kinds(op: Op, ones: Sequence[Info], others: Sequence[Info]) -> None:
+    """Raises ShapeInferenceError where two branches differ in type, shapes aside, as far as it is known."""
+    for index, (a, b) in enumerate(zip(ones, others, strict=False)):
+        if None not in (a.type, b.type) and kind_of(a.type) != kind_of(b.type):
+            raise op.error(f"output {index} is {a.type} in one branch and {b.type} in the other: types differ")
 
 
 @shape_rule("Loop", types=())
@@ -95,6 +112,7 @@ def loop(op: Op) -> list[Info]:
     Costs two passes over the body, one more for each state that changes late. Spec: ONNX Loop-21.
     """
     body: Graph = op.attr("body")
+    _check_outputs(op, body, len(op.node.outputs) + 1)
     scope = op.scope()
     trips = op.known(0) if op.has(0) else None
     given = op.info(1) if op.has(1) else op.tensor("bool", (), (1,))
@@ -105,7 +123,15 @@ def loop(op: Op) -> list[Info]:
     never = given.contents == (0,)
     turns: Dim | None = 0 if never else maximum(trips[0], 0) if trips is not None and always else None
     scans = [_stacked(op, info, 0, op.fresh() if turns is None else turns, scope) for info in found[count + 1 :]]
-    return [*(closed(op, info, scope) for info in state[1:]), *scans]
+    states = map(_filled, state[1:], found[1:])
+    return [*(closed(op, info, scope) for info in states), *scans]
+
+
+def _filled(state: Info, found: Info) -> Info:
+    """An optional that every turn fills is declared as what it holds."""
+    if isinstance(state.type, OptionalType) and found.type is not None and not isinstance(found.type, OptionalType):
+        return Info(state.type.element)
+    return state
 
 
 def _settled(op: Op, body: Graph, before: list[Info], state: list[Info], behind: list[Info]) -> tuple[list[Info], list[Info]]:
@@ -135,6 +161,7 @@ def _stacked(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
 def scan(op: Op) -> list[Info]:
     """The body sees one slice of each scan input at a time. Spec: ONNX Scan-21."""
     body: Graph = op.attr("body")
+    _check_outputs(op, body, len(op.node.outputs))
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - scanned
     in_axes = op.attr("scan_input_axes") or [0] * scanned
@@ -156,6 +183,7 @@ def scan(op: Op) -> list[Info]:
 def scan_batched(op: Op) -> list[Info]:
     """Before opset 9 every input has a batch axis in front, and the first one gives lengths. Spec: ONNX Scan-8."""
     body: Graph = op.attr("body")
+    _check_outputs(op, body, len(op.node.outputs))
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - 1 - scanned
     batch, lengths = op.shape(1)[0], [op.shape(k)[1] for k in range(states + 1, len(op.inputs))]

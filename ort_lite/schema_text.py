@@ -1,0 +1,158 @@
+"""Schemas as text: one line an operator version, read when a model has the operator.
+
+    Clip-13 input:T min:T? max:T? -> output:T | T=@7
+    Concat-13 inputs:T*1 -> concat_result:T | T=@12 | axis:INT!
+    Loop-11 M:I? cond:B? v_initial:V*0~ -> v_final_and_scan_outputs:V*1~ | V=@3 I=int64 B=bool | body:GRAPH!
+
+Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
+more, with `~` each of a type of its own. Variables follow, each with the types that it may stand for, spelled as element types are
+(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there. `!` before
+the line: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain; with a
+number it has all of them, up to that opset.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ort_lite.record import Record
+
+
+class Operand(Record):
+    """A formal input or output. `type` is a type variable or a type; `option` is "single", "optional" or "variadic"."""
+
+    name: str
+    type: str
+    option: str = "single"
+    homogeneous: bool = True
+    least: int = 1
+    """Of a variadic one: how many there must be."""
+
+
+class Operands(Record):
+    """All formal inputs, or outputs; between `least` and `most` of them may be given."""
+
+    formal: tuple[Operand, ...]
+    least: int
+    most: int
+
+    @staticmethod
+    def of(formal: Iterable[Operand]) -> "Operands":
+        given = tuple(formal)
+        least = most = 0
+        for one in given:
+            if one.option == "variadic":
+                least, most = most + one.least, UNLIMITED
+            else:
+                most += 1
+                least = most if one.option == "single" else least
+        return Operands(given, least, most)
+
+    def at(self, index: int) -> Operand:
+        """The one that the operand at a position is of: the last may stand for many."""
+        return self.formal[min(index, len(self.formal) - 1)]
+
+
+UNLIMITED = 1 << 30
+
+
+class OpSchema(Record, eq=False):
+    """What ONNX says of one version of an operator: operands, type variables, attributes (name -> kind: "INT", "GRAPH", ...)."""
+
+    domain: str
+    op_type: str
+    since: int
+    inputs: Operands
+    outputs: Operands
+    types: Mapping[str, frozenset[str]]
+    attributes: Mapping[str, str]
+    required: tuple[str, ...]
+    deprecated: bool
+
+    def allowed(self, operand: Operand) -> frozenset[str]:
+        return self.types.get(operand.type) or frozenset({operand.type})
+
+    def __str__(self) -> str:
+        return f"{self.domain}{'.' if self.domain else ''}{self.op_type}-{self.since}"
+
+
+def op_schema(text: str, domain: str = "", sets: Mapping[str, str] | None = None) -> OpSchema:
+    """The schema that a line of text says; `sets` has the sets of types that it names."""
+    head, _, rest = text.partition(" ")
+    operands, types, attributes = ([part.split() for part in rest.split(" | ")] + [[], []])[:3]
+    arrow = operands.index("->")
+    name, _, since = head.lstrip("!").rpartition("-")
+    kinds = dict(one.split(":") for one in attributes)
+    return OpSchema(
+        domain, name, int(since),
+        Operands.of(map(_operand, operands[:arrow])), Operands.of(map(_operand, operands[arrow + 1 :])),
+        {variable: _types(spelled, sets or {}) for variable, spelled in (one.split("=") for one in types)},
+        {key: kind.rstrip("!") for key, kind in kinds.items()},
+        tuple(key for key, kind in kinds.items() if kind.endswith("!")),
+        head.startswith("!"),
+    )  # fmt: skip
+
+
+def _operand(text: str) -> Operand:
+    name, _, kind = text.partition(":")
+    if kind.endswith("?"):
+        return Operand(name, kind[:-1], "optional")
+    if "*" not in kind:
+        return Operand(name, kind)
+    kind, _, least = kind.partition("*")
+    return Operand(name, kind, "variadic", not least.endswith("~"), int(least.rstrip("~")))
+
+
+def _types(text: str, sets: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(sets.get(text, text).split("/"))
+
+
+class SchemaFile:
+    """The schemas of a text file, read when somebody first asks. Its mappings are filled alike by every thread."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lines: dict[tuple[str, str], dict[int, str]] | None = None
+        self._sets: dict[str, str] = {}
+        self._ready: dict[str, OpSchema] = {}
+        self._complete: dict[str, int] = {}
+
+    def versions(self, domain: str, op_type: str) -> Iterable[int]:
+        """Those that the operator has here."""
+        return self._read().get((domain, op_type), ())
+
+    def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
+        """Of a version that `versions` lists."""
+        line = self._read()[domain, op_type][since]
+        found = self._ready.get(domain + line)
+        if found is None:
+            found = self._ready[domain + line] = op_schema(line, domain, self._sets)
+        return found
+
+    def complete(self) -> Mapping[str, int]:
+        """Domains of which it has all operators, and up to which opset."""
+        self._read()
+        return self._complete
+
+    def _read(self) -> dict[tuple[str, str], dict[int, str]]:
+        if self._lines is not None:
+            return self._lines
+        with open(self.path, encoding="utf-8") as file:
+            text = file.read()
+        lines: dict[tuple[str, str], dict[int, str]] = {}
+        domain = ""
+        for line in text.splitlines():
+            head, _, rest = line.partition(" ")
+            if line[0] == "[":
+                name, _, limit = line[1:-1].partition(" ")
+                domain = "" if name == "ai.onnx" else name
+                if limit:
+                    self._complete[domain] = int(limit)
+            elif line[0] == "@":
+                self._sets[head] = rest
+            elif line[0] != "#":
+                op_type, _, since = head.lstrip("!").rpartition("-")
+                lines.setdefault((domain, op_type), {})[int(since)] = line
+        self._lines = lines
+        return lines
+
+
+__all__ = ["UNLIMITED", "OpSchema", "Operand", "Operands", "SchemaFile", "op_schema"]

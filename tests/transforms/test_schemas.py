@@ -1,0 +1,292 @@
+"""The tables of schemas against the installed onnx and onnxruntime, and what our transforms make against the tables."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, defs, helper
+from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_schemas
+
+import ort_lite
+from ort_lite import plugins
+from ort_lite.dtypes import is_dtype
+from ort_lite.schema import OpSchema, Schemas, shown
+from ort_lite.stages.form import check_form
+from ort_lite.stages.load import load
+from ort_lite.stages.transform import transform
+from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
+from ort_lite_transforms.schemas import FILES, TOLERATED
+from ort_lite_transforms.schemas.generate import COMPLETE, FILE, table
+from ort_lite_transforms.shapes import FAMILIES as RULES
+from tests.text_graphs import model
+from tests.transforms.test_all import CONSTANTS, random_body
+
+Key = tuple[str, str, int]
+OWN, ONNX = FILES
+
+DIFFERENT = {
+    "SkipLayerNormalization": "T: float64 too, which the kernels of both runtimes have",
+    "SkipSimplifiedLayerNormalization": "T: float64 too, as above",
+    "FusedConv": "T: bfloat16 too, since fusing must not depend on the type of a Conv",
+    "FusedGemm": "T: bfloat16 too, since fusing must not depend on the type of a Gemm",
+}
+"""Operators of com.microsoft that we declare otherwise than onnxruntime, and why."""
+LEFT_OUT = {
+    "DisentangledAttention_TRT": "TensorRT's own", "EfficientNMS_TRT": "TensorRT's own", "PyramidROIAlign_TRT": "TensorRT's own",
+    "MultilevelCropAndResize_TRT": "TensorRT's own", "MemcpyFromHost": "onnxruntime inserts it",
+    "MemcpyToHost": "onnxruntime inserts it", "GRUUnit": "of a draft of ONNX; nobody runs it",
+    "GivenTensorFill": "of a draft of ONNX; nobody runs it", "DynamicSlice": "of a draft of ONNX; nobody runs it",
+}  # fmt: skip
+"""Operators that onnxruntime has in ai.onnx and we have no schema of."""
+
+
+def limits() -> dict[str, int]:
+    """The newest opset that onnx.txt has of each domain."""
+    found: dict[str, int] = {}
+    for domain, op_type in keys_of(ONNX):
+        found[domain] = max(found.get(domain, 0), *ONNX.versions(domain, op_type))
+    return found
+
+
+def keys_of(file: Any) -> list[tuple[str, str]]:
+    return list(file._read())
+
+
+@cache
+def of_onnx() -> dict[Key, defs.OpSchema]:
+    """What the installed onnx has of the opsets of the table."""
+    newest = limits()
+    every = defs.get_all_schemas_with_history()
+    return {
+        (one.domain, one.name, one.since_version): one for one in every if one.since_version <= newest.get(one.domain, 1 << 30)
+    }
+
+
+@cache
+def of_onnxruntime() -> dict[Key, Any]:
+    return {(one.domain, one.name, one.since_version): one for one in onnxruntime_schemas.get_all_operator_schema()}
+
+
+def said(schema: OpSchema) -> dict[str, Any]:
+    """A schema as plain data; operands have their types in the place of variables' names."""
+    inputs, outputs = schema.inputs, schema.outputs
+    return {
+        "inputs": [operand(one, schema) for one in inputs.formal], "input counts": (inputs.least, inputs.most),
+        "outputs": [operand(one, schema) for one in outputs.formal], "output counts": (outputs.least, outputs.most),
+        "attributes": dict(schema.attributes), "required": set(schema.required),
+    }  # fmt: skip
+
+
+def operand(one: Any, schema: OpSchema) -> tuple[Any, ...]:
+    return (
+        one.name,
+        one.type if one.type in schema.types else shown(one.type),
+        one.option,
+        one.homogeneous,
+        allowed(one, schema),
+    )
+
+
+def allowed(one: Any, schema: OpSchema) -> set[str]:
+    return set(map(shown, schema.allowed(one)))
+
+
+def wanted(schema: Any) -> dict[str, Any]:
+    """The same of a schema of onnx or onnxruntime."""
+    types = {one.type_param_str: {spelled(text) for text in one.allowed_type_strs} for one in schema.type_constraints}
+
+    def operands(formal: Any) -> list[tuple[Any, ...]]:
+        found = []
+        for one in formal:
+            type_ = one.type_str if hasattr(one, "type_str") else one.typeStr
+            alike = one.is_homogeneous if hasattr(one, "is_homogeneous") else one.isHomogeneous
+            found.append((one.name, type_, one.option.name.lower(), alike, types.get(type_, {type_})))
+        return found
+
+    return {
+        "inputs": operands(schema.inputs), "input counts": (schema.min_input, min(schema.max_input, 1 << 30)),
+        "outputs": operands(schema.outputs), "output counts": (schema.min_output, min(schema.max_output, 1 << 30)),
+        "attributes": {name: one.type.name for name, one in schema.attributes.items()},
+        "required": {name for name, one in schema.attributes.items() if one.required},
+    }  # fmt: skip
+
+
+def spelled(text: str) -> str:
+    """onnx spells the values of maps without "tensor"."""
+    text = text.replace(" ", "")
+    if "map(" not in text:
+        return text
+    start, inside = text.split("map(")
+    key, value = inside.rstrip(")").split(",")
+    return f"{start}map({key},tensor({value}))" + ")" * start.count("(")
+
+
+# onnx.txt
+
+
+def test_the_file_is_what_the_generator_writes() -> None:
+    if defs.onnx_opset_version() < limits()[""]:
+        pytest.skip("the installed onnx is older than the one that the file was written with")
+    assert FILE.read_text(encoding="utf-8") == table(of_onnx().values()), "write it anew: ort_lite_transforms.schemas.generate"
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"])
+def test_every_line_says_what_onnx_says(domain: str) -> None:
+    keys = [key for key in of_onnx() if key[0] == domain]
+    assert keys
+    for key in keys:
+        found = ONNX.schema(*key)
+        assert (key, said(found), found.deprecated) == (key, wanted(of_onnx()[key]), of_onnx()[key].deprecated)
+    assert not [pair for pair in keys_of(ONNX) if pair[0] == domain and pair not in {key[:2] for key in keys}]
+
+
+def test_all_operators_of_the_standard_are_known() -> None:
+    assert set(ONNX.complete()) == set(COMPLETE)
+    assert ONNX.complete() == {domain: limits()[domain] for domain in COMPLETE}
+
+
+def test_the_framework_knows_every_type() -> None:
+    for file in FILES:
+        for domain, op_type in keys_of(file):
+            for since in file.versions(domain, op_type):
+                for kinds in file.schema(domain, op_type, since).types.values():
+                    names = {kind.replace("(", " ").replace(")", " ").replace(",", " ").split()[-1] for kind in kinds}
+                    assert all(map(is_dtype, names)), (op_type, names)
+
+
+# onnxruntime.txt
+
+
+def mine(domain: str) -> list[Key]:
+    return [(*pair, since) for pair in keys_of(OWN) if pair[0] == domain for since in OWN.versions(*pair)]
+
+
+def test_operators_of_com_microsoft_are_declared_as_onnxruntime_has_them() -> None:
+    keys = mine("com.microsoft")
+    different = {key[1] for key in keys if said(OWN.schema(*key)) != wanted(of_onnxruntime()[key])}
+    assert different == DIFFERENT.keys()
+
+
+@pytest.mark.parametrize("op_type", DIFFERENT)
+def test_what_is_declared_otherwise_differs_in_types_that_are_added(op_type: str) -> None:
+    schema, other = OWN.schema("com.microsoft", op_type, 1), of_onnxruntime()["com.microsoft", op_type, 1]
+    theirs = {one.type_param_str: set(one.allowed_type_strs) for one in other.type_constraints}
+    ours = {name: set(map(shown, kinds)) for name, kinds in schema.types.items()}
+    assert ours != theirs and all(ours[name] >= theirs[name] for name in ours)
+    assert said(schema)["attributes"] == wanted(other)["attributes"]
+
+
+def test_every_operator_of_com_microsoft_that_runs_or_has_a_shape_rule_is_declared() -> None:
+    runs = {*FAMILIES, *STRING_FAMILIES, *COMPLEX_FAMILIES}
+    ruled = {key for family in RULES.values() for key in family.keys}
+    sparse_or_sample = {("com.microsoft", "SparseToDenseMatMul"), ("com.microsoft", "SampleOp")}
+    wanted_keys = {key for key in runs | ruled if key[0] == "com.microsoft"}
+    assert wanted_keys - set(keys_of(OWN)) == sparse_or_sample, "sparse tensors are not there; SampleOp is a sample"
+
+
+def test_every_operator_that_runs_has_a_schema() -> None:
+    known = {*keys_of(OWN), *keys_of(ONNX)}
+    assert not {*FAMILIES, *STRING_FAMILIES, *COMPLEX_FAMILIES} - known
+
+
+def test_operators_of_onnxruntime_in_the_domain_of_onnx() -> None:
+    theirs = {key for key in of_onnxruntime() if key[0] == "" and key not in of_onnx()}
+    ours = {key for key in mine("") if key not in of_onnx()}
+    assert ours <= theirs
+    assert {key[1] for key in theirs - ours if key[2] <= limits()[""]} == LEFT_OUT.keys()
+    for key in ours:
+        assert said(OWN.schema(*key)) == wanted(of_onnxruntime()[key])
+
+
+# What onnxruntime tolerates
+
+
+def one_node(node: onnx.NodeProto, opset: int, dims: Any = (1, 2, 2, 2), **more: Any) -> onnx.ModelProto:
+    """x goes in, y comes out, both float32; `scale` is there too."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in "xy")
+    scale = helper.make_tensor("scale", TensorProto.FLOAT, [1], [1.0])
+    functions = more.pop("functions", [])
+    graph = helper.make_graph(
+        [node, *more.pop("then", [])],
+        "g",
+        [x] if "x" in node.input else [],
+        [y],
+        [scale] if "scale" in node.input else [],
+        **more,
+    )
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("local", 1)]
+    return helper.make_model(graph, ir_version=10, opset_imports=imports, functions=functions)
+
+
+def constant(opset: int) -> onnx.ModelProto:
+    return one_node(helper.make_node("Constant", [], ["y"], value_float=1.0), opset, ())
+
+
+def declared_constant() -> onnx.ModelProto:
+    value = helper.make_tensor("v", TensorProto.FLOAT, [2], [1.0, 2.0])
+    wrong = helper.make_tensor_value_info("c", TensorProto.INT8, [2])
+    then = [helper.make_node("Relu", ["c"], ["y"])]
+    return one_node(helper.make_node("Constant", [], ["c"], value=value), 17, (2,), then=then, value_info=[wrong])
+
+
+def declared_in_function() -> onnx.ModelProto:
+    wrong = helper.make_tensor_value_info("c", TensorProto.DOUBLE, [2])
+    nodes = [helper.make_node("Relu", ["a"], ["c"]), helper.make_node("Neg", ["c"], ["b"])]
+    function = helper.make_function("local", "f", ["a"], ["b"], nodes, [helper.make_opsetid("", 17)], value_info=[wrong])
+    return one_node(helper.make_node("f", ["x"], ["y"], domain="local"), 17, functions=[function])
+
+
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "attributes called __...": lambda: one_node(helper.make_node("Relu", ["x"], ["y"], __mark="of a tool"), 17),
+    "GroupNormalization-18": lambda: one_node(
+        helper.make_node("GroupNormalization", ["x", "scale", "scale"], ["y"], num_groups=1), 18
+    ),
+    "Constant-1": lambda: constant(7),
+    "Constant-9": lambda: constant(9),
+    "Constant-11": lambda: constant(11),
+    "declared type of a Constant": declared_constant,
+    "declared type in a function": declared_in_function,
+}
+
+
+@pytest.mark.parametrize("name", TOLERATED)
+def test_what_we_tolerate_onnxruntime_does_too(name: str) -> None:
+    proto = MODELS[name]().SerializeToString()
+    onnxruntime.InferenceSession(proto, providers=["CPUExecutionProvider"])
+    ort_lite.plan(proto)
+
+
+def test_lines_in_the_place_of_those_of_onnx_are_tolerated_ones() -> None:
+    assert {f"{key[1]}-{key[2]}" for key in mine("") if key in of_onnx()} == {name for name in TOLERATED if "-" in name}
+
+
+# What transforms make
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_transforms_make_keeps_to_the_schemas(seed: int) -> None:
+    signature, body = random_body(seed)
+    found = model(signature, body, CONSTANTS, opset=24)
+    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    check_form(found, plugins.shape_rules())
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet50", "densenet121"])
+def test_what_transforms_make_of_networks_keeps_to_the_schemas(name: str) -> None:
+    found = load(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx")
+    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    assert {"FusedConv", "FusedGemm"} & {node.op_type for node in found.graph}
+    check_form(found, plugins.shape_rules())
+
+
+def test_fused_nodes_of_every_type_keep_to_the_schemas() -> None:
+    schemas = Schemas(FILES)
+    for op_type, source in (("FusedConv", "Conv"), ("FusedGemm", "Gemm")):
+        fused = OWN.schema("com.microsoft", op_type, 1)
+        for since in ONNX.versions("", source):
+            assert ONNX.schema("", source, since).types["T"] <= fused.types["T"], source
+    assert schemas.complete("com.microsoft") is None
