@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -64,15 +65,16 @@ SCENARIOS = [
 ]  # fmt: skip
 
 
-def judge(number: int) -> Verdict:
+def judge(number: int) -> Iterator[Verdict]:
     """Runs a scenario between walls, as `trial.judge` runs a mutant."""
     scenario = SCENARIOS[number]
     try:
         with guarded():
             run(scenario)
     except GuardError as error:
-        return Verdict(number, scenario.kind, ACCESS, str(error))
-    return Verdict(number, scenario.kind, RAN, "")
+        yield Verdict(number, scenario.kind, ACCESS, str(error))
+    else:
+        yield Verdict(number, scenario.kind, RAN, "")
 
 
 def run(scenario: Reaching) -> None:

@@ -8,7 +8,7 @@ import resource
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ort_lite.native import cpu, workers
@@ -29,7 +29,8 @@ DYING_S = 0.3
 MEMORY = 3 << 29
 """Bytes that a process may map beside what it starts with."""
 
-Judge = Callable[[int], Verdict]
+Judge = Callable[[int], Iterable[Verdict]]
+"""Of a number, one verdict after the other: the last that it comes to counts."""
 
 
 def run(numbers: Sequence[int], jobs: int = 1, judge: Judge = trial.judge, patience_s: float = PATIENCE_S) -> Iterator[Verdict]:
@@ -78,6 +79,7 @@ class _Child:
         self._note.begin(numbers[0])
         self._buffer = b""
         self._hung = self._over = False
+        self._verdict: Verdict | None = None
         self._deadline = time.monotonic() + COMPILING_S
         self.pipe, inner = os.pipe()
         self._pid = os.fork()
@@ -93,10 +95,12 @@ class _Child:
         for line in lines:
             message = json.loads(line)
             self._deadline = time.monotonic() + (COMPILING_S if message == "compiling" else self._patience_s)
-            if isinstance(message, dict):
-                verdict = Verdict(**message)
-                self.left.remove(verdict.number)
-                yield verdict
+            if message == "done" and self._verdict is not None:
+                self.left.remove(self._verdict.number)
+                yield self._verdict
+                self._verdict = None
+            elif isinstance(message, dict):
+                self._verdict = Verdict(**message)
 
     def ended(self) -> bool:
         if not self._over and time.monotonic() > self._deadline:
@@ -107,13 +111,18 @@ class _Child:
         return self._over
 
     def blame(self) -> Verdict | None:
-        """Of the mutant that ended the process before its time; None where all were judged."""
+        """Of the mutant that ended the process before its time; None where all were judged.
+
+        Where it has a verdict already, its judge came to its end after that: in onnx.reference.
+        """
         os.close(self.pipe)
         _, status = os.waitpid(self._pid, 0)
         if not self.left:
             return None
         number = self._note.number
         self.left.remove(number)
+        if self._verdict is not None:
+            return self._verdict
         who = trial.label(mutant(number))
         if self._hung:
             return Verdict(number, who, HANG, f"no answer for {self._patience_s} s\n{self._note.text}")
@@ -141,8 +150,9 @@ def _serve(numbers: Sequence[int], judge: Judge, note: crash.Note, pipe: int) ->
             crash.watch(note, _state)
             for number in list(numbers):
                 note.begin(number)
-                send("begun")
-                send(judge(number)._asdict())
+                for verdict in judge(number):
+                    send(verdict._asdict())
+                send("done")
         code = 0
     finally:
         os._exit(code)

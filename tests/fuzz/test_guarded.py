@@ -2,13 +2,14 @@
 
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from tests.fuzz import reaching
 from tests.fuzz.reaching import COUNT, KINDS, SCENARIOS, Reaching
 from tests.fuzz.runner import run
-from tests.fuzz.trial import ACCESS, HANG, OK, SIGNAL, Verdict
+from tests.fuzz.trial import ACCESS, HANG, OK, REFUSED, SIGNAL, Verdict
 from tests.fuzz.walls import PAGE, SIDES, Walls
 
 
@@ -52,15 +53,22 @@ def test_places_end_or_begin_at_a_wall(nbytes: int) -> None:
     assert walls.describe(start.address).endswith("near no array")
 
 
-def _sleeps(number: int) -> Verdict:
+def _sleeps(number: int) -> Iterator[Verdict]:
     time.sleep(60 if number == 1 else 0)
-    return Verdict(number, "sleep", OK, "")
+    yield Verdict(number, "sleep", OK, "")
 
 
-def _leaves(number: int) -> Verdict:
+def _leaves(number: int) -> Iterator[Verdict]:
     if number == 1:
         os._exit(3)
-    return Verdict(number, "leave", OK, "")
+    yield Verdict(number, "leave", OK, "")
+
+
+def _leaves_late(number: int) -> Iterator[Verdict]:
+    yield Verdict(number, "leave", REFUSED, "first")
+    if number == 1:
+        os._exit(3)
+    yield Verdict(number, "leave", OK, "then")
 
 
 def test_who_does_not_answer_is_stopped_and_the_others_go_on() -> None:
@@ -73,3 +81,8 @@ def test_who_leaves_is_blamed_and_the_others_go_on() -> None:
     found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves)}
     assert [found[k].status for k in range(3)] == [OK, SIGNAL, OK]
     assert found[1].error == "exit 3"
+
+
+def test_who_leaves_after_a_verdict_keeps_it() -> None:
+    found = {verdict.number: verdict for verdict in run([0, 1, 2], judge=_leaves_late)}
+    assert [found[k].detail for k in range(3)] == ["then", "first", "then"]

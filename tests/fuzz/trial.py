@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,15 +47,16 @@ class Verdict(NamedTuple):
     detail: str
     error: str = ""
     named: bool = True
-    reference: str = ""
+    reference: str = "died"
 
 
-def judge(number: int) -> Verdict:
+def judge(number: int) -> Iterator[Verdict]:
+    """First without onnx.reference, of which some mutants are the end, then with it."""
     draft = mutant(number)
     try:
-        return _judged(number, draft)
+        yield from _judged(number, draft)
     except GuardError as error:
-        return Verdict(number, label(draft), ACCESS, str(error))
+        yield Verdict(number, label(draft), ACCESS, str(error))
     finally:
         gc.collect(0)
         forget()
@@ -66,24 +67,35 @@ def label(draft: Draft) -> str:
     return f"{domain}{'.' if domain else ''}{op_type}-{version}"
 
 
-def _judged(number: int, draft: Draft) -> Verdict:
+def _judged(number: int, draft: Draft) -> Iterator[Verdict]:
     who = label(draft)
     try:
         model, feeds = draft.model(), [draft.feeds(), *([] if draft.later is None else [draft.later])]
         data = model.SerializeToString()
     except Exception as error:  # noqa: BLE001  onnx's helpers raise all kinds
-        return Verdict(number, who, UNSAYABLE, f"{type(error).__name__}: {error}")
-    verdicts = []
-    for got, feed in zip(runs(draft, data, feeds), feeds, strict=False):
+        yield Verdict(number, who, UNSAYABLE, f"{type(error).__name__}: {error}")
+        return
+    results = runs(draft, data, feeds)
+    verdicts = [_without_reference(number, who, got, model) for got in results]
+    yield _worst(verdicts)
+    for k, (got, feed) in enumerate(zip(results, feeds, strict=False)):
         want = oracle.expected(model, feed)
-        reference = want[:200] if isinstance(want, str) else "ran"
-        if isinstance(got, Exception):
-            named = any(name in str(got) for name in names(model.graph))
-            verdicts.append(refusal(number, who, got, named)._replace(reference=reference))
-        else:
-            told = oracle.difference(got, want) if reference == "ran" and draft.comparable else ""
-            verdicts.append(Verdict(number, who, WRONG if told else OK, told, reference=reference))
+        verdicts[k] = verdicts[k]._replace(reference=want[:200] if isinstance(want, str) else "ran")
+        told = oracle.difference(got, want) if isinstance(got, list) and isinstance(want, list) and draft.comparable else ""
+        if told:
+            verdicts[k] = verdicts[k]._replace(status=WRONG, detail=told)
+    yield _worst(verdicts)
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of the runs of one session."""
     return next((verdict for verdict in verdicts if verdict.status not in (OK, REFUSED)), verdicts[0])
+
+
+def _without_reference(number: int, who: str, got: list[Any] | Exception, model: onnx.ModelProto) -> Verdict:
+    if isinstance(got, Exception):
+        return refusal(number, who, got, any(name in str(got) for name in names(model.graph)))
+    return Verdict(number, who, OK, "")
 
 
 def runs(draft: Draft, data: bytes, feeds: Sequence[dict[str, Any]]) -> list[list[Any] | Exception]:

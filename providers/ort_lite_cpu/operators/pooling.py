@@ -126,7 +126,11 @@ def _last(total: Any, count: int, p: float, kind: Static) -> Any:
 
 def _before(limit: int, first: int, dilation: int, window: int) -> int:
     """How many of the positions first, first + dilation, ... of a window are less than `limit`."""
-    return min(max((limit - first + dilation - 1) // dilation, 0), window)
+    if first >= limit:
+        return 0
+    if first + (window - 1) * dilation < limit:
+        return window
+    return (limit - first + dilation - 1) // dilation
 
 
 @native

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LAST = channels_last(4)
 MOST_SAMPLES, MOST_IMAGES = 1024, 8
-"""A side of a cell has at most so many samples by `sampling_ratio`, and as many as so many images, and a few, have pixels without it."""
+"""A side of a cell has at most so many samples by `sampling_ratio`; without it, as many as so many images and a few pixels have."""
 
 
 @native

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 import ort_lite
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, ramp, run_op
 
 

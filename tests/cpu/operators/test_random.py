@@ -7,6 +7,7 @@ import pytest
 
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
+from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import op_program, run_op
 
 MANY = 40_000
