@@ -39,7 +39,7 @@ def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
     """
     if not 1 <= rank <= 3:
         raise op.reject(f"{rank} spatial axes; there are 1 to 3")
-    choice(op, "auto_pad", "NOTSET", ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"))
+    choice(op, "auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))  # "" as in onnxruntime
     for name, count, low in (
         ("kernel_shape", rank, 1), ("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, -MOST), ("output_padding", rank, 0),
     ):  # fmt: skip

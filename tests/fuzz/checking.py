@@ -17,7 +17,13 @@ from tests.fuzz.trial import Verdict
 ROOT = Path(__file__).parents[2]
 ALLOWED = (trial.OK, trial.REFUSED, trial.MEMORY, trial.UNSAYABLE)
 """An output larger than the machine's memory is a MemoryError."""
+NAMELESS = {
+    "OutOfMemory": "scratch memory is that of all nodes of a run",
+    "RunTerminated": "`trial` ends runs that take long, and who asks for that need not be told why",
+}
+"""Refusals that may name neither node nor value."""
 SHOWN = 20
+"""Mutants that a failing test lists."""
 
 
 class Known(NamedTuple):
@@ -51,7 +57,7 @@ def problem(verdict: Verdict) -> str:
         return "" if known_difference(mutant(verdict.number)) else what
     if verdict.status not in ALLOWED:
         return what
-    nameless = verdict.status == trial.REFUSED and not verdict.named and verdict.error != "OutOfMemory"
+    nameless = verdict.status == trial.REFUSED and not verdict.named and verdict.error not in NAMELESS
     return f"names neither node nor value: {what}" if nameless else ""
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import Dim, Shape, ceildiv, equal, maximum, minimum, product, same
+from ort_lite_cpu.attributes import check_groups, check_windows
 from ort_lite_cpu.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.gemm.gemm import DEPTH
@@ -228,14 +229,16 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
 
 # --- Sizes
 def geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
-    """Sizes of a Conv. Raises NotImplemented for more than three spatial axes."""
+    """Sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
-    if rank > 3:
-        raise op.reject(f"{rank} spatial axes; 1 to 3 are there")
+    check_windows(op, rank, y[2:])
+    if len(w) != len(x):
+        raise op.reject(f"a weight of rank {len(w)} for an input of rank {len(x)}")
     kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
     pads = _pads(op, x[2:], y[2:], kernel, strides, dilations)
     groups = op.attr("group", 1)
+    check_groups(op, y[1], groups)
     channels = w[1] * groups if isinstance(w[1], int) else x[1]  # equal, and a number more often than not
     return Geometry(
         x[0], channels, triple(x[2:], 1), y[1], triple(y[2:], 1), triple(kernel, 1), triple(strides, 1), triple(pads, 0),
@@ -254,7 +257,7 @@ def _pads(
     op: Op, size: Sequence[Dim], result: Sequence[Dim], kernel: Sequence[Dim], strides: Sequence[Dim], dilations: Sequence[Dim]
 ) -> Sequence[Dim]:
     """Padding in front of each spatial axis."""
-    mode = op.attr("auto_pad", "NOTSET")
+    mode = op.attr("auto_pad") or "NOTSET"
     if mode == "NOTSET":
         given: Sequence[Dim] = op.attr("pads") or (0,) * (2 * len(size))
         return given[: len(size)]

@@ -152,7 +152,7 @@ def _pads(
     op: Op, size: Shape, result: Shape, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
 ) -> Sequence[Dim]:
     """Padding in front of each axis. Where the output's shape is given, padding makes up the difference."""
-    mode, rank = op.attr("auto_pad", "NOTSET"), len(size)
+    mode, rank = op.attr("auto_pad") or "NOTSET", len(size)
     if not op.attr("output_shape") and mode not in ("SAME_UPPER", "SAME_LOWER"):
         return (op.attr("pads") or (0,) * rank)[:rank] if mode == "NOTSET" else (0,) * rank
     extra = op.attr("output_padding") or (0,) * rank

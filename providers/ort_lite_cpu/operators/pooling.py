@@ -229,7 +229,7 @@ def pads_of(
     op: Op, x: Sequence[Dim], y: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[list[Dim], list[Dim]]:
     """(in front, behind) along the spatial axes, from `pads` or `auto_pad`."""
-    auto = op.attr("auto_pad", "NOTSET")
+    auto = op.attr("auto_pad") or "NOTSET"
     rank = len(window)
     if auto in ("NOTSET", "VALID"):
         pads = (auto == "NOTSET" and op.attr("pads")) or [0] * 2 * rank

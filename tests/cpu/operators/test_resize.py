@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, ShapeInferenceError
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
@@ -164,3 +164,9 @@ def test_a_region_is_given_for_every_axis(roi: Array | None) -> None:
     how = {"coordinate_transformation_mode": "tf_crop_and_resize"}
     with pytest.raises(NotSupported, match=r"Resize 'node' .*a region of . numbers, 4 axes"):
         op_program("Resize", [X, roi, None, ints(1, 2, 4, 7)], how, constants=[1, 3])
+
+
+@pytest.mark.parametrize(("op", "opset", "message"), [("Resize", 19, "neither scales nor sizes"), ("Upsample", 9, "no scales")])
+def test_what_is_given_no_size_is_refused(op: str, opset: int, message: str) -> None:
+    with pytest.raises(ShapeInferenceError, match=f"{op} 'node': {message} are given"):
+        op_program(op, [X], opset=opset)

@@ -17,7 +17,7 @@ def per_axis(op: Op, name: str, rank: int, default: int) -> list[int]:
 
 def paddings(op: Op, rank: int) -> list[tuple[int, int]]:
     """(begin, end) of each spatial axis; none where `auto_pad` decides."""
-    given = op.attr("pads") if op.attr("auto_pad", "NOTSET") == "NOTSET" else None
+    given = op.attr("pads") if (op.attr("auto_pad") or "NOTSET") == "NOTSET" else None
     pads = given or [0] * (2 * rank)
     if len(pads) != 2 * rank:
         raise op.error(f"pads {list(pads)} should be {2 * rank} numbers")
