@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
 from ort_lite.graph import Model, Node
 from ort_lite.inference import Inference, ShapeRules
 from ort_lite.patterns import Match, Pattern, find, operators_before
@@ -196,7 +196,12 @@ class _Driver:
                 continue
             self.rewriter.begin()
             self.rewriter.skips.clear()
-            count = found.function(self.graph, self.rewriter)
+            try:
+                count = found.function(self.graph, self.rewriter)
+            except OrtLiteError:
+                raise
+            except Exception as error:
+                raise _failure(found, f"graph {self.graph.name!r}", error) from error
             self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
             if count:
                 self._note(found.name, count)
@@ -258,9 +263,11 @@ class _Driver:
         who = node.name or str(node)
         try:
             result = self.rewriter.apply(rule.function, match, rule.private)
-        except Exception as error:
+        except OrtLiteError as error:
             error.add_note(f"while the transform {rule.name} looked at {who}")
             raise
+        except Exception as error:
+            raise _failure(rule, str(node), error) from error
         if isinstance(result, Skip):
             return Skipped(rule.name, who, result.reason)
         self._note(rule.name)
@@ -269,6 +276,13 @@ class _Driver:
     def _note(self, name: str, count: int = 1) -> None:
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
         self._budget -= 1
+
+
+def _failure(transform: Transform, where: str, error: Exception) -> Fail:
+    return Fail(
+        f"the transform {transform.name} failed at {where}: {type(error).__name__}: {error}; without it: "
+        f"disabled_optimizers=[{transform.name!r}]"
+    )
 
 
 _Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]

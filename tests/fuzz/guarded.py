@@ -42,7 +42,7 @@ class GuardError(BaseException):
 
 
 class At(NamedTuple):
-    """What native code is doing: for the report of a fault."""
+    """What native code is doing: for the report of who dies of it."""
 
     segment: Segment
     number: int
@@ -141,11 +141,11 @@ class GuardedRun(_Run):
         return None
 
     def _check_constants(self, side: Side) -> None:
+        """Nobody has written to them, but for the state of random numbers."""
         states = [i.operands[0] for i in self.segment.instructions if i.spec.function is next_stream]
         for array, place in self.both.sides[SIDES.index(side)].constants:
-            if _bytes(place) != array.tobytes() and not any(
-                buffer is not None and buffer.constant is array for buffer in states
-            ):
+            is_state = any(buffer is not None and buffer.constant is array for buffer in states)
+            if not is_state and _bytes(place) != array.tobytes():
                 raise GuardError(f"{self._names()}: wrote to a constant")
 
     def _names(self) -> str:

@@ -23,6 +23,8 @@ from tests.fuzz.trial import HANG, SIGNAL, Verdict
 BATCH = 400
 """Mutants of one process: starting it costs as much as several of them."""
 PATIENCE_S = 10.0
+REFERENCE_S = 3.0
+"""For onnx.reference, which is asked when there is a verdict, and whose loops in C end when they end."""
 COMPILING_S = 120.0
 """For the kernels of a mutant, which count as no hang."""
 DYING_S = 0.3
@@ -94,7 +96,10 @@ class _Child:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
-            self._deadline = time.monotonic() + (COMPILING_S if message == "compiling" else self._patience_s)
+            patience_s = (
+                REFERENCE_S if isinstance(message, dict) else COMPILING_S if message == "compiling" else self._patience_s
+            )
+            self._deadline = time.monotonic() + patience_s
             if message == "done" and self._verdict is not None:
                 self.left.remove(self._verdict.number)
                 yield self._verdict
@@ -105,8 +110,9 @@ class _Child:
     def ended(self) -> bool:
         if not self._over and time.monotonic() > self._deadline:
             self._hung = self._over = True
-            os.kill(self._pid, signal.SIGABRT)  # it says where it is
-            time.sleep(DYING_S)
+            if self._verdict is None:
+                os.kill(self._pid, signal.SIGABRT)  # it says where it is
+                time.sleep(DYING_S)
             os.kill(self._pid, signal.SIGKILL)
         return self._over
 

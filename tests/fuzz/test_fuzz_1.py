@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.checking import check
+from tests.fuzz.checking import check, linux
 
 
+@linux
 @pytest.mark.slow
 def test_mutants_run_or_are_refused(tmp_path: Path) -> None:
     check(500, 500, tmp_path)

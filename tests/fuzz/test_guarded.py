@@ -7,10 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fuzz import reaching
+from tests.fuzz.checking import linux
 from tests.fuzz.reaching import COUNT, KINDS, SCENARIOS, Reaching
 from tests.fuzz.runner import run
 from tests.fuzz.trial import ACCESS, HANG, OK, REFUSED, SIGNAL, Verdict
 from tests.fuzz.walls import PAGE, SIDES, Walls
+
+pytestmark = [linux, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -139,6 +139,7 @@ def names(graph: onnx.GraphProto) -> set[str]:
     found = {f"'{value.name}'" for value in (*graph.input, *graph.output, *graph.initializer)}
     for node in graph.node:
         found.update((f"{node.op_type} '", f"{node.op_type} with output"))
+        found.update([f" '{node.name}_"] if node.name else [])  # transforms name what they make of a node after it
         found.update(f"'{name}'" for name in (*node.input, *node.output) if name)
         found.update(name for one in node.attribute if one.type == onnx.AttributeProto.GRAPH for name in names(one.g))
     return found

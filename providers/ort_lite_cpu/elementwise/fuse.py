@@ -78,8 +78,11 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
 
 
 def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
-    """What the loops touch of a leaf."""
-    return walk(0, *(number for pair in zip(dims, strides, strict=True) for number in pair))
+    """What the loops touch of a leaf. What does not move in the innermost loop is read before it, however often that turns."""
+    loops = list(zip(dims, strides, strict=True))
+    if loops and same(strides[-1], 0):
+        loops.pop()
+    return walk(0, *(number for pair in loops for number in pair))
 
 
 def require_broadcast(lowering: Builder, node: Node, shape: Sequence[Dim], out: Sequence[Dim]) -> None:

@@ -105,7 +105,7 @@ def emit_attention(
     kv_heads, length, value_size = k.shape[1], k.shape[2], v.shape[3]
     agree(op, q, k, v)
     op.agree(y.shape, (*q.shape[:3], value_size), "the result does not fit queries and values")
-    _check_others(op, q, k, mask, rules, scores)
+    _check_others(op, q, k, rules, scores)
     tile = tile_for(q.tensor.native)
     stride = ceildiv(length, tile.columns) * tile.columns
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
@@ -151,11 +151,9 @@ def agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
         op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
 
 
-def _check_others(op: Op, q: Heads, k: Heads, mask: Mask, rules: Rules, scores: Tensor | None) -> None:
-    """That a mask is of bools or of the queries' type, and lengths, sinks and scores are as many as batches, heads and scores."""
+def _check_others(op: Op, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
+    """That lengths, sinks and scores are as many as batches, heads and scores."""
     batch, heads, rows, _ = q.shape
-    if mask.kind == "add" and mask.tensor is not None and mask.tensor.dtype != q.tensor.dtype:
-        raise op.reject(f"a mask of {mask.tensor.dtype} for {q.tensor.dtype}")
     if rules.lengths is not None:
         op.require(equal(rules.lengths.size, batch), "{0} lengths of keys for a batch of {1}", rules.lengths.size, batch)
     if rules.sink is not None:
@@ -193,8 +191,6 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
     before: Dim = 0
     total = rows
     if past is not None:
-        if past.dtype != new.tensor.dtype:
-            raise op.reject(f"a past of {past.dtype} for {new.tensor.dtype}")
         before = past.shape[-2]
         total = before + rows
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))

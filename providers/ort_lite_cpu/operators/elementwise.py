@@ -4,6 +4,7 @@ A formula is text in the native language over {0}, {1}, ... (operands) and {s0},
 """
 
 from ort_lite.dtypes import INTEGERS
+from ort_lite.shapes import equal
 from ort_lite_cpu.elementwise.expression import define, formula_tensor
 from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
 from ort_lite_cpu.op import Op
@@ -245,7 +246,10 @@ def clip(op: Op) -> None:
 
 def _scalar(op: Op, tensor: Tensor) -> Tensor:
     """A one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
-    return tensor if not tensor.shape else op.view(tensor, ())
+    if not tensor.shape:
+        return tensor
+    op.require(equal(tensor.size, 1), "a bound of {0} elements, expected one", tensor.size)
+    return op.view(tensor, ())
 
 
 @operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)

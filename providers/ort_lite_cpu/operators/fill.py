@@ -7,7 +7,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, span
 from ort_lite_cpu import primitives
 from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import ANY, INTEGERS, MOVABLE, NATIVE, REAL, operator
+from ort_lite_cpu.registry import ANY, INTEGERS, NATIVE, REAL, operator
 from ort_lite_cpu.tensor import Tensor, bits
 
 
@@ -31,8 +31,6 @@ def constant(op: Op) -> None:
 
 @operator("ConstantOfShape", since=9, types=INTEGERS)
 def constant_of_shape(op: Op) -> None:
-    if op.info().dtype not in MOVABLE:
-        raise op.reject(f"elements of type {op.info().dtype}")
     value = op.attr("value")
     if value is not None and value.size != 1:
         raise op.reject(f"value has {value.size} elements, expected 1")

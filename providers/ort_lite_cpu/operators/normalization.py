@@ -108,25 +108,32 @@ def _emit(
 @operator("LayerNormalization", since=1, types=REAL)
 def layer_normalization(op: Op) -> None:
     """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
-    x, y = op.input(0), op.output(0)
-    axis = axis_of(op, op.attr("axis", -1), len(x.shape))
+    x = op.input(0)
+    axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
     mean, inverse = (_statistics(op, k) for k in (1, 2))
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
     _emit(
         op, [x, _full(op, 1, x, axis), _full(op, 2, x, axis), y, mean, inverse], rows, n, 1, 1, float(op.attr("epsilon", 1e-5))
     )
+    op.set(0, op.cast(y, op.info().dtype or y.dtype))
 
 
 @operator("RMSNormalization", since=23, types=REAL)
 @operator("SimplifiedLayerNormalization", types=REAL)
 def rms_normalization(op: Op) -> None:
     """As LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also tells the inverse deviation."""
-    x, y = op.input(0), op.output(0)
-    axis = axis_of(op, op.attr("axis", -1), len(x.shape))
+    x = op.input(0)
+    axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
     rows, n = product(x.shape[:axis]), product(x.shape[axis:])
     inverse = _statistics(op, 1)
     operands = [x, _full(op, 1, x, axis), None, y, None, inverse]
     _emit(op, operands, rows, n, 1, 1, float(op.attr("epsilon", 1e-5)), centred=False)
+    op.set(0, op.cast(y, op.info().dtype or y.dtype))
+
+
+def _result(op: Op, x: Tensor) -> Tensor:
+    """Memory for the result in the element type that is computed in; where the scale has another, it is converted then."""
+    return op.output(0) if op.info().dtype == x.dtype else op.temporary(x.dtype, x.shape)
 
 
 def _statistics(op: Op, index: int) -> Tensor | None:
@@ -143,6 +150,7 @@ def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
     given = op.optional(index)
     if given is None:
         return None
+    given = op.cast(given, x.dtype)
     wanted = x.shape[axis:]
     lead = max(len(given.shape) - len(wanted), 0)
     op.agree(given.shape[:lead], (1,) * lead, "its scale has an axis too many")

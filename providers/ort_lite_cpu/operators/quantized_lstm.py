@@ -12,7 +12,7 @@ from ort_lite.shapes import Dim
 from ort_lite_cpu.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.integer_matmul import emit_product, packed_constant, quotient
-from ort_lite_cpu.operators.quantization import BYTES, as_float, emit_dynamic, formula, quantized
+from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
 from ort_lite_cpu.operators.recurrent_kernels import time_of, update_cell
 from ort_lite_cpu.registry import operator
@@ -88,7 +88,7 @@ class QuantizedLayer(Layer):
         self.held = op.lowering.stored(quantized(self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
     def _check_quantized(self) -> None:
-        """That weights, scales and zero points are as many as the layer has, of one type the weights and their zero points."""
+        """That weights, scales and zero points are as many as the layer has."""
         op, columns = self.op, self.gates * self.size
         for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
             op.agree(op.raw(index).shape, (self.directions, rows, columns), f"dimensions of weights {'WR'[index == R]}")
@@ -96,8 +96,6 @@ class QuantizedLayer(Layer):
                 own = self._constant(parameter).shape
                 if own not in ((self.directions,), (self.directions, columns)):
                     raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
-            if op.raw(index).dtype not in BYTES or op.raw(index).dtype != op.raw(zero).dtype:
-                raise op.reject(f"weights of {op.raw(index).dtype} with zero points of {op.raw(zero).dtype}")
 
     def product(self, direction: int) -> Tensor:
         """x @ W[direction], (steps * batch, gates * size)."""

@@ -15,7 +15,7 @@ from ort_lite.shapes import equal
 from ort_lite_cpu.atomics import fetch_add
 from ort_lite_cpu.op import Op
 from ort_lite_cpu.operators.windows import finish
-from ort_lite_cpu.registry import ANY, FLOATS, REAL, operator
+from ort_lite_cpu.registry import ANY, REAL, operator
 from ort_lite_cpu.tensor import Tensor
 
 PI = 3.141592653589793
@@ -120,8 +120,6 @@ def _made(op: Op) -> Tensor:
     """Where the kernel writes, floats of 32 or 64 bits."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
-    if info.dtype not in FLOATS:
-        raise op.reject(f"numbers of type {info.dtype}")
     return op.output(0) if info.dtype in REAL else op.temporary("float32", info.shape)
 
 

@@ -63,16 +63,12 @@ class Layer:
         for index, (name, shape) in wanted.items():
             if self.op.has(index):
                 self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
-                if index != 4 and self.op.raw(index).dtype != self.x.dtype:
-                    raise self.op.reject(f"{name} of {self.op.raw(index).dtype} for {self.x.dtype}")
 
     def check_weights(self) -> None:
         """That W is (directions, gates * size, inputs) and R (directions, gates * size, size)."""
         rows = (self.directions, self.gates * self.size)
         for index, name, columns in ((1, "W", self.x.shape[2]), (2, "R", self.size)):
             self.op.agree(self.op.raw(index).shape, (*rows, columns), f"dimensions of weights {name}")
-            if self.op.raw(index).dtype != self.x.dtype:
-                raise self.op.reject(f"weights {name} of {self.op.raw(index).dtype} for {self.x.dtype}")
 
     def _sequence(self) -> Tensor | None:
         """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""

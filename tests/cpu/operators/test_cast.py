@@ -8,7 +8,12 @@ import pytest
 
 from ort_lite.dtypes import to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
-from tests.cpu.check import check_op, ramp, run_op, text_program
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Node, TensorType, Value
+from ort_lite.inference import Info
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.program import Program
+from tests.cpu.check import check_op, ramp, rules, run_op, text_program
 
 VALUES = [0, 1, -1, 2.5, -2.5, 100.75, 127]
 
@@ -77,3 +82,12 @@ def test_to_its_own_type_copies(op: str) -> None:
 def test_types_that_cast_does_not_give_are_refused() -> None:
     with pytest.raises(InvalidGraph, match=r"Cast 'node': output 0 \(output, 'out0'\) is tensor\(complex64\); Cast-21 gives"):
         run_op("Cast", [ramp((2,))], {"to": to_onnx("complex64")})
+
+
+def test_strings_that_only_the_run_finds_are_refused() -> None:
+    """Which kernels there are for was decided before: those that make strings were not asked."""
+    x, target, y = Value("x", TensorType("float32", (2,))), Value("target"), Value("y")
+    node = Node("CastLike", [x, target], [y], {}, version=21, name="node")
+    program = Program([node], [(x, Info(x.type)), (target, Info())], [y], rules(), Options(threads=1), {})
+    with pytest.raises(NotSupported, match=r"CastLike 'node' .*Cast to string"):
+        program([ramp((2,)), np.array(["a"], object)])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array, to_numpy
+from ort_lite.errors import InvalidArgument
 from tests.cpu.check import check_op, ramp, run_op
 
 Function = Callable[..., Any]
@@ -296,3 +297,10 @@ def test_eight_bit_floats_may_be_infinite_or_no_number(dtype: str) -> None:
     x = np.arange(256, dtype=np.uint8).view(to_numpy(dtype))
     check_op("IsNaN", x, expected=np.isnan(x.astype(np.float32)))
     check_op("IsInf", x, detect_negative=0, expected=np.isposinf(x.astype(np.float32)))
+
+
+def test_a_bound_of_no_elements_is_refused() -> None:
+    """Also where there is nothing to clip: what is broadcast is read before the loop."""
+    for shape in ((0,), (3,)):
+        with pytest.raises(InvalidArgument, match="a bound of 0 elements, expected one"):
+            run_op("Clip", [ramp(shape), np.zeros(0, np.float32)])

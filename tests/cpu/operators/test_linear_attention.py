@@ -132,8 +132,8 @@ def test_operands_that_do_not_fit_are_refused(changes: dict[int, Array | None], 
 
 
 def test_states_of_another_type_and_no_heads_are_refused() -> None:
-    with pytest.raises(NotSupported, match="a state of float64 for float32"):
-        linear({3: ramp((2, 2, SIZE, WIDTH), "float64")})
+    with pytest.raises(NotSupported, match="a state of float16 for float32"):
+        linear({3: ramp((2, 2, SIZE, WIDTH), "float16")})
     with pytest.raises(NotSupported, match="should have rank 3"):
         linear({4: ramp((2, 4, 2, 1))})
     with pytest.raises(NotSupported, match="-2 heads of queries for -2 of keys"):

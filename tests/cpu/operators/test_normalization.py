@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+from ort_lite import InferenceSession
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, op_program, ramp, run_op
+from tests.cpu.check import assert_close, check_op, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -161,9 +163,23 @@ def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], at
 
 
 def test_statistics_of_a_type_without_kernels_are_refused() -> None:
-    with pytest.raises(NotSupported, match=r"LayerNormalization 'node' .*output 1 of float16"):
-        op_program("LayerNormalization", [ramp((2, 3)), ramp((3,))], {"stash_type": 10}, outputs=2)
+    with pytest.raises(NotSupported, match=r"LayerNormalization 'node' .*output 1 of bfloat16"):
+        op_program("LayerNormalization", [ramp((2, 3)), ramp((3,))], {"stash_type": 16}, outputs=2)
 
 
 def test_channels_without_items_are_normalised() -> None:
     check_op("LRN", np.zeros((2, 0, 4), np.float32), size=3, expected=np.zeros((2, 0, 4), np.float32))
+
+
+@pytest.mark.parametrize("scale", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("x", ["float16", "float32", "float64"])
+def test_before_opset_17_the_result_has_the_type_of_the_scale(x: str, scale: str) -> None:
+    """As onnxruntime's own form: what its converters to 16 bits leave behind."""
+    types = {"float16": "float16", "float32": "float", "float64": "double"}
+    text = f"{types[x]}[2,8] x, {types[scale]}[8] s) => ({types[scale]}[2,8] y) {{ y = LayerNormalization(x, s) }}"
+    session = InferenceSession(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 16]> main ({text}'))
+    data, factors = ramp((2, 8), x), ramp((8,), scale)
+    wide = data.astype(np.float64)
+    want = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5) * factors
+    [y] = session.run(None, {"x": data, "s": factors})
+    assert_close(y, want.astype(scale), 4e-3 if "float16" in (x, scale) else 1e-5, 1e-5, f"{x}, {scale}")

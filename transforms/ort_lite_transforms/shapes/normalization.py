@@ -27,13 +27,18 @@ def batch_normalization(op: Op) -> list[Info]:
     return [like(op), statistics, statistics, statistics, statistics]
 
 
-@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(0, "float32"))
+def _scale_type(op: Op) -> str:
+    """Of LayerNormalization's result: onnxruntime's own form, which ONNX's took over in opset 17, has that of the scale."""
+    return op.dtype(0 if op.node.op_type == "LayerNormalization" and op.version >= 17 else 1)
+
+
+@shape_rule("LayerNormalization", "SimplifiedLayerNormalization", types=(_scale_type, "float32"))
 def layer_normalization(op: Op) -> list[Info]:
     """y like x; mean and inverse deviation with 1 from `axis` on. Spec: ONNX LayerNormalization-17."""
     shape = op.shape(0)
     axis = op.axis(op.attr("axis", -1), len(shape))
     statistics = op.tensor(from_onnx(op.attr("stash_type", 1)), [*shape[:axis], *[1] * (len(shape) - axis)])
-    return [like(op), statistics, statistics]
+    return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
 RULES = [*normalized, *rms_normalized, *batch_normalization, *layer_normalization]
