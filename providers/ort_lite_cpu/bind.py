@@ -37,6 +37,8 @@ class Bound(Record, frozen=False):
     allocations: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
     cost_us: float
     descriptors: Array
+    values: Sequence[int]
+    """Of the segment's leaves."""
     offsets: Array
     """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
     sizes: Array
@@ -127,7 +129,7 @@ class Binder:
             if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
         cost = float(slots[segment.work_slots].sum()) / 1000
-        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, offsets, sizes)
+        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, values, offsets, sizes)
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))

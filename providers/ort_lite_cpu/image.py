@@ -18,11 +18,13 @@ from ort_lite.memory.requests import align_up
 from ort_lite.shapes import substitute
 from ort_lite_cpu import bind
 from ort_lite_cpu.bind import Binder, Bound
+from ort_lite_cpu.host_step import run_host_step
 from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.loop import EXECUTE
 from ort_lite_cpu.lowered import HostStep
-from ort_lite_cpu.program import Program, _host, _read, _Run
+from ort_lite_cpu.program import Program
 from ort_lite_cpu.segment import FIRST_PLACE, NULL, SCRATCH, Segment, assemble
+from ort_lite_cpu.segment_run import SegmentRun, read
 from ort_lite_cpu.tensor import Buffer, Tensor
 
 
@@ -37,8 +39,8 @@ def machine_image(program: Program, inputs: Sequence[Any], order: Sequence[int] 
     return ProgramImage(program, steps, inputs)
 
 
-def _reordered(program: Program, order: Sequence[int]) -> _Run:
-    segments = [step for step in program.steps if isinstance(step, _Run)]
+def _reordered(program: Program, order: Sequence[int]) -> SegmentRun:
+    segments = [step for step in program.steps if isinstance(step, SegmentRun)]
     if len(segments) != 1 or len(program.steps) != 1:
         raise InvalidArgument(f"a program of {len(program.steps)} steps between which data decides sizes has one order")
     instructions = segments[0].segment.instructions
@@ -49,13 +51,13 @@ def _reordered(program: Program, order: Sequence[int]) -> _Run:
     )
     [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
-    return _Run(segment, Binder(segment), segments[0].needs)
+    return SegmentRun(segment, Binder(segment), segments[0].needs)
 
 
 class ProgramImage:
     """See `ort_lite.machine.image.Image`. Laid out as constants, inputs, other places, scratch; made by an ordinary run."""
 
-    def __init__(self, program: Program, steps: Sequence[_Run | HostStep], inputs: Sequence[Any]) -> None:
+    def __init__(self, program: Program, steps: Sequence[SegmentRun | HostStep], inputs: Sequence[Any]) -> None:
         self._program, self._steps, self._given = program, steps, list(inputs)
         self._bound: list[tuple[Bound, dict[str, Any]] | None] = []
         self._places: list[Any] = [*inputs, *([None] * (program._places - len(inputs)))]
@@ -76,10 +78,10 @@ class ProgramImage:
         """Binds every segment to the values that come out on the way, and keeps the arrays of all places."""
         for step in self._steps:
             if isinstance(step, HostStep):
-                _host(step, self._places)
+                run_host_step(step, self._places)
                 self._bound.append(None)
                 continue
-            values = [_read(self._places, source) for _, source in step.segment.leaves]
+            values = [read(self._places, source) for _, source in step.segment.leaves]
             bound = step.binder.bind(values)
             for place, shape, dtype in bound.allocations:
                 self._places[place] = np.empty(shape, dtype)
@@ -118,7 +120,7 @@ class ProgramImage:
         self.nbytes = offset + nbytes
         return offset
 
-    def _enter(self, step: _Run | HostStep, made: tuple[Bound, dict[str, Any]] | None) -> None:
+    def _enter(self, step: SegmentRun | HostStep, made: tuple[Bound, dict[str, Any]] | None) -> None:
         """Puts the tensors of a step into the table."""
         if isinstance(step, HostStep) or made is None:
             for fixed in _buffers(step):
@@ -196,7 +198,9 @@ class ProgramImage:
         assert tensor.buffer is not None
         return self.table[self._names[tensor.buffer]].view(self._memory)
 
-    def _segment(self, number: int, step: _Run, made: tuple[Bound, dict[str, Any]] | None, base: int) -> list[Instruction]:
+    def _segment(
+        self, number: int, step: SegmentRun, made: tuple[Bound, dict[str, Any]] | None, base: int
+    ) -> list[Instruction]:
         assert made is not None
         bound, segment = made[0], step.segment
         descriptors, table = bound.descriptors.copy(), bound.table.copy()
@@ -235,8 +239,8 @@ class ProgramImage:
             start += count
 
 
-def _buffers(step: _Run | HostStep) -> list[Buffer]:
-    if isinstance(step, _Run):
+def _buffers(step: SegmentRun | HostStep) -> list[Buffer]:
+    if isinstance(step, SegmentRun):
         found = (b for instruction in step.segment.instructions for b in instruction.operands)
         return list(dict.fromkeys(b for b in found if b is not None))
     tensors = (*step.inputs, *step.outputs)

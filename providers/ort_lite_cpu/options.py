@@ -1,18 +1,24 @@
 """Settings of the CPU provider that lowering and running depend on."""
 
+from typing import TYPE_CHECKING
+
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.record import Record
 from ort_lite_cpu.lease import Lease
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.recording import Recorder
 
 
 class Options(Record):
     """threads: of one run, the caller's included. fusion: elementwise expressions become one loop.
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.
-    pool: where runs lease scratch memory; None: each program has a pool of its own.
+    pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
     """
 
     threads: int = 1
     fusion: bool = True
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
+    recorder: "Recorder | None" = None

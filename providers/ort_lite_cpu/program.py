@@ -6,31 +6,28 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ort_lite.dtypes import Array, to_numpy
-from ort_lite.errors import InvalidArgument, OrtLiteError, OutOfMemory, RunTerminated, RuntimeException
+from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
-from ort_lite.provider import CURRENT, Body, RunOptions
+from ort_lite.provider import CURRENT, Body
 from ort_lite.shapes import Dim, Shape, Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite_cpu import bind, team
 from ort_lite_cpu.address import address_of
-from ort_lite_cpu.bind import Binder, Bound
+from ort_lite_cpu.bind import Binder
+from ort_lite_cpu.host_step import run_host_step
 from ort_lite_cpu.kept import Kept
 from ort_lite_cpu.lease import Lease
-from ort_lite_cpu.loop import EXECUTE, HALTED, Halt, Job
+from ort_lite_cpu.loop import EXECUTE
 from ort_lite_cpu.lower import Lowering
-from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.lowered import HostStep, Instruction, Lowered
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.segment import FIRST_PLACE, GRAIN, SCRATCH, Segment, assemble
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.segment import FIRST_PLACE, GRAIN, Segment, assemble
+from ort_lite_cpu.segment_run import BOUND_LIMIT, SegmentRun, allocate, read
 
 if TYPE_CHECKING:
     from ort_lite.memory.plan import MemoryPlan
@@ -38,9 +35,6 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
-
-BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
-"""Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
 
 
 class Program:
@@ -56,29 +50,40 @@ class Program:
         bodies: Mapping[Graph, Body],
     ) -> None:
         self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
-        self._values = tuple(value for value, _ in inputs)
+        self._values, self._options = tuple(value for value, _ in inputs), options
         lowering = Lowering(_renamed(inputs), rules, options, bodies)
         self.lowered = lowering.run(nodes, outputs)
         helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
         assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS, *helpers])
         self._places, self._output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self._places)
-        self.steps: list[_Run | HostStep] = [
-            _Run(step, Binder(step), needs) if isinstance(step, Segment) else step for step in assembled.steps
+        self.steps: list[SegmentRun | HostStep] = [
+            self._segment_run(step, needs) if isinstance(step, Segment) else self._host_step(step) for step in assembled.steps
         ]
         self.threads = options.threads
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count = len(inputs)
         only = self.steps[0] if len(self.steps) == 1 else None
-        self._only = only if isinstance(only, _Run) and only.reads_only_input_shapes(self._input_count) else None
+        self._only = only if isinstance(only, SegmentRun) and only.reads_only_input_shapes(self._input_count) else None
+
+    def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
+        recorder = self._options.recorder
+        if recorder is None:
+            return SegmentRun(segment, Binder(segment), needs)
+        from ort_lite_cpu.recording import RecordedRun
+
+        return RecordedRun(segment, Binder(segment), needs, recorder, self.lowered.primary)
+
+    def _host_step(self, step: HostStep) -> HostStep:
+        return step if self._options.recorder is None else self._options.recorder.timed(step)
 
     def facts(self) -> dict[str, int | str]:
         """What `InferenceSession.explain` prints of a partition.
 
         python_steps: nodes that run in Python: strings, sequences, maps, optionals.
         """
-        segments = [step.segment for step in self.steps if isinstance(step, _Run)]
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
         kernels = {instruction.spec for segment in segments for instruction in segment.instructions}
         return {
             "instructions": sum(len(segment.instructions) for segment in segments),
@@ -92,12 +97,12 @@ class Program:
         """Of the shapes bound last, by segment; empty before the first run."""
         from ort_lite_cpu.plans import memory_plan
 
-        runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, _Run)]
+        runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
         return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound])
 
     def memory(self) -> dict[str, Any]:
         """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape."""
-        runs = [step for program in self._family() for step in program.steps if isinstance(step, _Run)]
+        runs = [step for program in self._family() for step in program.steps if isinstance(step, SegmentRun)]
         bound = [made for run in runs for made in run.cache.values()]
         arrays = [array for run in runs for array in run.segment.keep]
         return {"arrays": arrays, "plans": len(bound), "plan_bytes": sum(made.nbytes for made in bound)}
@@ -106,7 +111,7 @@ class Program:
         """Forgets what was bound and lowered for shapes."""
         self._checked.clear()
         for step in self.steps:
-            if isinstance(step, _Run):
+            if isinstance(step, SegmentRun):
                 step.cache.clear()
             elif step.programs is not None:
                 step.programs.clear()
@@ -141,7 +146,7 @@ class Program:
                 return special(inputs, targets)
             bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
         places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
-        _allocate(only, bound, places)
+        allocate(only, bound, places)
         if targets:
             self._aim(places, targets)
         lease = self.pool.lease(bound.scratch)
@@ -171,13 +176,13 @@ class Program:
             if isinstance(step, HostStep):
                 if options is not None and options.terminate:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
-                _host(step, places)
+                run_host_step(step, places)
                 continue
-            values = tuple([_read(places, source) for _, source in step.segment.leaves])
+            values = tuple([read(places, source) for _, source in step.segment.leaves])
             bound = step.cache.get(values)
             if bound is None:
                 bound = step.bind(values, values)
-            _allocate(step, bound, places)
+            allocate(step, bound, places)
             lease = self.pool.lease(bound.scratch)
             try:
                 step.run(bound, places, lease, options)
@@ -204,135 +209,10 @@ class Program:
         return Program(nodes, inputs, outputs, rules, options, bodies)
 
 
-class _Run:
-    """A segment with its binder and the bound programs made so far."""
-
-    __slots__ = ("binder", "cache", "needs", "places", "segment")
-
-    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
-        """`needs`: see `Lease.fit`."""
-        self.segment, self.binder, self.needs = segment, binder, needs
-        operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
-        self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
-        self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
-
-    def reads_only_input_shapes(self, inputs: int) -> bool:
-        return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
-
-    def bind(self, key: Any, values: Sequence[int]) -> Bound:
-        bound = self.binder.bind(values)
-        return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
-
-    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
-        if lease.fits is not self.needs:
-            lease.fit(self.needs)
-        memory = lease.memory
-        memory[SCRATCH] = lease.address
-        for place in self.places:
-            memory[FIRST_PLACE + place] = address_of(places[place])
-        job = lease.job
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us)
-        failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
-        if failed:
-            raise self._error(bound, memory, *job.failure)
-
-    def _error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
-        instruction = self.segment.instructions[index]
-        if status == HALTED:
-            return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
-        from ort_lite_cpu.failure import Failure
-
-        descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
-        failure = Failure(instruction, descriptor, memory, status)
-        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
-
-
-def _allocate(run: _Run, bound: Bound, places: list[Any]) -> None:
-    """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
-    for number, (place, shape, dtype) in enumerate(bound.allocations):
-        try:
-            places[place] = np.empty(shape, dtype)
-        except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
-            node = run.segment.allocations[number].node
-            raise OutOfMemory(
-                f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
-            ) from error
-
-
-def _run_halting(job: Job, count: int, options: RunOptions) -> int:
-    """Runs until `options.terminate` is set, from whatever thread."""
-    halt = Halt()
-    job.watch(halt)
-    try:
-        with options.on_terminate(halt.set):
-            return job.run(0, count)
-    finally:
-        job.watch(Halt())  # the lease's next run may be another's
-
-
 def _may_share(lowered: Lowered) -> bool:
     """Whether an instruction is, or is for some shapes, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
-
-
-def _read(places: Sequence[Any], source: Source) -> int:
-    array = places[source.buffer.place]
-    return int(array.reshape(-1)[source.axis]) if source.element else int(array.shape[source.axis])
-
-
-def _host(step: HostStep, places: list[Any]) -> None:
-    arrays = [None if tensor is None else _array(tensor, places) for tensor in step.inputs]
-    try:
-        results = step.function(*arrays)
-    except OrtLiteError:
-        raise
-    except Exception as error:
-        raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error
-    if len(results) < len(step.outputs):
-        raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
-    for tensor, result in zip(step.outputs, results, strict=False):
-        if tensor is not None and tensor.buffer is not None:
-            places[tensor.buffer.place] = _taken(step, tensor, result)
-
-
-def _taken(step: HostStep, tensor: Tensor, result: Any) -> Any:
-    """A result as kernels read it: from its first byte on, of the element type, rank and known dims that lowering believes.
-
-    Open dims are compared before the first kernel that reads it, see `Builder.step`. Sequences, maps and optionals are no kernel's.
-    """
-    if not tensor.dtype:
-        return _contiguous(result)
-    array = np.asarray(result, to_numpy(tensor.dtype)) if np.isscalar(result) else result
-    if not isinstance(array, np.ndarray) or not _is_like(array, tensor):
-        came = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        shape = f"({', '.join(map(str, tensor.shape))})" if tensor.ranked else "of any shape"
-        raise _broken(step, f"gave {came} for {tensor.name!r}, expected {tensor.dtype} {shape}")
-    return _contiguous(array)
-
-
-def _is_like(array: Array, tensor: Tensor) -> bool:
-    if array.dtype.kind not in "OUS" if tensor.dtype == "string" else array.dtype != to_numpy(tensor.dtype):
-        return False
-    if not tensor.ranked:
-        return True
-    dims = zip(tensor.shape, array.shape, strict=False)
-    return array.ndim == len(tensor.shape) and all(type(dim) is not int or dim == n for dim, n in dims)
-
-
-def _broken(step: HostStep, what: str) -> RuntimeException:
-    return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}")
-
-
-def _contiguous(result: Any) -> Any:
-    """Kernels read arrays from their first byte on."""
-    return result if not isinstance(result, np.ndarray) or result.flags.c_contiguous else np.array(result, order="C")
-
-
-def _array(tensor: Tensor, places: Sequence[Any]) -> Any:
-    buffer = tensor.buffer
-    assert buffer is not None
-    return places[buffer.place] if buffer.constant is None else buffer.constant
 
 
 def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
-from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection, SessionOptions
+from ort_lite.provider import (
+    Capability,
+    CompiledPartition,
+    ExecutionProvider,
+    GraphView,
+    Partition,
+    ProfileEvent,
+    Rejection,
+    SessionOptions,
+)
 from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
@@ -59,6 +68,16 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         return [_compile(partition, self.options) for partition in partitions]
+
+    def start_profiling(self) -> None:
+        """What is compiled from now on is recorded, an event an instruction."""
+        from ort_lite_cpu.recording import Recorder
+
+        self.options = self.options.replace(recorder=Recorder())
+
+    def end_profiling(self) -> Iterable[ProfileEvent]:
+        recorder = self.options.recorder
+        return () if recorder is None else recorder.events()
 
     def get_options(self) -> dict[str, Any]:
         return {"threads": self.options.threads, "fusion": self.options.fusion, "winograd": self.options.winograd}

@@ -9,7 +9,8 @@ import numpy as np
 
 from ort_lite_cpu.kept import Kept
 from ort_lite_cpu.lowered import HostStep
-from ort_lite_cpu.program import BOUND_LIMIT, Program
+from ort_lite_cpu.program import Program
+from ort_lite_cpu.segment_run import BOUND_LIMIT
 from ort_lite_cpu.tail import PROGRAMS_KEPT
 from tests.cpu.check import text_program
 

@@ -15,8 +15,7 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.native import load
 from ort_lite.shapes import symbol
-from ort_lite_cpu import program as program_module
-from ort_lite_cpu import segment, team
+from ort_lite_cpu import segment, segment_run, team
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.program import Program
 from ort_lite_cpu.tail import Tail
@@ -51,7 +50,7 @@ def test_one_program_serves_every_shape_and_remembers_it() -> None:
 
 
 def test_the_oldest_shapes_are_forgotten() -> None:
-    with patch.object(program_module, "BOUND_LIMIT", 2):
+    with patch.object(segment_run, "BOUND_LIMIT", 2):
         program = text_program(MEANS, opset=13)
     for n in (1, 2, 3, 4, 1):
         x, w = ramp((n, 3)), ramp((3,))

@@ -26,8 +26,8 @@ from ort_lite_cpu.bind import Binder, Bound
 from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.loop import Job
 from ort_lite_cpu.operators.random import next_stream
-from ort_lite_cpu.program import _Run
 from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment
+from ort_lite_cpu.segment_run import SegmentRun
 from tests.fuzz.walls import SIDES, Place, Side, Walls
 
 FILLS = {"end": 0xA5, "start": 0x5A}
@@ -71,7 +71,7 @@ def walls() -> Walls:
     return State.walls
 
 
-class GuardedRun(_Run):
+class GuardedRun(SegmentRun):
     """A segment that runs on both sides."""
 
     __slots__ = ("both",)
@@ -256,7 +256,7 @@ def guarded() -> Iterator[None]:
     kernels = GuardedOnce()
     with ExitStack() as stack:
         for module, name, value in (
-            (program, "_Run", GuardedRun),
+            (program, "SegmentRun", GuardedRun),
             (segment, "GRAIN", 1),
             (bind, "ALIGNMENT", 1),
             (once, "address_of", kernels.address_of),

@@ -1,0 +1,77 @@
+"""A profile of the CPU provider: an event an instruction, named after its node."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+
+import ort_lite
+from ort_lite_cpu.lowered import HostStep
+from ort_lite_cpu.program import Program
+from ort_lite_cpu.segment_run import SegmentRun
+from tests.models.light_models import randomised
+
+TEXT = """<ir_version: 10, opset_import: ["" : 21]>
+main (float[N,4] x, bool c) => (float[N,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}> {
+    [product] p = MatMul(x, w)
+    [soft] s = Softmax<axis=-1>(p)
+    [choice] y = If (c) <
+        then_branch = a () => (float[N,3] t) { [twice] t = Add(s, s) },
+        else_branch = b () => (float[N,3] e) { [same] e = Identity(s) }
+    >
+}"""
+
+
+def events(model: Any, tmp_path: Path, feeds: dict[str, Any], runs: int, **options: Any) -> list[dict[str, Any]]:
+    chosen = ort_lite.SessionOptions()
+    chosen.enable_profiling, chosen.profile_file_prefix = True, str(tmp_path / "profile")
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    session = ort_lite.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
+    for _ in range(runs):
+        session.run(None, feeds)
+    found: list[dict[str, Any]] = json.loads(Path(session.end_profiling()).read_text())
+    session.run(None, feeds)  # after the end nothing is kept
+    assert session.end_profiling()
+    return found
+
+
+def test_every_instruction_is_an_event_of_its_node(tmp_path: Path) -> None:
+    feeds = {"x": np.ones((5, 4), np.float32), "c": np.array(True)}
+    found = [e for e in events(onnx.parser.parse_model(TEXT), tmp_path, feeds, 2) if e["cat"] == "Kernel"]
+    assert [e["name"] for e in found] == ["product", "soft", "twice", "choice"] * 2
+    product, soft, twice, choice = (e["args"] for e in found[:4])
+    assert (product["op_name"], product["shapes"].count("[5, 4]"), product["parts"]) == ("MatMul", 1, "1")
+    assert product["kernel"].startswith("gemm<f32")
+    assert (soft["op_name"], soft["shapes"]) == ("Softmax", "float32[5, 3], float32[5, 3]")
+    assert soft["bytes"] == str(2 * 5 * 3 * 4)
+    assert twice["op_name"] == "Add"
+    assert (choice["op_name"], choice["kernel"]) == ("If", "control flow")
+    assert {e["args"]["provider"] for e in found} == {"CPUExecutionProvider"}
+
+
+def test_the_events_add_up_to_the_partition(tmp_path: Path) -> None:
+    """Within a tenth: what is between two instructions is the recording itself."""
+    model = randomised("squeezenet")
+    session = ort_lite.InferenceSession(model)
+    feeds = {arg.name: np.ones([d if isinstance(d, int) else 1 for d in arg.shape], np.float32) for arg in session.get_inputs()}
+    found = events(model, tmp_path, feeds, 4)
+    kernels = sum(e["dur"] for e in found if e["cat"] == "Kernel")
+    partition = sum(e["dur"] for e in found if e["cat"] == "Node")
+    assert 0.8 * partition < kernels <= partition
+
+
+def test_threads_share_what_is_recorded(tmp_path: Path) -> None:
+    x = np.ones((64, 512), np.float32)
+    text = '<ir_version: 10, opset_import: ["" : 21]> main (float[64,512] x, float[512,512] w) => (float y) { [p] y = MatMul(x, w) }'
+    feeds = {"x": x, "w": np.ones((512, 512), np.float32)}
+    found = events(onnx.parser.parse_model(text), tmp_path, feeds, 1, intra_op_num_threads=2)
+    assert [e["args"]["parts"] for e in found if e["cat"] == "Kernel"] == ["2"]
+
+
+def test_without_profiling_nothing_is_recorded() -> None:
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(TEXT))
+    programs = [p for p in session._prepared.compiled.partitions.values() if isinstance(p, Program)]
+    assert {type(step) for program in programs for step in program.steps} == {SegmentRun, HostStep}
