@@ -3,7 +3,7 @@
 A formula is text in the native language over {0}, {1}, ... (operands) and {s0}, ... (attributes, in the first operand's type).
 """
 
-from ort_lite.dtypes import INTEGERS
+from ort_lite.dtypes import FLOATS, INTEGERS
 from ort_lite.shapes import equal
 from ort_lite_cpu.elementwise.expression import define, formula_tensor
 from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
@@ -168,7 +168,7 @@ def power(op: Op) -> None:
             return
     if base.dtype in REAL:
         define(op, "power({0}, like({0}, {1}))", [base, exponent], cost=15)
-    elif exponent.dtype in REAL:
+    elif exponent.dtype in FLOATS:
         define(op, 'like({0}, power(cast({0}, "f64"), cast({1}, "f64")))', [base, exponent], cost=15)
     else:
         define(op, "ipower({0}, {1})", [base, exponent], cost=8)

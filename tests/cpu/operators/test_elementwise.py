@@ -173,6 +173,7 @@ def test_power_has_the_type_of_its_base() -> None:
     check_op("Pow", ramp((6,), low=0.1), np.array([-2, -1, 0, 1, 2, 3]), expected=lambda x, y: np.power(x, y.astype("f")))
     base = np.array([-3, -1, 1, 2, 5, 0], np.int32)
     check_op("Pow", base, np.array([3, 4, 5, 6, 0, 2], np.int64), expected=lambda x, y: np.power(x, y.astype(np.int32)))
+    check_op("Pow", base, np.array([3, 4, 5, 6, 0, 2], np.float16), expected=lambda x, y: np.power(x, y.astype(np.int32)))
     check_op("Pow", base[2:5], np.array([0.5, 3, 2], np.float32), expected=np.array([1, 8, 25], np.int32))
 
 
