@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_lite import pipeline, selection
+from ort_lite import selection
 from ort_lite.explanation import Explanation
 from ort_lite.graph import Model
-from ort_lite.opening import open_model
 from ort_lite.options import SessionOptions
 from ort_lite.placement import PlacementRule
+from ort_lite.preparation import Arguments, prepare_until
 from ort_lite.stages.load import ModelSource
 
 
@@ -26,11 +26,7 @@ def plan(
     `partitioning` is as for sessions. Loads, transforms and partitions; providers are created and asked. Raises what these raise.
     """
     options = options if options is not None else SessionOptions()
-    loaded = open_model(model, options)
-    pipeline.apply_options(loaded, options)
-    loaded.graph.inputs = [value for value in loaded.graph.inputs if value.constant is None]  # as sessions run it mostly
-    chosen = selection.select(providers, provider_options, options)
-    pipeline.transformed(loaded, chosen.providers, options)
-    terms = pipeline.terms_of(chosen.providers, chosen.policies, placement_rules)
-    assignment = pipeline.assigned(loaded, chosen.providers, options, terms=terms, strategy=partitioning)
-    return Explanation(assignment, chosen.notes, {})
+    given = Arguments(providers, provider_options, None, tuple(placement_rules), partitioning)
+    prepared = prepare_until("partition", model, options, given)
+    assert prepared.assignment is not None
+    return Explanation(prepared.assignment, prepared.loaded.selection.notes, {})

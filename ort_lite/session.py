@@ -14,8 +14,9 @@ from ort_lite.metadata import ModelMetadata, NodeArg
 from ort_lite.opening import Params, source_to_keep
 from ort_lite.options import RunOptions, SessionOptions
 from ort_lite.pipeline import Prepared
+from ort_lite.preparation import arguments_of
 from ort_lite.ready import Closed, Ready
-from ort_lite.session_state import SessionState, arguments_of, make_state
+from ort_lite.session_state import SessionState, make_state
 from ort_lite.stages.load import ModelSource
 from ort_lite.tensors.session_methods import TensorMethods
 

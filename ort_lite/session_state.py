@@ -1,36 +1,23 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
-import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from ort_lite import config_keys, footprint, lifecycle, log, plugins, selection
+from ort_lite import config_keys, footprint, lifecycle, selection
 from ort_lite.explanation import Explanation
 from ort_lite.graph import Model, Value
 from ort_lite.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
-from ort_lite.opening import Params, open_model, save_optimized
+from ort_lite.opening import Params, save_optimized
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline import Prepared, Span, apply_options, no_span, prepare
-from ort_lite.placement import PlacementRule
+from ort_lite.pipeline import Prepared, Span, no_span, prepare
+from ort_lite.preparation import Arguments, load_model
 from ort_lite.ready import Closed, Ready
 from ort_lite.record import Record
 from ort_lite.stages.load import ModelSource
 
 if TYPE_CHECKING:
-    from ort_lite.ownership.options import ParseOptions
     from ort_lite.profiling import Profiler
-
-
-class Arguments(Record):
-    """What a session was made with, besides the model and its parameters."""
-
-    providers: Sequence[selection.ProviderEntry] | None
-    provider_options: Sequence[Mapping[str, Any]] | None
-    parse_options: "ParseOptions | None"
-    placement_rules: tuple[PlacementRule, ...]
-    partitioning: Any
-    disabled: tuple[str, ...]
 
 
 class SessionState(Record):
@@ -90,15 +77,11 @@ def make_state(
     """Takes a model through all stages. Raises what they raise."""
     span: Span = profiler.span if profiler is not None else no_span
     with span("session_initialization"):
-        with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
-            model = open_model(source, options, given.parse_options, params)
-        apply_options(model, options)
+        loaded = load_model(source, options, given, params, span)
+        model, chosen = loaded.model, loaded.selection
         about = metadata(model)
-        chosen = selection.select(given.providers, given.provider_options, options)
-        defaults = _overridable(model)
-        other = _split(model, defaults) if defaults else None
         inputs = node_args(model.graph.inputs, model.unnamed_dims)
-        overridable = node_args(list(defaults.values()), model.unnamed_dims)
+        overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
         outputs = node_args(model.graph.outputs, model.unnamed_dims)
         names = {dim for arg in inputs for dim in arg.shape if isinstance(dim, str)}
         if profiler is not None:
@@ -117,52 +100,9 @@ def make_state(
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
         footprint.charge(prepared, options.account)
+    other = loaded.overridable
     overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, options))
     return SessionState(
         options, Ready(prepared, profiler, options), prepared, chosen, about, tuple(inputs), tuple(outputs), tuple(overridable),
-        defaults, overriding,
+        loaded.defaults, overriding,
     )  # fmt: skip
-
-
-def arguments_of(
-    providers: Sequence[selection.ProviderEntry] | None,
-    provider_options: Sequence[Mapping[str, Any]] | None,
-    keywords: Mapping[str, Any],
-    options: SessionOptions,
-) -> Arguments:
-    """The keywords of `InferenceSession`, sorted out. Raises TypeError for one that it does not take."""
-    own = dict(keywords)
-    parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
-    partitioning, disabled = own.pop("partitioning", None), _disabled_transforms(own, options)
-    return Arguments(providers, provider_options, parse, rules, partitioning, tuple(disabled))
-
-
-def _overridable(model: Model) -> dict[str, Value]:
-    """Initialisers that are inputs too, by name."""
-    return {value.name: value for value in model.graph.inputs if value.constant is not None}
-
-
-def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
-    """Makes the overridable initialisers of `model` constants, which nearly every run wants.
-
-    Returns a copy of it in which they are inputs.
-    """
-    source = model.clone()
-    for value in source.graph.inputs:
-        if source.graph.initializers.pop(value.name, None) is not None:
-            value.constant = None
-    model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
-    return source
-
-
-def _disabled_transforms(keywords: Mapping[str, Any], options: SessionOptions) -> list[str]:
-    """Names in `disabled_optimizers`; those that only onnxruntime has cost a warning. Raises TypeError for other keywords."""
-    unknown = keywords.keys() - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
-    if unknown:
-        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
-    disabled = list(keywords.get("disabled_optimizers") or ())
-    known = {transform.name for transform in plugins.transforms()} if disabled else set()
-    for name in disabled:
-        if name not in known:
-            log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
-    return [name for name in disabled if name in known]

@@ -3,12 +3,11 @@
 from argparse import Namespace
 from typing import Any
 
-from ort_lite import pipeline, selection
 from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.explanation import Explanation
 from ort_lite.graph import Graph, Model, Value
-from ort_lite.opening import open_model
+from ort_lite.preparation import Arguments, prepare_until
 from ort_lite.session import InferenceSession
 from ort_lite.stages.assignment import COLUMNS, Assignment
 
@@ -17,20 +16,14 @@ def main(arguments: Namespace) -> None:
     if arguments.stage in ("compile", "plan"):
         _compiled(arguments)
         return
-    options = model.options(arguments)
-    loaded = open_model(arguments.model, options)
-    pipeline.apply_options(loaded, options)
-    if arguments.stage == "load":
-        _show_graph(loaded, arguments.json)
+    given = Arguments(model.providers(arguments))
+    prepared = prepare_until(arguments.stage, arguments.model, model.options(arguments), given)
+    if prepared.assignment is not None:
+        _show_assignment(prepared.assignment, arguments.json)
         return
-    providers = selection.select(model.providers(arguments), None, options).providers
-    report = pipeline.transformed(loaded, providers, options)
-    if arguments.stage == "transform":
-        if not arguments.json:
-            print_text(report)
-        _show_graph(loaded, arguments.json)
-        return
-    _show_assignment(pipeline.assigned(loaded, providers, options), arguments.json)
+    if prepared.report is not None and not arguments.json:
+        print_text(prepared.report)
+    _show_graph(prepared.loaded.model, arguments.json)
 
 
 def _show_graph(loaded: Model, as_json: bool) -> None:

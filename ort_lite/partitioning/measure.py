@@ -12,9 +12,9 @@ from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.feeds import Feeds
 from ort_lite.graph import Graph, Model, Node, Value
 from ort_lite.inference import ShapeRules
-from ort_lite.opening import open_model
 from ort_lite.options import SessionOptions
 from ort_lite.partitioning.cost_model import CostModel, Prices
+from ort_lite.preparation import Arguments, prepare_until
 from ort_lite.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
 from ort_lite.stages.assignment import Assignment
 from ort_lite.stages.guard import close, guarded
@@ -38,13 +38,9 @@ def measure_costs(
     what making a session raises.
     """
     options = options if options is not None else SessionOptions()
-    loaded = open_model(model, options)
-    pipeline.apply_options(loaded, options)
-    loaded.graph.inputs = [value for value in loaded.graph.inputs if value.constant is None]
+    prepared = prepare_until("partition", model, options, Arguments(providers)).loaded
+    loaded, chosen = prepared.model, prepared.selection.providers
     inputs = Feeds(loaded.graph.inputs)(feed)
-    chosen = selection.select(providers, None, options).providers
-    pipeline.transformed(loaded, chosen, options)
-    pipeline.assigned(loaded, chosen, options)
     stand = _Stand(loaded, chosen, options, inputs, runs)
     nodes: dict[str, dict[str, float]] = {}
     overheads: dict[str, Overhead] = {}

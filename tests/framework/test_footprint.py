@@ -109,7 +109,8 @@ def test_a_closed_session_holds_nothing() -> None:
 
 
 def test_plans_are_kept_for_so_many_shapes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ort_lite_cpu.program.BOUND_LIMIT", 10)
+    for where in ("program", "segment_run"):
+        monkeypatch.setattr(f"ort_lite_cpu.{where}.BOUND_LIMIT", 10)
     made = session()
     held = []
     for rows in range(1, 40):
