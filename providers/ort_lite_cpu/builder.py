@@ -208,8 +208,11 @@ class Builder:
         self._define(buffer, tensor.shape)
         return tensor
 
-    def pinned(self, tensor: Tensor) -> Tensor:
-        """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape."""
+    def pinned(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+        """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape.
+
+        `node` is whose the copy is, for messages.
+        """
         tensor = self.stored(tensor)
         buffer = tensor.buffer
         assert buffer is not None
@@ -223,14 +226,14 @@ class Builder:
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
         pinned = self._pinned.setdefault(buffer, tensor.shape)
         if pinned != tensor.shape:
-            return self.pinned(self.copied(tensor))
+            return self.pinned(self.copied(tensor, node))
         self.result.primary[buffer] = tensor
         return tensor
 
-    def copied(self, tensor: Tensor) -> Tensor:
+    def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
-        self.emit(NOWHERE, primitives.copy, [source, target], (target.size,), work=tensor.size)
+        self.emit(node, primitives.copy, [source, target], (target.size,), work=tensor.size)
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:

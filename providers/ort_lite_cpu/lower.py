@@ -191,13 +191,14 @@ class Lowering(Builder):
         assert buffer is not None
         taken = {other.buffer for other in self.result.outputs}
         others = buffer.constant is not None or buffer in self.result.inputs or buffer in taken or buffer in self._shared
+        node = value.producer or NOWHERE
         if not others:
-            return self.pinned(tensor)
+            return self.pinned(tensor, node)
         if not tensor.ranked or tensor.dtype == "string":
             [made] = self.step(NOWHERE, _copy, [tensor], [info], python=tensor.dtype == "string")
             assert made is not None
             return made
-        return self.pinned(self.copied(tensor))
+        return self.pinned(self.copied(tensor, node))
 
 
 class _Open(Exception):
