@@ -121,3 +121,15 @@ def test_every_kernel_says_what_it_touches(module: str, name: str) -> None:
     spec = contract(function)
     assert spec.extents is not None
     assert list(spec.pointers) == [name for name, kind in parameters(function) if kind == "pointer"]
+
+
+def test_no_status_is_lost_between_a_kernel_and_the_loop() -> None:
+    """A status ends a run because kernels return it to the loop: none comes from a helper whose caller might leave it there."""
+    for file in sorted(ROOT.rglob("*.py")):
+        for item in ast.walk(ast.parse(file.read_text())):
+            if isinstance(item, ast.FunctionDef) and item.name != "failed":
+                calls = {
+                    node.func.id for node in ast.walk(item) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+                }
+                if "failed" in calls:
+                    assert [a.arg for a in item.args.args[-2:]] == ["part", "parts"], f"{file.name}: {item.name}"

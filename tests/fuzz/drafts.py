@@ -72,6 +72,8 @@ class Draft:
                 yield from (((k, j), item) for j, item in enumerate(inner) if isinstance(item, np.ndarray))
 
     def put(self, at: At, array: Array) -> None:
+        """Another array in that place. A second run, whose feeds were like those before, is given up."""
+        self.later = None
         k, j = at
         value = self.inputs[k]
         inner = value.value if isinstance(value, Maybe) else value

@@ -30,6 +30,10 @@ def _has_infinite_attribute(draft: Draft) -> bool:
     return any(isinstance(value, float) and not math.isfinite(value) for value in draft.attributes.values())
 
 
+def _holds_special_floats(draft: Draft) -> bool:
+    return any(line.startswith("special_floats") for line in draft.story)
+
+
 def _has_no_positive_scale(draft: Draft) -> bool:
     scale = draft.attributes.get("scale")
     return isinstance(scale, float) and scale <= 0
@@ -70,16 +74,25 @@ KNOWN = (
     ),
     Known("Attention", _has_no_positive_scale, "takes the square root of a negative scale, and a scale of 0 for none"),
     Known(
-        "SoftmaxCrossEntropyLoss", lambda draft: any(line.startswith("special_floats") for line in draft.story),
+        "SoftmaxCrossEntropyLoss NegativeLogLikelihoodLoss", _holds_special_floats,
         "takes the logarithm of what softmax has rounded to 0",
     ),
     Known(
         "Dropout", lambda draft: draft.key[2] < 10 and len(draft.outputs) > 1,
         "makes a mask of bools in versions whose mask has the type of the data",
     ),
+    Known("LinearAttention", _has_infinite_attribute, "multiplies by the scale later"),
+    Known("LinearAttention", _holds_special_floats, "sums in another order: infinity comes earlier or later"),
+    Known("CausalConvWithState", _holds_special_floats, "multiplies the padding too, and NaN by 0 is NaN"),
+    Known("AveragePool", _holds_special_floats, "leaves NaN out of the mean"),
+    Known("Det", lambda draft: any(array.dtype.name == "bfloat16" for _, array in draft.arrays()), "returns bfloat16 as float64"),
     Known(
-        "LinearAttention", lambda draft: any(line.startswith("special_floats") for line in draft.story),
-        "sums in another order, of which numbers near the largest make infinity earlier or later",
+        "TfIdfVectorizer", lambda draft: {"pool_int64s", "pool_strings"} <= draft.attributes.keys(),
+        "reads the pool of integers where both are given, whatever the input holds",
+    ),
+    Known(
+        "QLinearMatMul", lambda draft: any(array.ndim > 4 for _, array in draft.arrays()),
+        "gives the result the rank of a scale of one element",
     ),
     Known(
         "DequantizeLinear", lambda draft: any("float8" in array.dtype.name for _, array in draft.arrays()),
