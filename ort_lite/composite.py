@@ -107,8 +107,8 @@ class CompositeProvider(ExecutionProvider):
         terms = _Remembered(terms_of(self.children), units, copies)
         return partition(graph, self.children, given.rules, (), terms, self.strategy)
 
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        results: list[Any] = []
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        results: list[CompiledPartition | Exception] = []
         for one in partitions:
             try:
                 assignment = self.plan(one)

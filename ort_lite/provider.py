@@ -7,7 +7,7 @@ on the CPU, whatever the provider's DataTransfer makes elsewhere. Everything els
 function for each operator and nothing to compile derives from `ort_lite.kernels.KernelProvider`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ort_lite.current import CURRENT, run_options
@@ -23,25 +23,16 @@ if TYPE_CHECKING:
 API_VERSION = "1.0"
 """Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
 
-CompiledPartition = Callable[..., Sequence[Any]]
-"""Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
 
-On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
-called `run()`: they share no memory with an input, a constant, another output or a later call's. An object may have besides:
+class CompiledPartition(Protocol):
+    """A function. Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
 
-- `into(inputs, targets)`: as a call, for callers who have memory for results; `targets` holds, for each output, None or a
-  C-contiguous array that shares no memory with an input. It may compute such an output there and return the array itself, where
-  type and shape are right;
-- `facts() -> dict[str, int | str]`: what `InferenceSession.explain()` shows of it; "python_steps" is summed;
-- `memory() -> {"arrays": [...], "plans": int, "plan_bytes": int}`, what `InferenceSession.memory()` shows of it: arrays that it reads,
-  packed weights among them, and what it keeps for each shape; `trim()` forgets the latter;
-- `memory_plan()`: its printed result is what `ort-lite dump --stage plan` shows after a run;
-- `create_state() -> Any` and `release_state(state)`: it is then called as `compiled(inputs, state)`. A session makes one state
-  before its first run, or one a thread where the provider's `concurrency` is "per-thread", and releases it when it is closed
-  or collected and no run is in flight;
-- `absorbed`: the Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its
-  own. A session gives up the array of a constant that all its readers absorbed.
-"""
+    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
+    called `run()`: they share no memory with an input, a constant, another output or a later call's. What an object may have besides
+    is in `ort_lite.compiled`, a Protocol each: memory for results, facts, figures, plans, a state, constants that it absorbed.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Sequence[Any]: ...
 
 
 class Device(Record):
@@ -224,8 +215,8 @@ class ExecutionProvider:
         """What it takes of the nodes in `graph`, and what it declines and why. Must not change the graph."""
         raise NotImplementedError
 
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        """One CompiledPartition for each, in order. A failing one may be an exception object in its place."""
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        """One CompiledPartition for each, in order, or in the place of one that fails the exception."""
         raise NotImplementedError
 
     def supports_type(self, node: Node, dtype: str) -> bool:

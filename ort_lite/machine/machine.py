@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.compiled import HasMachineImage
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.feeds import Feeds
@@ -225,7 +226,7 @@ class _Part(Record, eq=False):
 
 def _image(step: Step, session: InferenceSession, inputs: list[Any], order: Sequence[int] | None) -> Image:
     compiled: Any = session._prepared.compiled.partitions.get(step.name)
-    if hasattr(compiled, "machine_image"):
+    if isinstance(compiled, HasMachineImage):
         made: Image = compiled.machine_image(inputs, order)
         return made
     if order is not None:

@@ -85,6 +85,8 @@ class _Stand:
         part = part_of(self._whole.replace(provider=provider), [node], outputs, self._reference.bodies([node]), str(node))
         try:
             (compiled,) = provider.compile([part])
+            if isinstance(compiled, Exception):
+                return None
             function = guarded(part, compiled)
             given = [self._reference.moved(v, self._values[v], CPU, provider.device) for v in part.inputs]
             try:

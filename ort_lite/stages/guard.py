@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
 
+from ort_lite.compiled import HasState, ReleasesState
 from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.stages.results import Checked
@@ -27,7 +28,7 @@ def guarded(partition: Partition, compiled: CompiledPartition) -> CompiledPartit
     provider, function = partition.provider, compiled
     if provider.concurrency not in CONCURRENCIES:
         raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}")
-    if hasattr(compiled, "create_state"):
+    if isinstance(compiled, HasState):
         function = Stateful(partition.name, compiled, provider.concurrency == "per-thread")
     elif provider.concurrency == "per-thread":
         raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
@@ -38,8 +39,17 @@ def guarded(partition: Partition, compiled: CompiledPartition) -> CompiledPartit
 
 def lock_of(provider: ExecutionProvider) -> RLock:
     """One for each instance, whatever sessions share it. The thread that holds it may enter again: bodies are inside."""
-    lock: RLock = vars(provider).setdefault("_serial_lock", RLock())  # atomic
+    lock: RLock | None = _locks.get(id(provider))
+    if lock is None:
+        with _making:
+            lock = _locks.setdefault(id(provider), RLock())
+            weakref.finalize(provider, _locks.pop, id(provider), None).atexit = False
     return lock
+
+
+_locks: dict[int, RLock] = {}
+"""Of serial providers, by id, as long as they live."""
+_making = RLock()
 
 
 class Serial:
@@ -88,7 +98,7 @@ class Stateful:
                 raise RuntimeException(f"{self._name}: the session is closed")
             held: _Held | None = getattr(self._home, "held", None)
             if held is None:
-                release = getattr(self._compiled, "release_state", _keep)
+                release = self._compiled.release_state if isinstance(self._compiled, ReleasesState) else _keep
                 held = self._home.held = _Held(self._compiled.create_state(), release)
                 self._all.add(held)
             self._running += 1

@@ -14,6 +14,7 @@ import ort_lite
 from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
+from ort_lite.stages.guard import lock_of
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 
 X = np.array([1, -2, 3], np.float32)
@@ -212,3 +213,11 @@ def test_closing_waits_for_calls_in_flight() -> None:
     assert [entry[0] for entry in provider.log] == ["create", "call", "release"]
     with pytest.raises(RuntimeException, match="the session is closed"):
         made.run(None, {"x": X})
+
+
+def test_nothing_is_planted_in_a_provider() -> None:
+    provider = NumpyProvider(lambda node: True)
+    before = dict(vars(provider))
+    assert lock_of(provider) is lock_of(provider)
+    assert lock_of(provider) is not lock_of(NumpyProvider(lambda node: True))
+    assert vars(provider) == before

@@ -43,7 +43,7 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
                 wrong = "body", "a node inside belongs to another provider"
             yield Capability([node], whole=bool(node.subgraphs())) if wrong is None else Rejection(node, *wrong)
 
-    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:  # type: ignore[override]
+    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
         compiled: list[CompiledPartition | Exception] = []
         threads = self.num_threads or self._session_threads
         for partition in partitions:

@@ -56,7 +56,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
                 wrong = misfit(node, bounds)
                 yield Capability([node]) if wrong is None else Rejection(node, *wrong)
 
-    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:  # type: ignore[override]
+    def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition | Exception]:
         from ort_lite_openvino.compiled import compile_partition
 
         compiled: list[CompiledPartition | Exception] = []
