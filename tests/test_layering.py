@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
-    "dtypes", "errors", "export", "graph", "hollow", "hookspecs", "inference", "kernels", "machine", "memory", "native", "provider",
+    "compiled", "dtypes", "errors", "export", "graph", "hollow", "hookspecs", "inference", "kernels", "machine", "memory", "native", "provider",
     "record", "schema", "shapes", "transform",
 )  # fmt: skip
 
