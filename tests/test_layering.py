@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
-    "compiled", "dtypes", "errors", "export", "graph", "hollow", "hookspecs", "inference", "kernels", "machine", "memory", "native", "provider",
-    "record", "schema", "shapes", "transform",
+    "compiled", "dtypes", "errors", "export", "graph", "hollow", "hookspecs", "inference", "kernels", "machine", "memory", "native",
+    "provider", "record", "schema", "shapes", "transform",
 )  # fmt: skip
 
 # Expensive or unstable packages, and the modules that know each.
