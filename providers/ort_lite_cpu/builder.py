@@ -28,6 +28,8 @@ class Builder:
     def __init__(self, parts: int) -> None:
         """`parts`: into how many an instruction is cut at most."""
         self.parts = parts
+        self.owner = NOWHERE
+        """The node that is being lowered: whose fault it is where something inserted does not fit."""
         self.result = Lowered()
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
@@ -136,7 +138,7 @@ class Builder:
             last = operands[-1]
             work = 1 if last is None else last.size
         spec = kernel if isinstance(kernel, Spec) else Spec(kernel, types or native_types(operands), statics)
-        check_call(self, node, spec, operands, scalars, touched)
+        check_call(self, self.owner if node is NOWHERE else node, spec, operands, scalars, touched)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for buffer in buffers:
             if buffer in self._unseen:
@@ -144,6 +146,7 @@ class Builder:
         self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
+        node = self.owner if node is NOWHERE else node
         if isinstance(condition, int):
             if not condition:
                 raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}")

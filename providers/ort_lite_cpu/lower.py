@@ -67,6 +67,7 @@ class Lowering(Builder):
         return self.result
 
     def _node(self, node: Node) -> None:
+        self.owner = node
         infos = self._infer(node)
         made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
         if made and all(info.contents is not None for _, info in made):
@@ -191,7 +192,7 @@ class Lowering(Builder):
         assert buffer is not None
         taken = {other.buffer for other in self.result.outputs}
         others = buffer.constant is not None or buffer in self.result.inputs or buffer in taken or buffer in self._shared
-        node = value.producer or NOWHERE
+        node = self.owner = value.producer or NOWHERE
         if not others:
             return self.pinned(tensor, node)
         if not tensor.ranked or tensor.dtype == "string":

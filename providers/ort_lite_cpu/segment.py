@@ -19,12 +19,15 @@ from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import Dim, Symbol, at_least, less, select
+from ort_lite_cpu import primitives
 from ort_lite_cpu.code import Code
 from ort_lite_cpu.lowered import HostStep, Instruction, Lowered, Requirement, Source
 from ort_lite_cpu.tensor import Buffer
 
 NULL, SCRATCH, FIRST_PLACE = 0, 1, 2
 """Entries of the memory table: the null pointer (constants lie at their absolute address above it), scratch, the places."""
+
+NOTHING = Spec(primitives.nothing)
 
 GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
@@ -64,6 +67,10 @@ class Segment(Record, frozen=False):
     descriptor_starts: Array
     parts_slots: Array
     work_slots: Array
+    result_slots: Array
+    """Of each instruction: how many bytes it writes that nobody wrote before; a positive number where it writes to others too."""
+    nothing: int
+    """The address of the kernel that does nothing."""
     allocations: list[Allocation]
     names: list[str]
     """Of the scratch buffers, in the order of `sizes`."""
@@ -85,7 +92,8 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
     groups = _groups(lowered)
     _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
-    addresses = dict(zip(specs, load([*specs, *machinery]), strict=False))
+    *found, nothing = load([*specs, *machinery, NOTHING])
+    addresses = dict(zip(specs, found, strict=False))
     written: set[int] = {buffer.place for buffer in lowered.inputs}
     steps: list[Segment | HostStep] = []
     for group in groups:
@@ -93,7 +101,9 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
             written.update(t.buffer.place for t in group.outputs if t is not None and t.buffer is not None)
             steps.append(group)
         else:
-            steps.append(_Assembler(lowered, threads, written).segment(_scheduled(group) if schedule else group, addresses))
+            steps.append(
+                _Assembler(lowered, threads, written).segment(_scheduled(group) if schedule else group, addresses, nothing)
+            )
     outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
     places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
     return Assembled(steps, places, outputs)
@@ -177,11 +187,10 @@ class _Assembler:
         self.scratch: dict[Buffer, list[int]] = {}  # buffer -> [first use, last use]
         self.allocations: list[Allocation] = []
 
-    def segment(self, group: _Group, addresses: dict[Spec, int]) -> Segment:
+    def segment(self, group: _Group, addresses: dict[Spec, int], nothing: int) -> Segment:
         instructions = [item for item in group if isinstance(item, Instruction)]
         requirements = [item for item in group if isinstance(item, Requirement)]
-        for number, instruction in enumerate(instructions):
-            self._note_uses(number, instruction)
+        written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
         dims = self._doubtful_dims(instructions)
         roots = self._share_in_place(instructions)
         index: list[int] = []
@@ -195,6 +204,7 @@ class _Assembler:
         sizes = [self.code.slot(buffer.nbytes) for buffer in kept]
         parts = [self._parts(instruction) for instruction in instructions]
         works = [self.code.slot(instruction.work) for instruction in instructions]
+        results = [self.code.slot(nbytes) for nbytes in written]
         conditions = [self.code.slot(requirement.condition) for requirement in requirements]
         numbers = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
         table = np.zeros((len(instructions), 4), np.int64)
@@ -205,7 +215,7 @@ class _Assembler:
             _ints([slot for slot, _ in dims]), [node for _, node in dims],
             _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
             _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
-            self.allocations, self._names(kept), self.keep,
+            _ints(results), nothing, self.allocations, self._names(kept), self.keep,
         )  # fmt: skip
 
     def _doubtful_dims(self, instructions: Sequence[Instruction]) -> list[tuple[int, Node]]:
@@ -233,17 +243,23 @@ class _Assembler:
             raise AssertionError(f"symbol {leaf} of a lowered program has no source")
         return source
 
-    def _note_uses(self, number: int, instruction: Instruction) -> None:
+    def _note_uses(self, number: int, instruction: Instruction) -> Dim:
+        """Returns how many bytes it is the first to use: its results; 1 where there are none, and it adds to older ones."""
+        found: list[Dim] = []
         for buffer in instruction.operands:
             if buffer is None or buffer.constant is not None:
                 continue
             if buffer.place < 0:
+                if buffer not in self.scratch:
+                    found.append(buffer.nbytes)
                 self.scratch.setdefault(buffer, [number, number])[1] = number
             elif buffer.place not in self.written:
+                found.append(buffer.nbytes)
                 self.written.add(buffer.place)
                 tensor = self.lowered.primary[buffer]
                 dims = [self.code.slot(dim) for dim in tensor.stored_shape]
                 self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims, instruction.node))
+        return sum(found, start=0) if found else 1
 
     def _share_in_place(self, instructions: Sequence[Instruction]) -> dict[Buffer, Buffer]:
         """Lets an output lie in the memory of an input that dies there; returns buffer -> the one it lies in."""

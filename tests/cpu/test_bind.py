@@ -136,3 +136,12 @@ def test_impossible_sizes_name_node_and_dimensions() -> None:
         inner([ints(300, -2)])
     with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have a dimension of -300 for s\[0\] = -300"):
         inner([ints(-300, -2)])  # whose product is a size
+
+
+def test_what_has_no_results_does_not_run() -> None:
+    """2**50 rows of nothing would take a week."""
+    program = text_program("(float[N,M] x, int64[2] r) => (float[A,B] y) { t = Tile(x, r) y = Neg(t) }")
+    [y] = program([np.zeros((3, 0), np.float32), np.array([2**50, 2])])
+    assert y.shape == (3 * 2**50, 0)
+    [y] = program([np.ones((3, 1), np.float32), np.array([2, 2])])
+    assert y.tolist() == [[-1, -1]] * 6

@@ -3,15 +3,20 @@
 import os
 import time
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
+from ort_lite_cpu.loop import Job
 from tests.fuzz import reaching
 from tests.fuzz.checking import linux
+from tests.fuzz.guarded import GuardedRun, forget
+from tests.fuzz.mutants import fresh
 from tests.fuzz.reaching import COUNT, KINDS, SCENARIOS, Reaching
 from tests.fuzz.runner import run
-from tests.fuzz.trial import ACCESS, HANG, OK, REFUSED, SIGNAL, Verdict
-from tests.fuzz.walls import PAGE, SIDES, Walls
+from tests.fuzz.seeds import seeds
+from tests.fuzz.trial import ACCESS, HANG, OK, REFUSED, SIGNAL, Verdict, runs
+from tests.fuzz.walls import PAGE, SIDES, Side, Walls
 
 pytestmark = [linux, pytest.mark.slow]
 
@@ -43,6 +48,24 @@ def test_what_is_inside_may_be_read(kind: str, at: int, verdicts: dict[Reaching,
 def test_inputs_and_constants_may_not_be_written(kind: str, verdicts: dict[Reaching, Verdict]) -> None:
     verdict = verdicts[Reaching(kind, 0, writes=True)]
     assert verdict.status == (ACCESS if kind in ("input", "constant", "crossing") else OK), verdict
+
+
+@pytest.mark.parametrize("constants", [[], [0]], ids=["run", "folded"])
+def test_sessions_of_mutants_run_between_walls(constants: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both sides, when run and when folded: otherwise no mutant would prove anything."""
+    met: list[str] = []
+    run_instructions = GuardedRun._instructions
+
+    def noted(self: GuardedRun, job: Job, count: int, side: Side) -> tuple[int, int] | None:
+        met.append(side)
+        return run_instructions(self, job, count, side)
+
+    monkeypatch.setattr(GuardedRun, "_instructions", noted)
+    draft = fresh(seeds()["", "Tanh", 13][0], Random(0))
+    draft.before, draft.behind, draft.constants, draft.optimised = "", "", constants, True
+    [outputs] = runs(draft, draft.model().SerializeToString(), [draft.feeds()])
+    forget()
+    assert isinstance(outputs, list) and met == list(SIDES)
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, PAGE - 1, PAGE, 5 * PAGE + 3, 100 * PAGE])

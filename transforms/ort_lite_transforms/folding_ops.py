@@ -136,7 +136,7 @@ def _unsqueeze(node: Node, x: Array, axes: Array | None = None) -> Array:
 
 
 def _transpose(node: Node, x: Array) -> Array:
-    return np.transpose(x, node.attr("perm"))
+    return np.transpose(x, node.attr("perm") or None)
 
 
 def _concat(node: Node, *arrays: Array) -> Array:

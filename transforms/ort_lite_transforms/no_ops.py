@@ -42,7 +42,7 @@ def _is_cast_to_itself(rewriter: Rewriter, node: Node) -> bool:
 
 
 def _keeps_axes(rewriter: Rewriter, node: Node) -> bool:
-    perm = node.attr("perm")
+    perm = node.attr("perm") or None
     rank = len(node.inputs[0].shape) if node.inputs[0] is not None and node.inputs[0].shape is not None else None
     return perm == sorted(perm) if perm is not None else rank is not None and rank <= 1
 

@@ -20,7 +20,7 @@ def merge_transposes(rewriter: Rewriter, x: Value, inner: Node, outer: Node) -> 
 
 def permutation(node: Node) -> list[int] | None:
     """`perm` of a Transpose, axes reversed where it is left out; None where the rank is not known."""
-    perm: list[int] | None = node.attr("perm")
+    perm: list[int] | None = node.attr("perm") or None
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     if perm is None and shape is not None:
         perm = list(range(len(shape)))[::-1]

@@ -65,7 +65,7 @@ def transpose(op: Op) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
     x = op.lowering.computed(op.raw(0))
     rank = len(x.shape)
-    perm = list(op.attr("perm", range(rank)[::-1]))
+    perm = list(op.attr("perm") or range(rank)[::-1])  # an empty one is none, as in onnxruntime
     own = x.perm or tuple(range(rank))
     order = tuple(perm.index(axis) for axis in own)
     op.set(0, Tensor(x.dtype, tuple(x.shape[axis] for axis in perm), x.buffer, None if order == tuple(range(rank)) else order))

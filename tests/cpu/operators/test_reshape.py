@@ -1,10 +1,12 @@
 """Operators that give memory another shape, and copies of all of it in another order."""
 
 import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ort_lite import InferenceSession
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
@@ -173,3 +175,12 @@ def test_two_sizes_below_zero_are_no_size(op: str) -> None:
     program = op_program(op, [ramp((1, 1)) if op == "Expand" else ramp((2, 3)), ints(-2, -3)])
     with pytest.raises(InvalidArgument, match=f"{op} 'node' .*(below zero|-2 repeats|cannot become .-2, -3)"):
         program([ramp((1, 1)) if op == "Expand" else ramp((2, 3)), ints(-2, -3)])
+
+
+def test_an_empty_perm_is_none() -> None:
+    """With all optimisations too: transforms read it the same way."""
+    x = ramp((2, 3, 4))
+    check_op("Transpose", x, expected=lambda x, perm: x.transpose(), perm=[])
+    text = "(float[A,B,C] x) => (float[A,B,C] z) { y = Transpose<perm: ints = []>(x) z = Transpose<perm=[2,1,0]>(y) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> main {text}')
+    np.testing.assert_array_equal(InferenceSession(model).run(None, {"x": x})[0], x)

@@ -67,7 +67,7 @@ def unsqueeze(op: Op, x: Array, axes: Array = None) -> Array:
 @lowering("Transpose", since=1, host=True, along=moved)
 def transpose(op: Op, x: Array) -> Array:
     """The dimensions in the order `perm`, by default reversed. Spec: ONNX Transpose-25."""
-    return op.xp.transpose(x, op.attr("perm"))
+    return op.xp.transpose(x, op.attr("perm") or None)
 
 
 @lowering("Expand", since=8, types=(ALL, INDICES), contents=(1,), host=True, along=expanded)
