@@ -45,11 +45,20 @@ class Contract(NamedTuple):
     pointers: tuple[str, ...]
     scalars: tuple[tuple[str, str], ...]
     """(name, "i64" or "f64"), without `part` and `parts`."""
+    floats: list[bool]
+    """Which of them are floats."""
     statics: tuple[str, ...]
     extents: Callable[..., tuple[Extent | None, ...]] | None
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
         """The extent of each operand for these values; None: given by the caller. Raises TypeError for a call that does not fit."""
+        if [type(value) is float for value in scalars] != self.floats:
+            self._check_scalars(scalars)
+        if self.extents is None:
+            raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
+        return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
+
+    def _check_scalars(self, scalars: Sequence[Scalar]) -> None:
         if len(scalars) != len(self.scalars):
             names = ", ".join(name for name, _ in self.scalars)
             raise TypeError(f"kernel {self.name}: {len(scalars)} scalars came, {len(self.scalars)} are expected: {names}")
@@ -57,24 +66,14 @@ class Contract(NamedTuple):
             if isinstance(value, float) != (kind == "f64"):
                 expected = "a float" if kind == "f64" else "an integer"
                 raise TypeError(f"kernel {self.name}: {name!r} is {value!r} ({type(value).__name__}), expected {expected}")
-        if self.extents is None:
-            raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
-        return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
 
 
 def extents(**texts: str) -> Callable[[F], F]:
-    """Declares what a kernel touches, an expression for every pointer. Raises TypeError where names do not fit the kernel."""
+    """Declares what a kernel touches, an expression for every pointer. `contract` looks whether it fits the kernel: importing an
+    operator family must cost nothing.
+    """
 
     def mark(function: F) -> F:
-        pointers = [name for name, kind in parameters(function) if kind == "pointer"]
-        if list(texts) != pointers:
-            raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {pointers}")
-        known = {name for name, _ in parameters(function)} - {*pointers, "part"} | set(_LANGUAGE)
-        known |= {name for name, value in function.__globals__.items() if isinstance(value, int)}
-        for text in texts.values():
-            unknown = set(_NAME.findall(_STRING.sub("", text))) - known - _WORDS
-            if unknown:
-                raise TypeError(f"{function.__qualname__}: {text!r} names {sorted(unknown)}, which are no parameters")
         function.__extents__ = texts  # type: ignore[attr-defined]
         return function
 
@@ -83,7 +82,9 @@ def extents(**texts: str) -> Callable[[F], F]:
 
 @cache
 def contract(function: Callable[..., Any]) -> Contract:
-    """What a call of the function has to look like. O(parameters), once a function."""
+    """What a call of the function has to look like. O(parameters), once a function. Raises TypeError for extents that do not fit it:
+    other names than its pointers' or than its parameters'.
+    """
     found = parameters(function)
     pointers = tuple(name for name, kind in found if kind == "pointer")
     scalars = tuple((name, kind) for name, kind in found if kind in ("i64", "f64"))[:-2]
@@ -91,10 +92,22 @@ def contract(function: Callable[..., Any]) -> Contract:
     texts: Mapping[str, str] | None = getattr(function, "__extents__", None)
     made = None
     if texts is not None:
+        _check(function, texts, pointers, {name for name, _ in found})
         names = ", ".join([*(name for name, _ in scalars), "*", "parts", *statics])
         values = ", ".join("None" if text == GIVEN else f"({text})" for text in texts.values())
         made = eval(f"lambda {names}: ({values},)", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
-    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, statics, made)
+    floats = [kind == "f64" for _, kind in scalars]
+    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made)
+
+
+def _check(function: Callable[..., Any], texts: Mapping[str, str], pointers: tuple[str, ...], names: set[str]) -> None:
+    if tuple(texts) != pointers:
+        raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {list(pointers)}")
+    known = names - {*pointers, "part"} | _WORDS | _LANGUAGE.keys()
+    for text in texts.values():
+        for name in _NAME.findall(_STRING.sub("", text)):
+            if name not in known and not isinstance(function.__globals__.get(name), int):
+                raise TypeError(f"{function.__qualname__}: {text!r} names {name!r}, which is no parameter")
 
 
 def walk(at: Dim, *steps: Dim) -> Reach:
@@ -102,6 +115,8 @@ def walk(at: Dim, *steps: Dim) -> Reach:
 
     Negative numbers of times, whose products a kernel might take for a positive one, are no reach that fits anything.
     """
+    if {int}.issuperset(map(type, (at, *steps))):
+        return _walk_numbers(at, steps)  # type: ignore[arg-type]  # looked at
     low = high = at
     turns: Dim = 1
     for n, step in zip(steps[::2], steps[1::2], strict=True):
@@ -117,6 +132,18 @@ def walk(at: Dim, *steps: Dim) -> Reach:
         if not at_least(n, 0):
             low = select(less(n, 0), -1, low)
     return Reach(low, high + 1, turns)
+
+
+def _walk_numbers(at: int, steps: Sequence[int]) -> Reach:
+    low = high = at
+    turns = 1
+    for n, step in zip(steps[::2], steps[1::2], strict=True):
+        turns *= n
+        if step >= 0:
+            high += (n - 1) * step
+        else:
+            low += (n - 1) * step
+    return Reach(-1 if min(steps[::2], default=0) < 0 else low, high + 1, turns)
 
 
 def within(extent: Extent, nbytes: Dim, width: int) -> Dim:

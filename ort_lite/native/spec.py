@@ -88,7 +88,8 @@ class Spec(Record):
         return function
 
 
-def parameters(function: Callable[..., Any]) -> list[tuple[str, str]]:
+@cache
+def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """(name, kind) of each parameter, kind one of pointer, i64, f64, static. Raises TypeError for other annotations."""
     found = []
     code = function.__code__
@@ -100,7 +101,7 @@ def parameters(function: Callable[..., Any]) -> list[tuple[str, str]]:
                 f"{function.__annotations__.get(name)!r}, expected Ptr, int, float or Static"
             )
         found.append((name, kind))
-    return found
+    return tuple(found)
 
 
 def is_static(function: Callable[..., Any], name: str) -> bool:

@@ -43,8 +43,8 @@ def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
     for name, count, low in (
         ("kernel_shape", rank, 1), ("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, -MOST), ("output_padding", rank, 0),
     ):  # fmt: skip
-        values = op.attr(name) or [low] * count
-        if len(values) != count or not all(low <= value <= MOST for value in values):
+        values = op.attr(name)
+        if values and (len(values) != count or min(values) < low or max(values) > MOST):
             raise op.reject(f"{name} {list(values)} should be {count} numbers from {low} to {MOST}")
     if prod(op.attr("kernel_shape") or ()) > MOST:
         raise op.reject(f"a window of {prod(op.attr('kernel_shape'))} elements; it should have {MOST} at most")

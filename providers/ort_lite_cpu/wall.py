@@ -35,9 +35,9 @@ def check_call(
     touched: Mapping[str, Extent],
 ) -> None:  # fmt: skip
     """Compares the call with the kernel and its operands. Raises TypeError, or InvalidArgument that names the node."""
-    for scalar in scalars:
-        if type(scalar) is int and not -(1 << 63) <= scalar < 1 << 63:
-            raise InvalidArgument(f"{node} (CPUExecutionProvider): {scalar} is no 64-bit integer")
+    numbers = [scalar for scalar in scalars if type(scalar) is int]
+    if numbers and not -(1 << 63) <= min(numbers) <= max(numbers) < 1 << 63:
+        raise InvalidArgument(f"{node} (CPUExecutionProvider): {max(numbers, key=abs)} is no 64-bit integer")
     names, extents = _extents(spec, scalars, touched, builder.parts)
     if len(operands) != len(names):
         raise TypeError(f"{node}: {len(operands)} operands came for kernel {spec.name}, it has {', '.join(names)}")

@@ -168,7 +168,7 @@ def test_parameters_are_found_in_annotations_and_in_their_text() -> None:
     scope: dict[str, object] = {}
     exec("from __future__ import annotations\ndef f(x: lang.Ptr, n: int, a: float, k: Static): ...", scope)
     assert callable(scope["f"])
-    assert parameters(scope["f"]) == [("x", "pointer"), ("n", "i64"), ("a", "f64"), ("k", "static")]
+    assert parameters(scope["f"]) == (("x", "pointer"), ("n", "i64"), ("a", "f64"), ("k", "static"))
 
 
 def test_numbas_version_is_found_without_importing_it() -> None:

@@ -7,6 +7,7 @@ one or two rows alone would leave the multipliers idle, and use several chains.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ort_lite.native.cpu import Target, host
@@ -42,7 +43,11 @@ def tile_for(native_type: str, target: Target | None = None) -> Tile:
 
     With 32 registers 14 x 2 and 8 x 3 would fit too, but then the inner loop reloads pointers, or the sums, from the stack.
     """
-    target = target or host()
+    return _tile(native_type, target or host())
+
+
+@cache
+def _tile(native_type: str, target: Target) -> Tile:
     lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
     if target.vector_registers == 16:
         return Tile(6, 2, lanes)
