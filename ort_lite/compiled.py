@@ -1,10 +1,10 @@
-"""What a compiled partition may have besides being called: each a Protocol of its own, to be typed against and asked for.
+"""What a compiled partition may have besides being called: each a Protocol of its own, to be typed against.
 
-A class that has the methods of one has what it stands for; nothing is registered.
+A class that has the methods of one has what it stands for; nothing is registered. ort_lite asks by `ort_lite.abilities`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph import Value
 
@@ -17,7 +17,6 @@ class Holdings(TypedDict):
     plan_bytes: int
 
 
-@runtime_checkable
 class ComputesInto(Protocol):
     """For callers who have memory for results: as a call. `targets` holds, for each output, None or a C-contiguous array that
     shares no memory with an input. It may compute such an output there and return the array itself, where type and shape are right.
@@ -26,35 +25,30 @@ class ComputesInto(Protocol):
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]: ...
 
 
-@runtime_checkable
 class TellsFacts(Protocol):
     """What `InferenceSession.explain()` shows of it; "python_steps" is summed."""
 
     def facts(self) -> Mapping[str, int | str]: ...
 
 
-@runtime_checkable
 class HoldsMemory(Protocol):
     """What `InferenceSession.memory()` shows of it."""
 
     def memory(self) -> Holdings: ...
 
 
-@runtime_checkable
 class Trims(Protocol):
     """Forgets what it keeps for each shape."""
 
     def trim(self) -> None: ...
 
 
-@runtime_checkable
 class PlansMemory(Protocol):
     """Its printed result is what `ort-lite dump --stage plan` shows after a run."""
 
     def memory_plan(self) -> Any: ...
 
 
-@runtime_checkable
 class HasState(Protocol):
     """It is called as `compiled(inputs, state)`. A session makes one state before its first run, or one a thread where the
     provider's `concurrency` is "per-thread".
@@ -63,14 +57,12 @@ class HasState(Protocol):
     def create_state(self) -> Any: ...
 
 
-@runtime_checkable
 class ReleasesState(HasState, Protocol):
     """Told when the session is closed or collected and no run is in flight."""
 
     def release_state(self, state: Any) -> None: ...
 
 
-@runtime_checkable
 class Absorbs(Protocol):
     """The Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its own.
     A session gives up the array of a constant that all its readers absorbed.
@@ -80,7 +72,6 @@ class Absorbs(Protocol):
     def absorbed(self) -> Sequence[Value]: ...
 
 
-@runtime_checkable
 class HasMachineImage(Protocol):
     """What `ort_lite.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
 

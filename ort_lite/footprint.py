@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from ort_lite.compiled import HoldsMemory, Trims
+from ort_lite.abilities import holds_memory, trims
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Graph, Model
@@ -101,7 +101,7 @@ def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
     labels = {id(provider): label for label, provider in prepared.assignment.providers.items()}
     for partition in prepared.assignment.partitions:
         compiled = prepared.compiled.partitions[partition.name]
-        if isinstance(compiled, HoldsMemory):
+        if holds_memory(compiled):
             yield labels[id(partition.provider)], compiled
 
 
@@ -147,7 +147,7 @@ def trim(prepared: Iterable["Prepared"], account: Account) -> None:
     """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators."""
     for each in prepared:
         for partition in each.compiled.partitions.values():
-            if isinstance(partition, Trims):
+            if trims(partition):
                 partition.trim()
         for provider in each.assignment.providers.values():
             if (allocator := _allocator(provider)) is not None:

@@ -66,8 +66,11 @@ class Graph:
         """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
         for node in self:
             yield node
-            for body in node.subgraphs() if node.attributes else ():
-                yield from body.all_nodes()
+            for attribute in node.attributes.values():
+                if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
+                    for body in node.subgraphs():
+                        yield from body.all_nodes()
+                    break
 
     def append(self, node: Node) -> Node:
         return self._link(node, self._last, None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compiled import Absorbs
+from ort_lite.abilities import absorbs
 from ort_lite.config_keys import DISABLE_SYNC
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.graph import Value
@@ -118,7 +118,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
     needed = set(kept)
     for partition in assignment.partitions:
         one = compiled.partitions[partition.name]
-        absorbed = set(one.absorbed) if isinstance(one, Absorbs) and partition.name not in needed else set()
+        absorbed = set(one.absorbed) if absorbs(one) and partition.name not in needed else set()
         for value in partition.constants:
             read[value] = read.get(value, True) and value in absorbed
     given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import footprint, lifecycle, selection
-from ort_lite.compiled import PlansMemory
+from ort_lite.abilities import plans_memory
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.explanation import Explanation
 from ort_lite.graph import Model
@@ -207,7 +207,7 @@ class InferenceSession(TensorMethods):
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
         prepared = self._state.prepared
         partitions = {} if prepared is None else prepared.compiled.partitions
-        return {name: p.memory_plan() for name, p in partitions.items() if isinstance(p, PlansMemory)}
+        return {name: p.memory_plan() for name, p in partitions.items() if plans_memory(p)}
 
     def memory(self) -> dict[str, Any]:
         """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,

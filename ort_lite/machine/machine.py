@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.compiled import HasMachineImage
+from ort_lite.abilities import has_machine_image
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.feeds import Feeds
@@ -226,7 +226,7 @@ class _Part(Record, eq=False):
 
 def _image(step: Step, session: InferenceSession, inputs: list[Any], order: Sequence[int] | None) -> Image:
     compiled: Any = session._prepared.compiled.partitions.get(step.name)
-    if isinstance(compiled, HasMachineImage):
+    if has_machine_image(compiled):
         made: Image = compiled.machine_image(inputs, order)
         return made
     if order is not None:

@@ -5,6 +5,8 @@ try:
 except ImportError:  # a private module of CPython
     from hashlib import blake2b
 
+__all__ = ["SIZE", "blake2b", "digest"]
+
 SIZE = 20
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.compiled import TellsFacts
+from ort_lite.abilities import tells_facts
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph import Graph, MapType, SequenceType, Type, Value
 from ort_lite.policies import NEXT, Policy
@@ -31,7 +31,7 @@ class Compiled(Record):
 
     def facts(self) -> dict[str, dict[str, int | str]]:
         """What compiled partitions say of themselves (see CompiledPartition), by partition."""
-        return {name: dict(p.facts()) for name, p in self.partitions.items() if isinstance(p, TellsFacts)}
+        return {name: dict(p.facts()) for name, p in self.partitions.items() if tells_facts(p)}
 
 
 class PartitionsFailed(CompileError):

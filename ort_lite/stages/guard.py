@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
 
-from ort_lite.compiled import HasState, ReleasesState
+from ort_lite.abilities import has_state, releases_state
 from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.stages.results import Checked
@@ -28,7 +28,7 @@ def guarded(partition: Partition, compiled: CompiledPartition) -> CompiledPartit
     provider, function = partition.provider, compiled
     if provider.concurrency not in CONCURRENCIES:
         raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}")
-    if isinstance(compiled, HasState):
+    if has_state(compiled):
         function = Stateful(partition.name, compiled, provider.concurrency == "per-thread")
     elif provider.concurrency == "per-thread":
         raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
@@ -98,7 +98,7 @@ class Stateful:
                 raise RuntimeException(f"{self._name}: the session is closed")
             held: _Held | None = getattr(self._home, "held", None)
             if held is None:
-                release = self._compiled.release_state if isinstance(self._compiled, ReleasesState) else _keep
+                release = self._compiled.release_state if releases_state(self._compiled) else _keep
                 held = self._home.held = _Held(self._compiled.create_state(), release)
                 self._all.add(held)
             self._running += 1

@@ -7,11 +7,11 @@ compiled once a structure and cached on disk.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ort_lite.graph import Node
+from ort_lite.native.digest import blake2b
 from ort_lite.native.extents import Reach, walk
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
@@ -61,7 +61,7 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
         require_broadcast(lowering, node, leaf.shape, out.shape)
     loops, aligned = _loops(out, stored)
     source, scalars = _kernel(text, root, tensor.dtype, loops)
-    name = "elementwise_" + hashlib.blake2b(source.encode(), digest_size=6).hexdigest()
+    name = "elementwise_" + blake2b(source.encode(), digest_size=6).hexdigest()
     types = [leaf.native for leaf in stored] + [out.native]
     spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
     whole = product(loops.dims)
