@@ -119,18 +119,24 @@ def walk(at: Dim, *steps: Dim) -> Reach:
         return _walk_numbers(at, steps)  # type: ignore[arg-type]  # looked at
     low = high = at
     turns: Dim = 1
+    doubtful: list[Dim] = []
     for n, step in zip(steps[::2], steps[1::2], strict=True):
-        last = (n - 1) * step
+        if type(n) is int and n == 1:
+            continue  # most loops of most calls
+        turns = turns * n
+        if not at_least(n, 0):
+            doubtful.append(n)
+        if type(step) is int and step == 0:
+            continue
+        last = n * step - step
         if at_least(step, 0):
             high = high + last
         elif at_least(0, step):
             low = low + last
         else:
             low, high = low + minimum(last, 0), high + maximum(last, 0)
-        turns = turns * n
-    for n in steps[::2]:
-        if not at_least(n, 0):
-            low = select(less(n, 0), -1, low)
+    for n in doubtful:
+        low = select(less(n, 0), -1, low)
     return Reach(low, high + 1, turns)
 
 

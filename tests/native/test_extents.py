@@ -99,6 +99,9 @@ def test_within_numbers() -> None:
     assert within(walk(9, 0, 1), 12, 4) == 1, "no loop touches nothing"
     assert within(walk(0, -2, 1, -3, 1), 12, 4) == 0, "their product is six"
     assert within(walk(0, -2, 1, 0, 1), 12, 4) == 1
+    n = symbol("n", signed=True)
+    for step in (1, -9):
+        assert evaluate(within(walk(0, n, step, -3, 1), 12, 4), {"n": -2}) == 0, "as numbers, so symbols"
 
 
 def test_equal_expressions_leave_nothing_to_be_looked_at() -> None:
