@@ -39,6 +39,10 @@ def dropout(node: Node) -> Why | None:
     return ("attribute", "training_mode is true, takes false") if training else None
 
 
+def arg_extreme(node: Node) -> Why | None:
+    return None if _shape(node, 0) else ("shape", "a scalar, takes one dimension or more")
+
+
 def top_k(node: Node) -> Why | None:
     """Of equal elements the first comes first; OpenVINO takes any."""
     value = node.outputs[1] if len(node.outputs) > 1 else None

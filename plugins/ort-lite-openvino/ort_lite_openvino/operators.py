@@ -111,7 +111,7 @@ OPERATORS: dict[tuple[str, str], Operator] = dict([
     *_all("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
           Operator(NUMBERS, fixed=(1,))),
     *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
-    *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"})),
+    *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.arg_extreme)),
     *_all("LogSoftmax Softmax", Operator(FLOATS)),
     *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
     *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),

@@ -84,6 +84,8 @@ for _name, (_types, _fill, _host, _function) in REDUCTIONS.items():
 @lowering("ArgMin", types=NUMBERS, along=except_axis(0))
 def arg_extreme(op: Op, x: Array) -> Array:
     """Where the largest or smallest element is, the first or the last of equal ones. Spec: ONNX ArgMax-13."""
+    if x.ndim == 0:
+        return jnp.zeros((), np.int64)
     axis, keep = op.attr("axis", 0), bool(op.attr("keepdims", 1))
     function = jnp.argmax if op.node.op_type == "ArgMax" else jnp.argmin
     if not op.attr("select_last_index", 0):
