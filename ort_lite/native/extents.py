@@ -52,13 +52,15 @@ class Contract(NamedTuple):
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
         """The extent of each operand for these values; None: given by the caller. Raises TypeError for a call that does not fit."""
-        if [type(value) is float for value in scalars] != self.floats:
-            self._check_scalars(scalars)
+        self.check_scalars(scalars)
         if self.extents is None:
             raise TypeError(f"kernel {self.name} does not say what it touches: @extents({', '.join(self.pointers)})")
         return self.extents(*scalars, parts=parts, **{name: statics[name] for name in self.statics})
 
-    def _check_scalars(self, scalars: Sequence[Scalar]) -> None:
+    def check_scalars(self, scalars: Sequence[Scalar]) -> None:
+        """Raises TypeError for scalars that are missing, too many or of the wrong kind."""
+        if [type(value) is float for value in scalars] == self.floats:
+            return
         if len(scalars) != len(self.scalars):
             names = ", ".join(name for name, _ in self.scalars)
             raise TypeError(f"kernel {self.name}: {len(scalars)} scalars came, {len(self.scalars)} are expected: {names}")

@@ -30,6 +30,8 @@ class Builder:
         self.parts = parts
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
+        self.fitting: set[Any] = set()
+        """Calls that `wall.check_call` has found to fit, whatever the open dimensions are."""
         self.result = Lowered()
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""

@@ -34,7 +34,19 @@ def check_call(
     builder: Builder, node: Node, spec: Spec, operands: Sequence[Tensor | None], scalars: Sequence[Dim | float],
     touched: Mapping[str, Extent],
 ) -> None:  # fmt: skip
-    """Compares the call with the kernel and its operands. Raises TypeError, or InvalidArgument that names the node."""
+    """Compares the call with the kernel and its operands. Raises TypeError, or InvalidArgument that names the node.
+
+    The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
+    """
+    key = None
+    if spec.function is not None and not touched:
+        contract(spec.function).check_scalars(scalars)  # before the look-up: 1 and 1.0 are equal
+        memory = [
+            None if tensor is None or tensor.buffer is None else (tensor.native, tensor.buffer.nbytes) for tensor in operands
+        ]
+        key = spec, tuple(scalars), tuple(memory)
+        if key in builder.fitting:
+            return
     numbers = [scalar for scalar in scalars if type(scalar) is int]
     if numbers and not -(1 << 63) <= min(numbers) <= max(numbers) < 1 << 63:
         raise InvalidArgument(f"{node} (CPUExecutionProvider): {max(numbers, key=abs)} is no 64-bit integer")
@@ -50,6 +62,9 @@ def check_call(
         inside = within(extent, tensor.buffer.nbytes, WIDTHS[native])
         if not isinstance(inside, int) or inside != 1:
             _require(builder, node, spec, name, tensor, extent, inside)
+            key = None
+    if key is not None:
+        builder.fitting.add(key)
 
 
 def _extents(
