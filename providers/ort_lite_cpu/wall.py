@@ -41,9 +41,7 @@ def check_call(
     key = None
     if spec.function is not None and not touched:
         contract(spec.function).check_scalars(scalars)  # before the look-up: 1 and 1.0 are equal
-        memory = [
-            None if tensor is None or tensor.buffer is None else (tensor.native, tensor.buffer.nbytes) for tensor in operands
-        ]
+        memory = [None if tensor is None else (tensor.native, _nbytes(tensor)) for tensor in operands]
         key = spec, tuple(scalars), tuple(memory)
         if key in builder.fitting:
             return
@@ -65,6 +63,10 @@ def check_call(
             key = None
     if key is not None:
         builder.fitting.add(key)
+
+
+def _nbytes(tensor: Tensor) -> Dim:
+    return -1 if tensor.buffer is None else tensor.buffer.nbytes
 
 
 def _extents(
