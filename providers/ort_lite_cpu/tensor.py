@@ -31,9 +31,6 @@ PARTS: dict[DType, DType] = {"complex64": "float32", "complex128": "float64"}
 
 _BITS: dict[int, DType] = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
-BY_SIZE = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
-"""Pointer types of kernels that only move data, by element size."""
-
 
 class Buffer(Record, frozen=False):
     """A piece of memory. `constant` ones are arrays read in place; the others get a place when lowering ends:
