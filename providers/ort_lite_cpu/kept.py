@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """The newest `limit` values, by key.
+    """The newest `limit` values, by key, and never one more.
 
     The rule: `get` takes no lock, it is the dict's own and atomic; whoever changes the dict holds the lock. A value that a run
     has stays whole, whatever is forgotten meanwhile. Two runs that miss a key may both make its value; the first to keep it wins.
@@ -23,13 +23,15 @@ class Kept(Generic[K, V]):
         self.get = self._values.get  # of this dict for ever: `clear` empties it
 
     def keep(self, key: K, value: V, limit: int | None = None) -> V:
-        """What is kept for the key from now on: `value`, unless another thread was faster. The oldest give way beyond the limit."""
+        """What is kept for the key from now on: `value`, unless another thread was faster. The oldest give way before it comes."""
+        most = self._limit if limit is None else min(limit, self._limit)
         with self._lock:
-            kept = self._values.setdefault(key, value)
-            most = self._limit if limit is None else min(limit, self._limit)
-            while len(self._values) > most:
+            if key in self._values:
+                return self._values[key]
+            while self._values and len(self._values) >= most:
                 del self._values[next(iter(self._values))]
-        return kept
+            self._values[key] = value
+        return value
 
     def clear(self) -> None:
         with self._lock:

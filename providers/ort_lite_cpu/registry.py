@@ -54,6 +54,8 @@ class Registration(Record):
 _REGISTERED: dict[tuple[str, str], list[Registration]] = {}
 _FOR_STRINGS: dict[tuple[str, str], list[Registration]] = {}
 _FOR_COMPLEX: dict[tuple[str, str], list[Registration]] = {}
+_WHOLE: set[str] = set()
+"""Families that were imported to their end: one that another thread imports just now has registered functions that miss names."""
 
 
 def operator(
@@ -98,6 +100,7 @@ def find_native(node: "Node") -> Registration | None:
 def _registered(
     registered: dict[tuple[str, str], list[Registration]], family: str, key: tuple[str, str], version: int
 ) -> Registration | None:
-    if key not in registered:
+    if family not in _WHOLE:
         import_module(f"ort_lite_cpu.operators.{family}")
+        _WHOLE.add(family)
     return next((r for r in registered.get(key, ()) if r.since <= version), None)
