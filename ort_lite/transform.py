@@ -101,9 +101,11 @@ def _check_level(level: str) -> None:
 def all_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph and those nested in it, outer ones first."""
     yield graph
-    for node in graph:
-        for body in node.subgraphs() if node.attributes else ():
-            yield from all_graphs(body)
+    for node in graph.all_nodes():
+        for attribute in node.attributes.values():
+            if attribute.type[0] == "G":  # as in `all_nodes`
+                yield from node.subgraphs()
+                break
 
 
 __all__ = [

@@ -272,13 +272,19 @@ def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, d
 
 
 # --- Winograd
-def test_filters_are_transformed_in_the_order_of_their_use() -> None:
-    g = random(40, 3, 3, 3)
-    packed = transformed_filters(g, 32, 16)
-    assert packed.size == 36 * 3 * (32 + 16)
-    first = packed[: 36 * 2 * 3 * 16].reshape(36, 2, 3, 16)
-    np.testing.assert_allclose(first[0, 1, 2], g[16:32, 2, 0, 0] / 16, rtol=1e-6)  # the corner of G g G'
-    np.testing.assert_array_equal(packed.reshape(-1)[-3 * 16 :].reshape(3, 16)[:, :8], g[32:, :, 2, 2].T)
+G = np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24  # F(4x4, 3x3)
+
+
+@pytest.mark.parametrize(("outputs", "dtype"), [(40, "float32"), (43, "float64")])
+def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str) -> None:
+    """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
+    g = random(outputs, 3, 3, 3, dtype=dtype)
+    packed = transformed_filters(g, 32, Tile(6, 4, 4))
+    expected = np.zeros((36, 3, 48), dtype)
+    expected[:, :, :outputs] = (G @ g.astype(float) @ G.T).reshape(outputs, 3, 36).T
+    first, second = packed[: 36 * 2 * 3 * 16].reshape(36, 2, 3, 16), packed[36 * 2 * 3 * 16 :].reshape(36, 3, 16)
+    tight = 4 * np.finfo(g.dtype).eps
+    np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
 
 
 def test_this_machine_has_a_tile() -> None:

@@ -5,7 +5,9 @@ from ort_lite.graph import Attr, Graph, Node
 from ort_lite.transform import Done, Rewriter, all_graphs, graph_pass
 
 _DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})  # in others, nodes may do what they like
-_RANDOM = frozenset({"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"})
+_OWN_RESULT = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+)
 _ATTRIBUTE_LIMIT = 4096  # bytes of an array in an attribute; larger ones are not compared
 
 
@@ -18,33 +20,40 @@ def merge_common_subexpressions(graph: Graph, rewriter: Rewriter) -> int:
     """
     count = 0
     for body in all_graphs(graph):
+        met: dict[object, Node] = {}
         seen: dict[object, Node] = {}
         for node in body:
-            key = _key(node)
-            if key is None:
+            if node.domain not in _DOMAINS or node.op_type in _OWN_RESULT:
                 continue
-            first = seen.setdefault(key, node)
+            alike = (node.op_type, node.domain, node.version, node.inputs)
+            earlier = met.setdefault(alike, node)
+            if earlier is node:  # nearly all: only others' attributes are worth a look
+                continue
+            seen.setdefault((alike, _key(earlier)), earlier)
+            key = _key(node)
+            first = node if key is None else seen.setdefault((alike, key), node)
             if first is not node:
-                values = [output for output in first.outputs if output is not None]
-                result = rewriter.replace(node, *values) if len(values) == len(first.outputs) else None
-                if isinstance(result, Done):
-                    count += 1
-                elif result is not None:
-                    rewriter.skip(node, result.reason)
+                count += _merge(node, first, rewriter)
     return count
 
 
+def _merge(node: Node, first: Node, rewriter: Rewriter) -> bool:
+    values = [output for output in first.outputs if output is not None]
+    if len(values) != len(first.outputs):
+        return False
+    result = rewriter.replace(node, *values)
+    if isinstance(result, Done):
+        return True
+    rewriter.skip(node, result.reason)
+    return False
+
+
 def _key(node: Node) -> object:
-    """Equal for nodes that may be merged; None for one that may not."""
-    if node.domain not in _DOMAINS or node.op_type in _RANDOM or node.op_type == "Dropout":
-        return None
-    outputs = tuple(value is None for value in node.outputs)
-    if not node.attributes:
-        return (node.op_type, node.domain, node.version, node.inputs, outputs)
+    """Equal for nodes with the same inputs that may be merged; None for one that may not."""
     attributes = frozenset((name, _frozen(attribute)) for name, attribute in node.attributes.items())
     if (None in dict(attributes).values()) or any(a.type in ("GRAPH", "GRAPHS") for a in node.attributes.values()):
         return None
-    return (node.op_type, node.domain, node.version, node.inputs, outputs, attributes)
+    return tuple(value is None for value in node.outputs), attributes
 
 
 def _frozen(attribute: Attr) -> object:

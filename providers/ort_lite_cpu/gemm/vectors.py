@@ -124,6 +124,9 @@ class Vectors:
         """x * y + z, fused where the target can."""
         return self.builder.call(self._declare(f"llvm.fmuladd.{self.name}", self.type, [self.type] * 3), [x, y, z])
 
+    def times(self, x: Any, factor: float) -> Any:
+        return self.builder.fmul(x, self.constant(factor))
+
     def add(self, x: Any, y: Any) -> Any:
         return self.builder.fadd(x, y)
 

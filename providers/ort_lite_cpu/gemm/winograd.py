@@ -13,11 +13,11 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, emitted, like, native, null, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.gemm.activation import activate
 from ort_lite_cpu.gemm.convolution import copy_run
 from ort_lite_cpu.gemm.gemm import grid
-from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, panel
+from ort_lite_cpu.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel
 from ort_lite_cpu.gemm.vectors import Vectors
 from ort_lite_cpu.once import run_once
 
@@ -25,25 +25,26 @@ GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
 
 
-def transformed_filters(weight: Array, columns: int, width: int) -> Array:
-    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (36, some, C, width), in the order of their use.
+def transformed_filters(weight: Array, columns: int, tile: Tile) -> Array:
+    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (36, some, C, tile.columns), in the order of their use.
 
     O(36 * size), in float64 before rounding.
     """
     outputs, channels = weight.shape[:2]
     whole, rest = divmod(outputs, columns)
-    count = whole * -(-columns // width) + -(-rest // width)
-    u = np.empty(36 * count * channels * width, weight.dtype)
-    run_once(transform_filters, [np.ascontiguousarray(weight), u], outputs, channels, columns, width, count)
+    count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
+    u = np.empty(36 * count * channels * tile.columns, weight.dtype)
+    sizes = (outputs, channels, columns, tile.columns, count)
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], *sizes, statics={"lanes": tile.lanes})
     return u
 
 
 @native
 @extents(w="outputs * channels * 9", u="36 * count * channels * width")
 def transform_filters(
-    w: Ptr, u: Ptr, outputs: int, channels: int, columns: int, width: int, count: int, part: int, parts: int
+    w: Ptr, u: Ptr, outputs: int, channels: int, columns: int, width: int, count: int, lanes: Static, part: int, parts: int
 ) -> int:
-    """As `transformed_filters`; parts share the `count` panels of a plane."""
+    """As `transformed_filters`; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest one by one."""
     each = (columns + width - 1) // width
     for panel_number in span(count, part, parts):
         block, local = panel_number // each, panel_number % each
@@ -52,27 +53,55 @@ def transform_filters(
         first, filled = block * columns + local * width, min(width, some - local * width)
         for c in range(channels):
             target = (36 * block * each + local) * channels * width + c * width
-            for i in range(filled):
-                _transform_filter(shift(w, ((first + i) * channels + c) * 9), shift(u, target + i), plane)
-            for i in range(filled, width):
+            source = shift(w, (first * channels + c) * 9)
+            i = 0
+            while i + lanes <= filled:
+                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, lanes)
+                i += lanes
+            while i < filled:
+                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, 1)
+                i += 1
+            for j in range(filled, width):
                 for k in range(36):
-                    u[target + k * plane + i] = like(u, 0)
+                    u[target + k * plane + j] = like(u, 0)
     return OK
 
 
-def _transform_filter(g: Ptr, u: Ptr, plane: int) -> None:
-    a, b, c = _times_g(g[0], g[3], g[6]), _times_g(g[1], g[4], g[7]), _times_g(g[2], g[5], g[8])
+@emitted("void(*F,i64,*F,i64,static)")
+def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, lanes: int) -> None:
+    """u[plane * k], k < 36, of `lanes` filters that lie `depth` apart.
+
+    The planes of a model's usual sizes are a power of two apart and so fall on the same lines of the cache: whole lines are written.
+    """
+    narrow = Vectors(builder, u.type.pointee, lanes)
+    emit = Vectors(builder, narrow.ir.DoubleType(), lanes)
+
+    def taken(tap: int) -> Any:
+        vector = narrow.zero
+        for lane in range(lanes):
+            place = emit.move(g, builder.add(emit.mul(depth, lane), emit.integer(tap)))
+            vector = builder.insert_element(vector, builder.load(place), narrow.ir.Constant(narrow.ir.IntType(32), lane))
+        return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
+
+    columns = [_times_g(emit, [taken(3 * i + j) for i in range(3)]) for j in range(3)]
     for i in range(6):
-        row = _times_g(a[i], b[i], c[i])
-        for j in range(6):
-            u[(6 * i + j) * plane] = row[j]
+        for j, value in enumerate(_times_g(emit, [column[i] for column in columns])):
+            rounded = value if narrow.nbytes == 8 else builder.fptrunc(value, narrow.type)
+            narrow.store(rounded, emit.move(u, emit.mul(plane, 6 * i + j)), 0)
 
 
-def _times_g(x: float, y: float, z: float) -> tuple[float, float, float, float, float, float]:
-    """G (x, y, z), in float64."""
-    a, b, c = cast(x, "f64"), cast(y, "f64"), cast(z, "f64")
-    near, far = (a + c) / 6, (a + 4 * c) / 24
-    return a / 4, -(near + b / 6), b / 6 - near, far + b / 12, far - b / 12, c
+def _times_g(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+    """G g."""
+    outer, middle = emit.fma(g[0], emit.constant(1 / 6), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 6)
+    far, half = emit.fma(g[0], emit.constant(1 / 24), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 12)
+    return [
+        emit.times(g[0], 1 / 4),
+        emit.times(emit.add(outer, middle), -1.0),
+        emit.sub(middle, outer),
+        emit.add(far, half),
+        emit.sub(far, half),
+        g[2],
+    ]
 
 
 def scratch_size(tiles: int, channels: int, columns: int) -> int:

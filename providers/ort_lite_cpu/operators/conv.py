@@ -217,7 +217,7 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns = min(sizes.outputs, COLUMNS)
     form = f"winograd {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile.columns))
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile))
     block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
     size = winograd.scratch_size(block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
