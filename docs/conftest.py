@@ -2,7 +2,7 @@
 
 import pytest
 
-from ort_lite import plugins
+from ort_lite.plugins import plugins
 
 
 @pytest.fixture(autouse=True)

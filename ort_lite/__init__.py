@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite._version import __version__
 
 if TYPE_CHECKING:
-    from ort_lite.allocators import (
+    from ort_lite.compat.allocators import (
         OrtAllocatorType,
         OrtArenaCfg,
         OrtMemoryInfo,
@@ -18,37 +18,33 @@ if TYPE_CHECKING:
         register_allocator,
         unregister_allocator,
     )
-    from ort_lite.api import (
-        disable_telemetry_events,
-        enable_telemetry_events,
-        get_device,
-        get_version_string,
-    )
-    from ort_lite.composite import CompositeProvider
-    from ort_lite.explanation import Explanation
+    from ort_lite.compat.api import disable_telemetry_events, enable_telemetry_events, get_device, get_version_string
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
-    from ort_lite.metadata import ModelMetadata, NodeArg
-    from ort_lite.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
-    from ort_lite.ownership.consolidate import consolidate_tensors_to_buffer
-    from ort_lite.ownership.options import (
+    from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
+    from ort_lite.partition.cost.cost_model import CostModel
+    from ort_lite.partition.cost.strategy import CostStrategy
+    from ort_lite.partition.placement import PlacementRule, place
+    from ort_lite.pipeline.composite import CompositeProvider
+    from ort_lite.pipeline.explanation import Explanation
+    from ort_lite.pipeline.planning import plan
+    from ort_lite.plugins.plugins import available_providers as get_available_providers
+    from ort_lite.plugins.plugins import register_plugin, register_provider
+    from ort_lite.plugins.selection import get_all_providers
+    from ort_lite.serialization.consolidate import consolidate_tensors_to_buffer
+    from ort_lite.serialization.load import load
+    from ort_lite.serialization.parse_options import (
         ParseOptions,
         SerializeOptions,
         TensorBufferOptions,
         kSmallTensorDataThresholdBytes,
     )
-    from ort_lite.ownership.spans import ByteSpan, span_of
-    from ort_lite.ownership.tensors import tensors as model_tensors
-    from ort_lite.partitioning.cost_model import CostModel
-    from ort_lite.partitioning.measure import measure_costs
-    from ort_lite.partitioning.strategy import CostStrategy
-    from ort_lite.placement import PlacementRule, place
-    from ort_lite.planning import plan
-    from ort_lite.plugins import available_providers as get_available_providers
-    from ort_lite.plugins import register_plugin, register_provider
-    from ort_lite.selection import get_all_providers
-    from ort_lite.session import InferenceSession
-    from ort_lite.stages.load import load
-    from ort_lite.stages.save import save
+    from ort_lite.serialization.save import save
+    from ort_lite.serialization.spans import ByteSpan, span_of
+    from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.measure import measure_costs
+    from ort_lite.session.metadata import ModelMetadata, NodeArg
+    from ort_lite.session.session import InferenceSession
+    from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
         CVMArrayAlloc,
         CVMArrayFree,
@@ -60,65 +56,64 @@ if TYPE_CHECKING:
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.tensors.params import load_params, save_params
-    from ort_lite.verification.offline import verify
     from ort_lite.verification.settings import Verification
 
 _HOME = {
-    "ByteSpan": "ownership.spans",
+    "ByteSpan": "serialization.spans",
     "CVMArrayAlloc": "tensors.cvm",
     "CVMArrayFree": "tensors.cvm",
     "CVMArrayFromHandle": "tensors.cvm",
     "CVMLoadParamsDict": "tensors.cvm",
     "CVMSaveParamsDict": "tensors.cvm",
-    "CompositeProvider": "composite",
-    "CostModel": "partitioning.cost_model",
-    "CostStrategy": "partitioning.strategy",
-    "ExecutionMode": "options",
-    "ExecutionOrder": "options",
-    "Explanation": "explanation",
-    "GraphOptimizationLevel": "options",
+    "CompositeProvider": "pipeline.composite",
+    "CostModel": "partition.cost.cost_model",
+    "CostStrategy": "partition.cost.strategy",
+    "ExecutionMode": "options.options",
+    "ExecutionOrder": "options.options",
+    "Explanation": "pipeline.explanation",
+    "GraphOptimizationLevel": "options.options",
     "IOBinding": "tensors.io_binding",
-    "InferenceSession": "session",
-    "ModelMetadata": "metadata",
+    "InferenceSession": "session.session",
+    "ModelMetadata": "session.metadata",
     "NDArray": "tensors.ndarray",
-    "NodeArg": "metadata",
-    "OrtAllocatorType": "allocators",
-    "OrtArenaCfg": "allocators",
-    "OrtMemType": "allocators",
-    "OrtMemoryInfo": "allocators",
+    "NodeArg": "session.metadata",
+    "OrtAllocatorType": "compat.allocators",
+    "OrtArenaCfg": "compat.allocators",
+    "OrtMemType": "compat.allocators",
+    "OrtMemoryInfo": "compat.allocators",
     "OrtValue": "tensors.ort_value",
-    "ParseOptions": "ownership.options",
-    "PlacementRule": "placement",
-    "RunOptions": "options",
-    "SerializeOptions": "ownership.options",
-    "SessionOptions": "options",
-    "TensorBufferOptions": "ownership.options",
+    "ParseOptions": "serialization.parse_options",
+    "PlacementRule": "partition.placement",
+    "RunOptions": "options.options",
+    "SerializeOptions": "serialization.parse_options",
+    "SessionOptions": "options.options",
+    "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",
-    "consolidate_tensors_to_buffer": "ownership.consolidate",
-    "create_and_register_allocator": "allocators",
-    "disable_telemetry_events": "api",
-    "enable_telemetry_events": "api",
-    "get_all_providers": "selection",
-    "get_available_providers": "plugins:available_providers",
-    "get_device": "api",
-    "get_version_string": "api",
-    "kSmallTensorDataThresholdBytes": "ownership.options",
-    "load": "stages.load",
+    "consolidate_tensors_to_buffer": "serialization.consolidate",
+    "create_and_register_allocator": "compat.allocators",
+    "disable_telemetry_events": "compat.api",
+    "enable_telemetry_events": "compat.api",
+    "get_all_providers": "plugins.selection",
+    "get_available_providers": "plugins.plugins:available_providers",
+    "get_device": "compat.api",
+    "get_version_string": "compat.api",
+    "kSmallTensorDataThresholdBytes": "serialization.parse_options",
+    "load": "serialization.load",
     "load_params": "tensors.params",
-    "measure_costs": "partitioning.measure",
-    "model_tensors": "ownership.tensors:tensors",
-    "place": "placement",
-    "plan": "planning",
-    "register_allocator": "allocators",
-    "register_plugin": "plugins",
-    "register_provider": "plugins",
-    "save": "stages.save",
+    "measure_costs": "session.measure",
+    "model_tensors": "serialization.tensors:tensors",
+    "place": "partition.placement",
+    "plan": "pipeline.planning",
+    "register_allocator": "compat.allocators",
+    "register_plugin": "plugins.plugins",
+    "register_provider": "plugins.plugins",
+    "save": "serialization.save",
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
     "set_default_logger_verbosity": "log",
-    "span_of": "ownership.spans",
-    "unregister_allocator": "allocators",
-    "verify": "verification.offline",
+    "span_of": "serialization.spans",
+    "unregister_allocator": "compat.allocators",
+    "verify": "session.verify",
 }
 
 

@@ -12,15 +12,15 @@ import onnx
 import onnx.parser
 import onnxruntime
 
-from ort_lite import plugins
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Attr, Graph, Model, Node, TensorType, Value, clone_node
+from ort_lite.plugins import plugins
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import to_proto
 from ort_lite.shapes import evaluate as size_of
 from ort_lite.shapes import symbols
-from ort_lite.stages.load import load
-from ort_lite.stages.save import to_proto
-from ort_lite.stages.transform import TransformReport, transform
 from ort_lite.transform import GraphPass, LocalRule, Transform
+from ort_lite.transform.transform import TransformReport, transform
 
 SIZES = (2, 3, 4, 5, 6, 7)  # of free dimensions, in the order in which the inputs name them
 

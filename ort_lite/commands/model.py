@@ -8,9 +8,9 @@ import numpy as np
 
 from ort_lite.dtypes import FLOATS, from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument
-from ort_lite.metadata import NodeArg
-from ort_lite.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.session import InferenceSession
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.session.metadata import NodeArg
+from ort_lite.session.session import InferenceSession
 
 _LEVELS = {
     "disable": GraphOptimizationLevel.ORT_DISABLE_ALL,

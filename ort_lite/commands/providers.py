@@ -3,9 +3,9 @@
 from argparse import Namespace
 from typing import Any
 
-from ort_lite import plugins
 from ort_lite.commands.printing import print_json, print_table
 from ort_lite.errors import ProviderError
+from ort_lite.plugins import plugins
 
 
 def main(arguments: Namespace) -> None:

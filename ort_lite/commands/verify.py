@@ -4,8 +4,8 @@ from argparse import Namespace
 
 from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_text
-from ort_lite.session import InferenceSession
-from ort_lite.verification.offline import keeping
+from ort_lite.session.session import InferenceSession
+from ort_lite.session.verify import keeping
 from ort_lite.verification.settings import Verification
 
 

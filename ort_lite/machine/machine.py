@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.abilities import has_machine_image
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidPlan
-from ort_lite.feeds import Feeds
-from ort_lite.graph import Graph, Node
+from ort_lite.execute.execute import Executable, Step
+from ort_lite.execute.feeds import Feeds
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.node import Node
 from ort_lite.machine.image import Image, Instruction, OpaqueImage, Region, TableEntry
 from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
-from ort_lite.memory.requests import align_up
+from ort_lite.memory.planning.requests import align_up
+from ort_lite.provider.abilities import has_machine_image
 from ort_lite.record import Record
-from ort_lite.session import InferenceSession
-from ort_lite.stages.execute import Executable, Step
+from ort_lite.session.session import InferenceSession
 
 
 def node_tuple(node: Node) -> tuple[str, list[str], list[str], dict[str, Any]]:

@@ -12,7 +12,7 @@ from ort_lite.memory.pool import A, Budget, ReturningPool, ScratchPool
 
 if TYPE_CHECKING:
     from ort_lite.memory.environment import Environment
-    from ort_lite.options import SessionOptions
+    from ort_lite.options.options import SessionOptions
 
 LIMIT_KEY = "session.memory_limit_bytes"
 """A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""

@@ -18,7 +18,8 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from ort_lite.native.spec import parameters
-from ort_lite.shapes import Dim, at_least, ceildiv, equal, less, maximum, minimum, same, select
+from ort_lite.shapes.dims import at_least, ceildiv, equal, less, maximum, minimum, same, select
+from ort_lite.shapes.expr import Dim
 
 F = TypeVar("F", bound=Callable[..., Any])
 Scalar = Dim | float

@@ -7,8 +7,8 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.options import RunOptions
-from ort_lite.ready import Ready
+from ort_lite.options.options import RunOptions
+from ort_lite.session.ready import Ready
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import code_of
 from ort_lite.tensors.ndarray import NDArray
@@ -16,7 +16,7 @@ from ort_lite.tensors.ort_value import OrtValue, check_device, dtype_of
 from ort_lite.tensors.values import array_of
 
 if TYPE_CHECKING:
-    from ort_lite.session import InferenceSession
+    from ort_lite.session.session import InferenceSession
 
 
 class IOBinding:

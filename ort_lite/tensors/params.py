@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, InvalidParams, NoSuchFile
-from ort_lite.ownership.spans import Backing
+from ort_lite.serialization.spans import Backing
 from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type_of
 from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.values import array_of

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from ort_lite.options import RunOptions
+from ort_lite.options.options import RunOptions
 
 if TYPE_CHECKING:
-    from ort_lite.session import InferenceSession
+    from ort_lite.session.session import InferenceSession
     from ort_lite.tensors.io_binding import IOBinding
     from ort_lite.tensors.ort_value import OrtValue
 

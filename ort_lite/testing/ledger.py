@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ort_lite.provider import Allocator
+from ort_lite.provider.provider import Allocator
 
 ALIGNMENT = 64
 SIZES = (1, 63, 64, 1000, 1 << 16)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.provider import ExecutionProvider
+from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.testing import checks
 from ort_lite.testing.kit import Finding, Kit

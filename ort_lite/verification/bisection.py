@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.errors import RunTerminated
-from ort_lite.graph import Node, Value
-from ort_lite.provider import CPU, Partition
-from ort_lite.stages.guard import close, guarded
+from ort_lite.execute.guard import close, guarded
+from ort_lite.graph.node import Node, Value
+from ort_lite.provider.provider import CPU, Partition
 from ort_lite.verification.compare import TensorReport, compare
 from ort_lite.verification.reference import Reference, part_of, unwatched
 from ort_lite.verification.report import Culprit

@@ -6,15 +6,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from ort_lite.current import CURRENT
-from ort_lite.graph import Graph, Model, Node, Value
-from ort_lite.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.pipeline import prepare
-from ort_lite.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
-from ort_lite.recovery import subgraph
-from ort_lite.stages.borders import route
-from ort_lite.stages.context_nodes import is_context
-from ort_lite.stages.execute import CompiledBody, Executable
+from ort_lite.compile.recovery import subgraph
+from ort_lite.execute.execute import CompiledBody, Executable
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import Node, Value
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.partition.borders import route
+from ort_lite.pipeline.pipeline import prepare
+from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
 
 T = TypeVar("T")
 

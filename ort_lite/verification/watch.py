@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.current import CURRENT
 from ort_lite.errors import RunTerminated, VerificationError
-from ort_lite.options import SessionOptions
-from ort_lite.pipeline import Prepared
-from ort_lite.provider import CPU, Partition
-from ort_lite.selection import DEFAULT
-from ort_lite.stages.execute import Executable, Step, copied
-from ort_lite.stages.partition import transfers_of
+from ort_lite.execute.execute import Executable, Step, copied
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.partition import transfers_of
+from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, Partition
 from ort_lite.verification.bisection import first_bad
 from ort_lite.verification.compare import compare
 from ort_lite.verification.reference import Reference, why_not

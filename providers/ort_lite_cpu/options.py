@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.record import Record
-from ort_lite_cpu.lease import Lease
+from ort_lite_cpu.run.lease import Lease
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.recording import Recorder
+    from ort_lite_cpu.program.recording import Recorder
 
 
 class Options(Record):

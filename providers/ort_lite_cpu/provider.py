@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
+from ort_lite.dtypes import COMPLEX
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
@@ -19,10 +20,10 @@ from ort_lite.provider import (
     Rejection,
     SessionOptions,
 )
-from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
-from ort_lite_cpu.registry import COMPLEX, STRING, Registration, find
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.registry import STRING, Registration, find
+from ort_lite_cpu.run.lease import Lease
 
 
 class CPUExecutionProvider(ExecutionProvider):
@@ -71,7 +72,7 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def start_profiling(self) -> None:
         """What is compiled from now on is recorded, an event an instruction."""
-        from ort_lite_cpu.recording import Recorder
+        from ort_lite_cpu.program.recording import Recorder
 
         self.options = self.options.replace(recorder=Recorder())
 

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.memory import packing, portfolio
-from ort_lite.memory.lifetimes import TensorLifetime
-from ort_lite.memory.pack import Blocks
-from ort_lite.memory.planner import Block, GreedyMemoryPlanner
+from ort_lite.memory.planning import packing, portfolio
+from ort_lite.memory.planning.base import Block
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.lifetimes import TensorLifetime
+from ort_lite.memory.planning.planner import GreedyMemoryPlanner
 
 Columns = tuple[list[int], list[int], list[int]]
 Method = Callable[[Columns], Callable[[], Sequence[int]]]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import ort_lite
-from ort_lite.memory.checker import check
-from ort_lite.memory.plan import MemoryPlan
+from ort_lite.memory.planning.checker import check
+from ort_lite.memory.planning.plan import MemoryPlan
 
 
 def plans(model: str, inputs: dict[str, Any]) -> dict[str, MemoryPlan]:

@@ -19,7 +19,7 @@ from onnx.backend.test.case.test_case import TestCase
 import ort_lite
 from ort_lite import GraphOptimizationLevel
 from ort_lite.dtypes import Array
-from ort_lite.memory import checker
+from ort_lite.memory.planning import checker
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted", "real")
 LEVELS = {"all": GraphOptimizationLevel.ORT_ENABLE_ALL, "none": GraphOptimizationLevel.ORT_DISABLE_ALL}

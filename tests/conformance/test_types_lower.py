@@ -11,17 +11,17 @@ import onnx
 import pytest
 from onnx.defs import OpSchema
 
-from ort_lite import plugins
 from ort_lite.dtypes import Array, DType, from_numpy, to_numpy, to_onnx
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Attr, Model, Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite.inference.annotate import annotate
 from ort_lite.options import SessionOptions
-from ort_lite.pipeline import assigned
-from ort_lite.stages.annotate import annotate
-from ort_lite.stages.load import load
-from ort_lite_cpu.lower import Lowering
-from ort_lite_cpu.lowered import HostStep
+from ort_lite.pipeline.pipeline import assigned
+from ort_lite.plugins import plugins
+from ort_lite.serialization.load import load
+from ort_lite_cpu.lowering.lower import Lowering
+from ort_lite_cpu.lowering.lowered import HostStep
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.provider import CPUExecutionProvider
 from tests.conformance.onnx_backend import cases, data_sets

@@ -12,12 +12,12 @@ import pytest
 from onnx import helper
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_schemas
 
-from ort_lite import plugins
 from ort_lite.dtypes import from_ort_name, to_onnx
 from ort_lite.errors import InvalidGraph
-from ort_lite.stages.annotate import annotate
-from ort_lite.stages.form import check_form
-from ort_lite.stages.load import load
+from ort_lite.inference.annotate import annotate
+from ort_lite.inference.form import check_form
+from ort_lite.plugins import plugins
+from ort_lite.serialization.load import load
 from ort_lite_cpu.operators import FAMILIES
 from tests.conformance.versions.cases import Case
 from tests.conformance.versions.checking import own_type

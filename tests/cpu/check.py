@@ -22,12 +22,12 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Inference, Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.plugins import shape_rules
+from ort_lite.serialization.load import load
 from ort_lite.shapes import symbol
-from ort_lite.stages.load import load
-from ort_lite_cpu import segment
-from ort_lite_cpu.lease import Lease
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.program import segment
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.run.lease import Lease
 
 Inputs = Sequence[Array | None]
 GUARD = 256  # bytes on both sides of an array

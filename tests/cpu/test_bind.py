@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite import shapes
 from ort_lite.errors import InvalidArgument
 from ort_lite.shapes import Dim, symbol
-from ort_lite_cpu.bind import ALIGNMENT, Packer, _evaluate
-from ort_lite_cpu.code import Code
-from ort_lite_cpu.evaluate import LIMIT
-from ort_lite_cpu.program import Program
-from ort_lite_cpu.segment import Segment
+from ort_lite.shapes import dims as shapes
+from ort_lite_cpu.program.bind import ALIGNMENT, Packer, _evaluate
+from ort_lite_cpu.program.code import Code
+from ort_lite_cpu.program.evaluate import LIMIT
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.program.segment import Segment
 from tests.cpu.check import ints, op_program, ramp, text_program
 
 NAMES = ("a", "b", "c")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite_cpu.elementwise import expression
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.lowering import expression
+from ort_lite_cpu.program.program import Program
 from tests.cpu.check import ramp, text_program
 
 Shape = tuple[int, ...]

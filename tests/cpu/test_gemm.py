@@ -16,11 +16,11 @@ from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite.native.compiler import compile_module, compile_object
 from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target, host
-from ort_lite_cpu.gemm.activation import activation
-from ort_lite_cpu.gemm.gemm import DEPTH, cut, gemm, grid, matmul
-from ort_lite_cpu.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.gemm.pack import filters, panels
-from ort_lite_cpu.gemm.winograd import transformed_filters
+from ort_lite_cpu.kernels.gemm.activation import activation
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
+from ort_lite_cpu.kernels.gemm.pack import filters, panels
+from ort_lite_cpu.kernels.gemm.winograd import transformed_filters
 from tests.native.calls import TARGETS, call
 from tests.native.elf import undefined_symbols
 

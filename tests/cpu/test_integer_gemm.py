@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target
-from ort_lite_cpu.gemm.integer import CAPACITY, IntegerTile, integer_gemm, integer_tile, pairs, scratch_size
+from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerTile, integer_gemm, integer_tile, pairs, scratch_size
 from tests.native.calls import TARGETS, call
 from tests.native.elf import undefined_symbols
 

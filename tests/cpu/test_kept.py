@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ort_lite_cpu.kept import Kept
-from ort_lite_cpu.lowered import HostStep
-from ort_lite_cpu.program import Program
-from ort_lite_cpu.segment_run import BOUND_LIMIT
-from ort_lite_cpu.tail import PROGRAMS_KEPT
+from ort_lite_cpu.lowering.lowered import HostStep
+from ort_lite_cpu.lowering.tail import PROGRAMS_KEPT
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT
+from ort_lite_cpu.run.kept import Kept
 from tests.cpu.check import text_program
 
 THREADS, SHAPES = 8, 5_000

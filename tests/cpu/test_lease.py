@@ -2,7 +2,7 @@
 
 import ctypes
 
-from ort_lite_cpu.lease import Lease
+from ort_lite_cpu.run.lease import Lease
 
 
 def test_a_lease_becomes_right_for_whoever_has_it_next() -> None:

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from ort_lite_cpu.loop import HALTED, Halt, Job
-from ort_lite_cpu.team import Team
+from ort_lite_cpu.run.loop import HALTED, Halt, Job
+from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
 
 

@@ -8,9 +8,9 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.shapes import symbol
-from ort_lite_cpu.lowered import Instruction
+from ort_lite_cpu.lowering.lowered import Instruction
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.program.program import Program
 from tests.cpu.check import ints, ramp, rules, text_program
 
 

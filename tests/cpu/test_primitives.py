@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec
-from ort_lite_cpu.primitives import swap
+from ort_lite_cpu.kernels.primitives import swap
 from tests.native.calls import call
 
 ELEMENTS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}

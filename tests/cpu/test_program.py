@@ -15,10 +15,11 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.native import load
 from ort_lite.shapes import symbol
-from ort_lite_cpu import segment, segment_run, team
+from ort_lite_cpu.lowering.tail import Tail
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
-from ort_lite_cpu.tail import Tail
+from ort_lite_cpu.program import segment, segment_run
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.run import team
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import onnx.parser
 
 import ort_lite
-from ort_lite_cpu.lowered import HostStep
-from ort_lite_cpu.program import Program
-from ort_lite_cpu.segment_run import SegmentRun
+from ort_lite_cpu.lowering.lowered import HostStep
+from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.program.segment_run import SegmentRun
 from tests.models.light_models import randomised
 
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>

@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.graph import Node
 from ort_lite_cpu import operators, registry
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 
 FAMILY = """
 import threading

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec, load
-from ort_lite_cpu import team as module
-from ort_lite_cpu import ticket
-from ort_lite_cpu.float_mode import float_mode, set_float_mode
-from ort_lite_cpu.loop import HALTED, Halt
-from ort_lite_cpu.team import TEAM, Team
-from ort_lite_cpu.ticket import MAX_PARTS
+from ort_lite_cpu.run import team as module
+from ort_lite_cpu.run import ticket
+from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
+from ort_lite_cpu.run.loop import HALTED, Halt
+from ort_lite_cpu.run.team import TEAM, Team
+from ort_lite_cpu.run.ticket import MAX_PARTS
 from tests.cpu.programs import (
     PATIENCE,
     TOO_FEW,

@@ -11,13 +11,14 @@ import pytest
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.extents import contract, extents
-from ort_lite.native.lang import OK, Ptr, native
+from ort_lite.native.lang import OK
+from ort_lite.native.marks import Ptr, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
-from ort_lite_cpu.builder import Builder
-from ort_lite_cpu.lowered import Instruction, Requirement
-from ort_lite_cpu.once import run_once
-from ort_lite_cpu.tensor import Buffer, Tensor, bits, pairs, reread
+from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.lowering.builder import Builder
+from ort_lite_cpu.lowering.lowered import Instruction, Requirement
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, pairs, reread
 
 ROOT = Path(__file__).parents[2] / "providers" / "ort_lite_cpu"
 NODE = Node("Test", (), (), name="node")

@@ -1,8 +1,8 @@
 import pytest
 
-from ort_lite import plugins
 from ort_lite.errors import ShapeInferenceError
-from ort_lite.stages.annotate import annotate, override_dimensions
+from ort_lite.inference.annotate import annotate, override_dimensions
+from ort_lite.plugins import plugins
 from tests.text_graphs import model
 
 

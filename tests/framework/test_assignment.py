@@ -5,9 +5,9 @@ import json
 import onnx.parser
 
 from ort_lite.inference import ShapeRules
-from ort_lite.stages.assignment import Assignment
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.partition import partition
+from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, OtherDevice
 
 TEXT = """(float[3] x, bool flag) => (float[3] y) {

@@ -8,14 +8,14 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import CompileError, ProviderError
+from ort_lite.execute.execute import Executable
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
+from ort_lite.partition.partition import partition
 from ort_lite.provider import CPU, CompiledPartition, DataTransfer, Device, ExecutionProvider, Partition
-from ort_lite.stages.compile import compile_assignment
-from ort_lite.stages.execute import Executable
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
 
 RULES = ShapeRules(())

@@ -7,14 +7,15 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.composite import CompositeProvider
+from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Node
-from ort_lite.partitioning import CostModel, CostStrategy
+from ort_lite.partition.cost.cost_model import CostModel
+from ort_lite.partition.cost.strategy import CostStrategy
+from ort_lite.partition.partition import partition
+from ort_lite.pipeline.composite import CompositeProvider
 from ort_lite.plugins import shape_rules
 from ort_lite.provider import CPU, Capability, Overhead, ProfileEvent
-from ort_lite.stages.compile import compile_assignment
-from ort_lite.stages.partition import partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
 from tests.framework.random_graphs import feeds, random_graph
 from tests.framework.test_random_partitions import check_level, cpu, providers_for, size_of

@@ -5,8 +5,8 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite import config_keys
 from ort_lite.errors import InvalidArgument
+from ort_lite.options import config_keys
 from tests.framework.numpy_provider import CpuStandIn
 
 X = np.array([1, -2, 3], np.float32)

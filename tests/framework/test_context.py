@@ -14,8 +14,8 @@ import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph, ModelRequiresCompilation, ProviderError, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.graph import Node
-from ort_lite.kernels import KernelProvider, KernelRegistry
 from ort_lite.provider import CompiledPartition, Partition
+from ort_lite.provider.kernels import KernelProvider, KernelRegistry
 from tests.framework.numpy_provider import FUNCTIONS, CpuStandIn, NumpyProvider
 
 X = np.array([1, -2, 3], np.float32)

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from ort_lite.stages.convex import Quotient, join
+from ort_lite.partition.convex import Quotient, join
 
 
 def dag(edges: str) -> list[list[int]]:

@@ -10,15 +10,15 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
+from ort_lite.execute.execute import Executable, Step, owned
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.options import RunOptions
+from ort_lite.partition.partition import partition
 from ort_lite.provider import CompiledPartition, ExecutionProvider, Partition
-from ort_lite.stages.compile import compile_assignment
-from ort_lite.stages.execute import Executable, Step, owned
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
 

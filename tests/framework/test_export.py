@@ -8,16 +8,16 @@ import onnxruntime
 import pytest
 from onnx import parser
 
-from ort_lite import plugins
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidGraph
-from ort_lite.export import PartitionModel, node_model, partition_model
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import ShapeRules
+from ort_lite.inference.annotate import annotate
+from ort_lite.partition.partition import partition
+from ort_lite.plugins import plugins
 from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition
-from ort_lite.stages.annotate import annotate
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.provider.export import PartitionModel, node_model, partition_model
+from ort_lite.serialization.load import load
 
 CHAIN = "(float[N] x) => (float[N] y, float[N] b) <float[1] w = {2}> { a = Mul(x, w)  b = Exp(a)  y = Sub(b, a) }"
 BRANCH = (

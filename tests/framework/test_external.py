@@ -15,9 +15,9 @@ from onnx import TensorProto, helper
 from ort_lite.dtypes import from_numpy, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile, OrtLiteError
 from ort_lite.graph import Graph
-from ort_lite.ownership.options import ParseOptions
-from ort_lite.stages.load import load
-from ort_lite.tensor_proto import pack
+from ort_lite.serialization.load import load
+from ort_lite.serialization.parse_options import ParseOptions
+from ort_lite.serialization.tensor_proto import pack
 from tests.framework.models import Array, nodes
 
 A, B = np.arange(4, dtype=np.float32), np.arange(6, dtype=np.int64).reshape(2, 3)

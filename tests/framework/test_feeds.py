@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.feeds import Feeds
+from ort_lite.execute.feeds import Feeds
 from ort_lite.graph import MapType, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.shapes import symbol
 

@@ -15,8 +15,8 @@ from onnx import numpy_helper
 import ort_lite
 from ort_lite.errors import InvalidArgument, OutOfMemory, ProviderError
 from ort_lite.memory.environment import ENVIRONMENT
-from ort_lite_cpu.bind import Bound
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.program.bind import Bound
+from ort_lite_cpu.program.program import Program
 from tests.framework.models import proto
 
 SIZE = 64
@@ -110,7 +110,7 @@ def test_a_closed_session_holds_nothing() -> None:
 
 def test_plans_are_kept_for_so_many_shapes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     for where in ("program", "segment_run"):
-        monkeypatch.setattr(f"ort_lite_cpu.{where}.BOUND_LIMIT", 10)
+        monkeypatch.setattr(f"ort_lite_cpu.program.{where}.BOUND_LIMIT", 10)
     made = session()
     held = []
     for rows in range(1, 40):

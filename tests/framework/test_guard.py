@@ -12,9 +12,9 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import ProviderError, RuntimeException
+from ort_lite.execute.guard import lock_of
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
-from ort_lite.stages.guard import lock_of
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 
 X = np.array([1, -2, 3], np.float32)
@@ -182,7 +182,7 @@ def test_a_serial_provider_may_run_bodies_of_its_own() -> None:
 
 
 def test_a_concurrent_partition_without_state_is_called_as_it_is() -> None:
-    from ort_lite.stages.guard import guarded
+    from ort_lite.execute.guard import guarded
 
     made = session(CpuStandIn())
     (partition,) = made.explain().assignment.partitions

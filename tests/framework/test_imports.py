@@ -5,8 +5,8 @@ import pytest
 
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, Model, Node, TensorType, Value
-from ort_lite.stages.imports import as_imported, bring_to_imports
-from ort_lite.stages.save import to_proto
+from ort_lite.pipeline.older_opsets import as_imported, bring_to_imports
+from ort_lite.serialization.save import to_proto
 
 FLOAT = TensorType("float32", (2, 3))
 

@@ -55,7 +55,7 @@ def test_enumerations_have_onnxruntimes_members(name: str) -> None:
     [
         ("import ort_lite", {"numpy", "logging", "dataclasses"}),
         ("import ort_lite; ort_lite.InferenceSession; ort_lite.SessionOptions",
-         {"numba", "llvmlite", "onnx", "rich", "pluggy", "importlib.metadata", "logging", "json", "ort_lite.profiling"}),
+         {"numba", "llvmlite", "onnx", "rich", "pluggy", "importlib.metadata", "logging", "json", "ort_lite.execute.profiling"}),
     ],
     ids=["module", "session"],
 )  # fmt: skip

@@ -9,9 +9,9 @@ from onnx import helper, parser
 
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Graph, Model
-from ort_lite.stages.inline import inline_functions
-from ort_lite.stages.load import load
-from ort_lite.stages.save import to_proto
+from ort_lite.graph.inline import inline_functions
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import to_proto
 from tests.framework.models import FUNCTIONS, Array, interpret, run
 
 HEAD = '<ir_version: 10, opset_import: ["": 18, "my": 1]>'

@@ -9,8 +9,8 @@ import pytest
 import ort_lite
 from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.graph import Node
-from ort_lite.kernels import KernelProvider, KernelRegistry
 from ort_lite.provider import DataTransfer, Device
+from ort_lite.provider.kernels import KernelProvider, KernelRegistry
 from tests.framework.numpy_provider import Box, BoxTransfer, CpuStandIn
 
 X = np.array([1, -2, 3], np.float32)

@@ -14,10 +14,10 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
-from ort_lite.export import partition_model
+from ort_lite.execute.released import Released, check_there, released
 from ort_lite.graph import Value
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
-from ort_lite.stages.released import Released, check_there, released
+from ort_lite.provider.export import partition_model
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 
 X = np.array([1, -2, 3], np.float32)
@@ -90,7 +90,7 @@ def test_a_provider_without_a_node_is_not_told_of_runs() -> None:
 
 
 def test_a_session_whose_providers_have_no_hooks_runs_as_without_them() -> None:
-    from ort_lite.lifecycle import hooked
+    from ort_lite.compile.lifecycle import hooked
 
     def run(inputs: Sequence[Any]) -> list[Any]:
         return []
@@ -322,7 +322,7 @@ def test_a_loop_without_end_on_the_cpu_provider_is_ended() -> None:
 
 
 def test_a_program_stops_before_its_next_instruction() -> None:
-    from ort_lite.current import CURRENT
+    from ort_lite.provider.current import CURRENT
 
     made, options = session("CPUExecutionProvider", text="(float[3,3] x) => (float[3,3] y) { y = MatMul(x, x) }"), RunOptions()
     options.terminate = True

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Value
+from ort_lite.serialization.load import load
+from ort_lite.serialization.wire import LARGE
 from ort_lite.shapes import Expr, symbol
-from ort_lite.stages.load import load
-from ort_lite.wire import LARGE
 from tests.framework.models import FUNCTIONS, NESTED, Array, nodes, proto
 
 SIMPLE = proto("main (float[N, 2] x) => (float[N, 2] y) <float[2] w = {1, 2}> { [add] y = Add(x, w) }")
@@ -278,8 +278,6 @@ def test_functions_have_bodies_defaults_and_versions_of_their_own() -> None:
 
 def test_loading_imports_neither_onnx_nor_ml_dtypes(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(SIMPLE.SerializeToString())
-    code = (
-        "import sys; from ort_lite.stages.load import load; load(sys.argv[1]); print(*{'onnx', 'ml_dtypes'} & set(sys.modules))"
-    )
+    code = "import sys, ort_lite; ort_lite.load(sys.argv[1]); print(*{'onnx', 'ml_dtypes'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "m.onnx"], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from ort_lite.errors import InvalidGraph, InvalidProtobuf, OrtLiteError
-from ort_lite.stages.load import load
-from ort_lite.stages.save import to_proto
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import to_proto
 from tests.framework.models import FUNCTIONS, NESTED, nodes, proto
 
 RELU = helper.make_node("Relu", ["x"], ["y"], "relu")

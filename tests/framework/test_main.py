@@ -11,9 +11,8 @@ import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
-from ort_lite import plugins
 from ort_lite.commands import bench
-from ort_lite.plugins import Registry
+from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ort_lite.graph import SequenceType, TensorType, Type, Value
-from ort_lite.metadata import NodeArg, node_args, refined
+from ort_lite.session.metadata import NodeArg, node_args, refined
 from ort_lite.shapes import symbol
 
 N, M, OPEN = symbol("N"), symbol("M"), symbol("x_0")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ort_lite import plugins
 from ort_lite.__main__ import main
 from ort_lite.commands.new_provider import LICENSES, contents, names_of
 from ort_lite.errors import InvalidArgument
+from ort_lite.plugins import plugins
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "plugins" / "template"

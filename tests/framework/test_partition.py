@@ -12,15 +12,15 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
+from ort_lite.partition.assignment import Assignment, Level
+from ort_lite.partition.partition import partition
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
-from ort_lite.stages.assignment import Assignment, Level
-from ort_lite.stages.compile import compile_assignment
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, reference
 from tests.framework.random_graphs import feeds, random_graph
 

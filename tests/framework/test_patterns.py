@@ -3,7 +3,7 @@ import pytest
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
-from ort_lite.patterns import Match, Pattern, constant, find, op
+from ort_lite.transform.patterns import Match, Pattern, constant, find, op
 from tests.text_graphs import model
 
 SIGNATURE = "(float[A] x, float[A] y) => (float[A] z)"

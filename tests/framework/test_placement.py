@@ -8,7 +8,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, PlacementError
-from ort_lite.placement import place
+from ort_lite.partition.placement import place
 from ort_lite.provider import Capability
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 

@@ -7,11 +7,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from ort_lite import hookspecs, plugins
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.plugins import EntryPoint, Registry, scan
+from ort_lite.plugins import EntryPoint, Registry, hookspecs, plugins, scan
 from ort_lite.provider import ExecutionProvider
 from ort_lite.transform import Rewriter, graph_pass
 

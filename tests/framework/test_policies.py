@@ -10,14 +10,13 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite import plugins
 from ort_lite.errors import CompileError, Fail, InvalidArgument, NoDevice, ProviderError, RuntimeException
 from ort_lite.graph import Model, Node
 from ort_lite.inference import ShapeRules
-from ort_lite.plugins import Registry
-from ort_lite.policies import Policy, split
+from ort_lite.options.policies import Policy, split
+from ort_lite.partition.partition import partition
+from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, Partition
-from ort_lite.stages.partition import partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
 

@@ -10,8 +10,8 @@ import pytest
 import ort_lite
 from ort_lite.__main__ import main
 from ort_lite.options import SessionOptions
-from ort_lite.partitioning import measure_costs
-from ort_lite.preparation import Arguments, prepare_until
+from ort_lite.pipeline.preparation import Arguments, prepare_until
+from ort_lite.session.measure import measure_costs
 from tests.framework.numpy_provider import CpuStandIn
 
 OVERRIDABLE = """<ir_version: 8, opset_import: ["" : 17]>

@@ -9,12 +9,21 @@ import pytest
 
 from ort_lite.errors import InvalidGraph, InvalidProtobuf
 from ort_lite.graph import Attr, Graph, MapType, OptionalType, SequenceType, TensorType, Type
-from ort_lite.proto import AttributeReader, parse, pb, read_type, same_operator, serialize, write_attribute, write_type
+from ort_lite.serialization.proto import (
+    AttributeReader,
+    parse,
+    pb,
+    read_type,
+    same_operator,
+    serialize,
+    write_attribute,
+    write_type,
+)
+from ort_lite.serialization.tensor_proto import read_tensor, write_tensor
 from ort_lite.shapes import Dim, symbol
-from ort_lite.tensor_proto import read_tensor, write_tensor
 
-AFTER = "from ort_lite.proto import pb; assert 'onnx' not in sys.modules; import onnx"
-BEFORE = "import onnx; from ort_lite.proto import pb"
+AFTER = "from ort_lite.serialization.proto import pb; assert 'onnx' not in sys.modules; import onnx"
+BEFORE = "import onnx; from ort_lite.serialization.proto import pb"
 SAME = """
 model = pb.ModelProto(ir_version=8)
 assert isinstance(model, onnx.ModelProto) and isinstance(onnx.ModelProto(), pb.ModelProto)
@@ -33,7 +42,7 @@ def test_the_classes_are_those_of_onnx_whoever_comes_first(order: str, implement
 
 
 def test_without_onnx_the_message_says_what_to_install() -> None:
-    hidden = "import importlib.util; importlib.util.find_spec = lambda name, *rest: None; import ort_lite.proto"
+    hidden = "import importlib.util; importlib.util.find_spec = lambda name, *rest: None; import ort_lite.serialization.proto"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("reads models with the classes of the package 'onnx': pip install onnx")
 

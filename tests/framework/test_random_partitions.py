@@ -11,13 +11,13 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from ort_lite.compile.compile import compile_assignment
 from ort_lite.graph import Graph, Node
+from ort_lite.partition.assignment import Assignment, Level
+from ort_lite.partition.partition import partition
 from ort_lite.plugins import shape_rules
 from ort_lite.provider import Capability, ExecutionProvider
-from ort_lite.stages.assignment import Assignment, Level
-from ort_lite.stages.compile import compile_assignment
-from ort_lite.stages.partition import partition
-from ort_lite_cpu import CPUExecutionProvider
+from ort_lite_cpu.provider import CPUExecutionProvider
 from tests.framework.numpy_provider import NumpyProvider, OtherDevice, reference
 from tests.framework.random_graphs import feeds, random_graph
 

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from ort_lite import plugins
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info
-from ort_lite.patterns import Match
-from ort_lite.rewriter import Done, Rewriter, Skip, clash
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
 from ort_lite.shapes import symbol
-from ort_lite.stages.annotate import annotate
+from ort_lite.transform.patterns import Match
+from ort_lite.transform.rewriter import Done, Rewriter, Skip, clash
 from tests.text_graphs import model
 
 SIGNATURE = "(float[A,3] x) => (float[A,3] z)"

@@ -12,11 +12,11 @@ from onnx import TensorProto, helper, parser
 
 from ort_lite.errors import InvalidArgument, InvalidGraph
 from ort_lite.graph import Graph, MapType, Model, Node, SequenceType, TensorType, Value
+from ort_lite.graph.inline import inline_functions
+from ort_lite.serialization import save as saving
+from ort_lite.serialization.load import load
+from ort_lite.serialization.save import save, to_proto
 from ort_lite.shapes import floordiv, symbol
-from ort_lite.stages import save as saving
-from ort_lite.stages.inline import inline_functions
-from ort_lite.stages.load import load
-from ort_lite.stages.save import save, to_proto
 from tests.framework.models import FUNCTIONS, NESTED, Array, nodes, proto, run
 from tests.framework.random_graphs import feeds, random_graph
 

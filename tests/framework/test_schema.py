@@ -15,11 +15,12 @@ import ort_lite
 from ort_lite.errors import InvalidGraph, OrtLiteError
 from ort_lite.graph import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Inference, Info, ShapeRules
-from ort_lite.pipeline import rules_of
+from ort_lite.inference.schema import Schemas, kind_of, shown
+from ort_lite.inference.schema_text import op_schema
+from ort_lite.pipeline.pipeline import rules_of
 from ort_lite.plugins import Registry
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Rejection
-from ort_lite.schema import Schemas, kind_of, op_schema, shown
-from ort_lite.stages.load import load
+from ort_lite.serialization.load import load
 from ort_lite.transform import NHWC_DOMAIN
 
 MIXED = "Mixed-2 a:T b:T? rest:T*0 -> y:T n:int64? | T=float16/float32 | mode:STRING axis:INT!"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ort_lite import log, plugins, selection
+from ort_lite import log
 from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.options import SessionOptions
-from ort_lite.plugins import Registry
+from ort_lite.plugins import Registry, plugins, selection
 from ort_lite.provider import ExecutionProvider
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 

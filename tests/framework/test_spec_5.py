@@ -14,13 +14,14 @@ import pytest
 from ort_lite_sample import SampleExecutionProvider
 
 import ort_lite
-from ort_lite import plugins
-from ort_lite.composite import CompositeProvider
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Model, Node
 from ort_lite.inference import ShapeRules
-from ort_lite.partitioning import CostModel, CostStrategy
-from ort_lite.plugins import Registry
+from ort_lite.partition.cost.cost_model import CostModel
+from ort_lite.partition.cost.strategy import CostStrategy
+from ort_lite.partition.partition import partition
+from ort_lite.pipeline.composite import CompositeProvider
+from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import (
     API_VERSION,
     CPU,
@@ -33,8 +34,7 @@ from ort_lite.provider import (
     Partition,
     Rejection,
 )
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.serialization.load import load
 from ort_lite.transform import Done, Rewriter, Skip, graph_pass, op, rule
 from ort_lite_cpu.operators import FAMILIES, STRING_FAMILIES
 from tests.framework import numpy_provider
@@ -139,7 +139,7 @@ def test_spec_5_3_one_model_over_three_interleaved_providers(seed: int) -> None:
     providers = [OtherDevice(lambda n: place[n] == 0 and n.op_type != "If"), Second(lambda n: place[n] == 1), CpuStandIn()]
     found = partition(made, providers, RULES)
     assert {p.provider for p in found.placements.values()} == {provider.name for provider in providers}
-    from ort_lite.stages.compile import compile_assignment
+    from ort_lite.compile.compile import compile_assignment
 
     results = compile_assignment(found).executable.run(feeds(seed))
     for mine, right in zip(results, reference(made, feeds(seed)), strict=True):

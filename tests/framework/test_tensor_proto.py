@@ -11,9 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ort_lite.dtypes import BITS, from_onnx, to_numpy
 from ort_lite.errors import InvalidGraph
-from ort_lite.ownership.spans import ByteSpan
-from ort_lite.proto import pb
-from ort_lite.tensor_proto import TensorReader, from_span, read_tensor, write_tensor
+from ort_lite.serialization.proto import pb
+from ort_lite.serialization.spans import ByteSpan
+from ort_lite.serialization.tensor_proto import TensorReader, from_span, read_tensor, write_tensor
 
 NUMBERS = [code for code in range(1, 29) if code != TensorProto.STRING]
 DTYPES = [from_onnx(code) for code in NUMBERS]

@@ -1,10 +1,10 @@
 import pytest
 
-from ort_lite import plugins
 from ort_lite.errors import Fail, InvalidArgument
 from ort_lite.graph import Graph, Model, Node, Value
-from ort_lite.stages.transform import TransformReport, transform
+from ort_lite.plugins import plugins
 from ort_lite.transform import Done, LocalRule, Rewriter, Skip, Transform, graph_pass, op, rule
+from ort_lite.transform.transform import TransformReport, transform
 from tests.text_graphs import model
 
 SIGNATURE = "(float[A,3] x) => (float[A,3] z)"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-from ort_lite import wire
-from ort_lite.wire import LARGE, outline
+from ort_lite.serialization import wire
+from ort_lite.serialization.wire import LARGE, outline
 
 BIG = np.arange(LARGE // 4, dtype=np.float32)
 

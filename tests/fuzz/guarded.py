@@ -20,14 +20,15 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import RunTerminated
 from ort_lite.provider import RunOptions
-from ort_lite_cpu import bind, once, program, segment
-from ort_lite_cpu.address import address_of
-from ort_lite_cpu.bind import Binder, Bound
-from ort_lite_cpu.lease import Lease
-from ort_lite_cpu.loop import Job
+from ort_lite_cpu.kernels import once
 from ort_lite_cpu.operators.random import next_stream
-from ort_lite_cpu.segment import FIRST_PLACE, SCRATCH, Segment
-from ort_lite_cpu.segment_run import SegmentRun
+from ort_lite_cpu.program import bind, program, segment
+from ort_lite_cpu.program.bind import Binder, Bound
+from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
+from ort_lite_cpu.program.segment_run import SegmentRun
+from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.loop import Job
 from tests.fuzz.walls import SIDES, Place, Side, Walls
 
 FILLS = {"end": 0xA5, "start": 0x5A}

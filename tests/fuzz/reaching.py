@@ -11,14 +11,15 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite.native import Spec
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, native
-from ort_lite_cpu import program
-from ort_lite_cpu.bind import Binder
-from ort_lite_cpu.lease import Lease
-from ort_lite_cpu.lowered import Instruction, Lowered
-from ort_lite_cpu.once import run_once
-from ort_lite_cpu.segment import FIRST_PLACE, Segment, assemble
-from ort_lite_cpu.tensor import Buffer, Tensor
+from ort_lite.native.lang import OK
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.lowering.lowered import Instruction, Lowered
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.program import program
+from ort_lite_cpu.program.bind import Binder
+from ort_lite_cpu.program.segment import FIRST_PLACE, Segment, assemble
+from ort_lite_cpu.run.lease import Lease
 from tests.fuzz.guarded import GuardError, guarded
 from tests.fuzz.trial import ACCESS, Verdict
 from tests.fuzz.trial import OK as RAN

@@ -13,8 +13,8 @@ from typing import Any
 
 from ort_lite.native import cpu, workers
 from ort_lite.native.compiler import compile_object
-from ort_lite_cpu.bind import SPECS
-from ort_lite_cpu.loop import EXECUTE
+from ort_lite_cpu.program.bind import SPECS
+from ort_lite_cpu.run.loop import EXECUTE
 from tests.fuzz import crash, trial
 from tests.fuzz.guarded import State, walls
 from tests.fuzz.mutants import keys, mutant

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ort_lite_cpu.loop import Job
+from ort_lite_cpu.run.loop import Job
 from tests.fuzz import reaching
 from tests.fuzz.checking import linux
 from tests.fuzz.guarded import GuardedRun, forget

@@ -20,9 +20,9 @@ from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.machine import Machine, State, Trace, node_tuple, record_trace, verify_trace
 from ort_lite.machine.image import Instruction
 from ort_lite.memory.arenas import aligned_bytes
-from ort_lite.memory.checker import Occupied, find_overlap
-from ort_lite.memory.plan import MemoryPlan
-from ort_lite_cpu.program import Program
+from ort_lite.memory.planning.checker import Occupied, find_overlap
+from ort_lite.memory.planning.plan import MemoryPlan
+from ort_lite_cpu.program.program import Program
 from tests.framework.numpy_provider import NumpyProvider
 
 MODEL = """

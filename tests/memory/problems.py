@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from ort_lite.memory.lifetimes import TensorLifetime
-from ort_lite.memory.planner import TensorRequest
+from ort_lite.memory.planning.lifetimes import TensorLifetime
+from ort_lite.memory.planning.requests import TensorRequest
 
 DATA = Path(__file__).parents[1] / "data" / "planner"
 

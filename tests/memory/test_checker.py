@@ -8,18 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidPlan
-from ort_lite.memory.checker import Occupied, check, check_disjoint, find_overlap
-from ort_lite.memory.lifetimes import TensorLifetime
-from ort_lite.memory.planner import (
-    PLANNERS,
-    ArenaRole,
-    ArenaUsage,
-    MemoryPlan,
-    Platform,
-    TensorAllocation,
-    TensorBinding,
-    create_planner,
-)
+from ort_lite.memory.planning.checker import Occupied, check, check_disjoint, find_overlap
+from ort_lite.memory.planning.lifetimes import TensorLifetime
+from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
+from ort_lite.memory.planning.planner import PLANNERS, create_planner
+from ort_lite.memory.planning.requests import ArenaRole, Platform
 from tests.memory.problems import Problem, disjoint, problems
 
 SPANS = st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(0, 8), st.integers(0, 4))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ort_lite.memory.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
+from ort_lite.memory.planning.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
 from tests.memory.problems import Problem, disjoint, first_fit, problems
 
 

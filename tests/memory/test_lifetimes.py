@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.memory.lifetimes import TensorLifetime, alias_classes
+from ort_lite.memory.planning.lifetimes import TensorLifetime, alias_classes
 
 OPS = st.integers(-1, 30)
 

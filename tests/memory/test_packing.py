@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.memory import packing, wide
-from ort_lite.memory.pack import Blocks, Words
+from ort_lite.memory.planning import packing, wide
+from ort_lite.memory.planning.blocks import Blocks, Words
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 
 RULES = [packing.BY_START, packing.BY_SIZE, packing.BY_AREA]

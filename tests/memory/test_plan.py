@@ -1,9 +1,10 @@
 import pytest
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.lifetimes import TensorLifetime
-from ort_lite.memory.live import max_live
-from ort_lite.memory.planner import ArenaRole, ArenaUsage, Certificate, MemoryPlan, TensorAllocation, TensorBinding
+from ort_lite.memory.planning.lifetimes import TensorLifetime
+from ort_lite.memory.planning.live import max_live
+from ort_lite.memory.planning.plan import ArenaUsage, Certificate, MemoryPlan, TensorAllocation, TensorBinding
+from ort_lite.memory.planning.requests import ArenaRole
 
 SCRATCH, PERSISTENT, CONSTANT = ArenaRole.scratch, ArenaRole.persistent, ArenaRole.constant
 

@@ -8,23 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory import packing
-from ort_lite.memory.pack import Blocks
-from ort_lite.memory.planner import (
+from ort_lite.memory.planning import packing
+from ort_lite.memory.planning.base import Block, MemoryPlanner
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.plan import MemoryPlan
+from ort_lite.memory.planning.planner import (
     PLANNERS,
-    ArenaRole,
-    Block,
     BySizeMemoryPlanner,
     GreedyMemoryPlanner,
-    MemoryConstraint,
-    MemoryPlan,
-    MemoryPlanner,
     MemoryPlannerType,
-    Platform,
-    TensorAttributes,
-    TensorRequest,
     create_planner,
 )
+from ort_lite.memory.planning.requests import ArenaRole, MemoryConstraint, Platform, TensorAttributes, TensorRequest
 from tests.memory.problems import Problem, disjoint, first_fit, problems, random_problem, smallest_peak
 
 SCRATCH, PERSISTENT, CONSTANT = ArenaRole.scratch, ArenaRole.persistent, ArenaRole.constant

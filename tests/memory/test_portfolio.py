@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from ort_lite.errors import OutOfMemory
-from ort_lite.memory import packing, portfolio, wide
-from ort_lite.memory.pack import Blocks
-from ort_lite.memory.planner import AutoMemoryPlanner, MemoryConstraint, Platform, create_planner
+from ort_lite.memory.planning import packing, portfolio, wide
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.planner import AutoMemoryPlanner, create_planner
+from ort_lite.memory.planning.requests import MemoryConstraint, Platform
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 
 HARD = "ABCDEFGHIJK"

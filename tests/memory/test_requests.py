@@ -1,8 +1,7 @@
 import pytest
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.memory.planner import ArenaRole, MemoryConstraint, Platform, TensorRequest
-from ort_lite.memory.requests import align_up
+from ort_lite.memory.planning.requests import ArenaRole, MemoryConstraint, Platform, TensorRequest, align_up
 
 
 def test_spec_4_1_the_roles_and_their_values() -> None:

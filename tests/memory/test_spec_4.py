@@ -18,9 +18,9 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena
 from ort_lite.memory.environment import ENVIRONMENT
-from ort_lite.ownership.spans import span_of
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
-from ort_lite_cpu.program import Program
+from ort_lite.serialization.spans import span_of
+from ort_lite_cpu.program.program import Program
 from tests.framework.models import proto
 
 ROWS = range(1, 15)

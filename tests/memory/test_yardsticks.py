@@ -5,7 +5,9 @@ from statistics import mean
 
 import pytest
 
-from ort_lite.memory.planner import Certificate, Platform, create_planner
+from ort_lite.memory.planning.plan import Certificate
+from ort_lite.memory.planning.planner import create_planner
+from ort_lite.memory.planning.requests import Platform
 from tests.memory.problems import Problem
 
 HARD = "ABCDEFGHIJK"

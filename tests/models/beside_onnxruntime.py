@@ -8,7 +8,7 @@ import onnxruntime
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.selection import ProviderEntry
+from ort_lite.plugins.selection import ProviderEntry
 
 Feeds = Mapping[str, Array]
 CPU = ("CPUExecutionProvider",)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.checker import check
+from ort_lite.memory.planning.checker import check
 from tests.models.beside_onnxruntime import assert_same, ours, theirs
 from tests.models.light_models import NAMES, image, randomised
 

@@ -9,11 +9,10 @@ import pytest
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
-from ort_lite.partitioning import CostModel, Rates
-from ort_lite.partitioning.cost_model import CPU_RATES
+from ort_lite.partition.cost.cost_model import CPU_RATES, CostModel, Rates
+from ort_lite.partition.partition import partition
 from ort_lite.provider import Overhead
-from ort_lite.stages.load import load
-from ort_lite.stages.partition import partition
+from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
 
 BOX, CPU, PART = "BoxExecutionProvider", "CPUExecutionProvider", "NumpyExecutionProvider"

@@ -10,10 +10,11 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument
-from ort_lite.partitioning import CostModel, CostStrategy, measure_costs
-from ort_lite.partitioning import measure as measure_module
-from ort_lite.partitioning.measure import costs_of_profile
+from ort_lite.partition.cost.cost_model import CostModel
+from ort_lite.partition.cost.strategy import CostStrategy
 from ort_lite.provider import CompiledPartition, Overhead, Partition
+from ort_lite.session import measure as measure_module
+from ort_lite.session.measure import costs_of_profile, measure_costs
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
 
 BOX, CPU = "BoxExecutionProvider", "CPUExecutionProvider"

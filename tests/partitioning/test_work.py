@@ -3,10 +3,10 @@
 import onnx.parser
 import pytest
 
-from ort_lite.partitioning.work import sizes_for, work
+from ort_lite.inference.annotate import annotate
+from ort_lite.partition.cost.work import sizes_for, work
 from ort_lite.plugins import shape_rules
-from ort_lite.stages.annotate import annotate
-from ort_lite.stages.load import load
+from ort_lite.serialization.load import load
 
 
 @pytest.mark.parametrize(

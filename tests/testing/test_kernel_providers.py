@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ort_lite.graph import Node
-from ort_lite.kernels import Kernel, KernelProvider, KernelRegistry
 from ort_lite.provider import DataTransfer, Device
+from ort_lite.provider.kernels import Kernel, KernelProvider, KernelRegistry
 from ort_lite.testing import CHECKS, Kit
 from tests.framework.numpy_provider import Box, BoxTransfer
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import ort_lite_transforms
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
 from ort_lite.transform import GraphPass, LocalRule
+from ort_lite.transform.transform import transform
 from tests.text_graphs import model, same_outputs, structure
 
 CONSTANTS = """<float[4,4] w = {1, -1, 2, 0.5, 0, 1, 0, -2, 1, 1, 0.5, 0, 2, 0, 0, 1}, float[4] row = {1, 2, -1, 0.5},

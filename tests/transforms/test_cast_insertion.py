@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ort_lite import plugins
 from ort_lite.graph import Model
-from ort_lite.stages.annotate import annotate
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
 from ort_lite_transforms.cast_insertion import insert_casts
 from tests.text_graphs import evaluate, model, random_feeds, structure
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.constant_folding import fold_constants
 from ort_lite_transforms.folding_ops import FOLDERS
 from tests.text_graphs import check, evaluate, model

@@ -1,7 +1,7 @@
 import numpy as np
 
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.constants import constants_to_initializers
 from tests.text_graphs import check, model, weights
 

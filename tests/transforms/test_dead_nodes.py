@@ -1,5 +1,5 @@
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.dead_nodes import remove_dead_nodes
 from tests.text_graphs import check, model
 

@@ -1,5 +1,5 @@
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.dead_nodes import remove_dead_nodes
 from ort_lite_transforms.duplicate_initializers import merge_duplicate_initializers
 from tests.text_graphs import check, model

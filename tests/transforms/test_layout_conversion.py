@@ -3,10 +3,10 @@
 import onnx.parser
 import pytest
 
-from ort_lite import plugins
 from ort_lite.graph import Graph
-from ort_lite.stages.annotate import annotate
-from ort_lite.stages.load import load
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
+from ort_lite.serialization.load import load
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_transforms.layout_conversion import SENSITIVE, ChannelsLast
 

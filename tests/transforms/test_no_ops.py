@@ -1,7 +1,7 @@
 import pytest
 
-from ort_lite import plugins
-from ort_lite.stages.transform import transform
+from ort_lite.plugins import plugins
+from ort_lite.transform.transform import transform
 from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op
 from tests.text_graphs import check, model
 

@@ -12,12 +12,13 @@ from onnx import TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime_schemas
 
 import ort_lite
-from ort_lite import plugins
 from ort_lite.dtypes import is_dtype
-from ort_lite.schema import OpSchema, Schemas, shown
-from ort_lite.stages.form import check_form
-from ort_lite.stages.load import load
-from ort_lite.stages.transform import transform
+from ort_lite.inference.form import check_form
+from ort_lite.inference.schema import Schemas, shown
+from ort_lite.inference.schema_text import OpSchema
+from ort_lite.plugins import plugins
+from ort_lite.serialization.load import load
+from ort_lite.transform.transform import transform
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_transforms.schemas import FILES, TOLERATED
 from ort_lite_transforms.schemas.generate import COMPLETE, FILE, table

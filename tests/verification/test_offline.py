@@ -11,9 +11,8 @@ import pytest
 
 import ort_lite
 from ort_lite import __main__ as command_line
-from ort_lite import plugins
 from ort_lite.errors import RuntimeException
-from ort_lite.plugins import Registry
+from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.verification import Verification
 from tests.framework.numpy_provider import NumpyProvider

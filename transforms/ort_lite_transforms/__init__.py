@@ -1,10 +1,10 @@
-"""Provider-independent passes and shape rules, one idea a file. Found by the hooks of ort_lite.hookspecs."""
+"""Provider-independent passes and shape rules, one idea a file. Found by the hooks of ort_lite.plugins.hookspecs."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ort_lite.inference import RuleFamily
-    from ort_lite.schema import SchemaFile
+    from ort_lite.inference.schema_text import SchemaFile
     from ort_lite.transform import CastInsertion, LayoutConversion, OlderForm, Transform
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.errors import OrtLiteError
-from ort_lite.graph import Node
-from ort_lite.provider import API_VERSION, Capability, ExecutionProvider, GraphView, Rejection
-from ort_lite.stages.guard import CONCURRENCIES
+from ort_lite.execute.guard import CONCURRENCIES
+from ort_lite.graph.node import Node
+from ort_lite.provider.provider import API_VERSION, Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.testing.cases import Case
 from ort_lite.testing.kit import Finding, Kit
 
@@ -70,9 +70,9 @@ def _problems(kit: Kit, case: Case) -> list[str]:
 
 
 def _view(case: Case) -> GraphView:
-    from ort_lite import plugins
-    from ort_lite.stages.annotate import annotate
-    from ort_lite.stages.load import load
+    from ort_lite.inference.annotate import annotate
+    from ort_lite.plugins import plugins
+    from ort_lite.serialization.load import load
 
     model, rules = load(case.model.SerializeToString()), plugins.shape_rules()
     annotate(model.graph, rules)

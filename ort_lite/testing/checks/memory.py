@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.provider import CPU, DataTransfer, Device, ExecutionProvider
+from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.testing.cases import Case
 from ort_lite.testing.checks.tries import made, new_sessions, ran, told
 from ort_lite.testing.kit import Finding, Kit, compare, copied

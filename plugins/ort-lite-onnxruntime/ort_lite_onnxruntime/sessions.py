@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.export import PartitionModel, node_model, partition_model
 from ort_lite.graph import Graph, MapType, Node, OptionalType, TensorType, Type
-from ort_lite.hollow import Hollow, hollow
 from ort_lite.provider import Partition
+from ort_lite.provider.empty_outputs import Hollow, hollow
+from ort_lite.provider.export import PartitionModel, node_model, partition_model
 from ort_lite_onnxruntime.limits import limit
 from ort_lite_onnxruntime.recurrent import guard
 from ort_lite_onnxruntime.reshape import settle

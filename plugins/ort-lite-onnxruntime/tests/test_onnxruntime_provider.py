@@ -14,7 +14,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import NoDevice, ProviderError
 from ort_lite.inference import ShapeRules
 from ort_lite.provider import GraphView, Rejection
-from ort_lite.stages.load import load
+from ort_lite.serialization.load import load
 
 LAYERS = (
     "(float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.5, -0.5}>"

@@ -8,10 +8,10 @@ import openvino
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.errors import CompileError, RuntimeException
-from ort_lite.export import partition_model
 from ort_lite.graph import Value
-from ort_lite.hollow import hollow
 from ort_lite.provider import Partition
+from ort_lite.provider.empty_outputs import hollow
+from ort_lite.provider.export import partition_model
 from ort_lite_openvino.unfuse import unfuse
 
 _INT32 = np.iinfo(np.int32)

@@ -10,9 +10,9 @@ from ort_lite_xla import XLAExecutionProvider
 
 import ort_lite
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
+from ort_lite.execute.released import Released
 from ort_lite.provider import GraphView
-from ort_lite.stages.load import load
-from ort_lite.stages.released import Released
+from ort_lite.serialization.load import load
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -74,8 +74,8 @@ def test_a_network_is_one_partition() -> None:
 )  # fmt: skip
 def test_what_it_declines_has_a_reason(opset: int, text: str, reason: str) -> None:
     graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')).graph
-    from ort_lite import plugins
-    from ort_lite.stages.annotate import annotate
+    from ort_lite.inference.annotate import annotate
+    from ort_lite.plugins import plugins
 
     annotate(graph, plugins.shape_rules())
     answers = list(XLAExecutionProvider().get_capability(GraphView(graph, rules=plugins.shape_rules())))

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from ort_lite.graph import Node
-from ort_lite.kernels import Kernel, KernelProvider, KernelRegistry
+from ort_lite.provider.kernels import Kernel, KernelProvider, KernelRegistry
 
 FLOAT = {"float32"}
 operators = KernelRegistry()

@@ -59,29 +59,29 @@ _ONNX = {
     ),
 }
 _MICROSOFT: dict[str, str] = {
-    "bifurcation": "BifurcationDetector",
+    "microsoft.bifurcation": "BifurcationDetector",
     "conv": "FusedConv",
     "data_sized": "Unique",
     "determinant": "Inverse",
-    "distances": "CDist",
+    "microsoft.distances": "CDist",
     "fill": "Range",
     "gather": "GatherND",
-    "group_query_attention": "GroupQueryAttention",
+    "microsoft.group_query_attention": "GroupQueryAttention",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
     "linear_attention": "CausalConvWithState LinearAttention",
     "matmul": "FusedGemm FusedMatMul",
-    "matmul_n_bits": "MatMulNBits",
-    "microsoft_attention": "Attention MultiHeadAttention",
-    "microsoft_normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
+    "microsoft.matmul_n_bits": "MatMulNBits",
+    "microsoft.attention": "Attention MultiHeadAttention",
+    "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "pooling": "NhwcMaxPool",
-    "q_attention": "QAttention",
-    "qlinear": (
+    "microsoft.q_attention": "QAttention",
+    "microsoft.qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
     ),
     "quantization": "DequantizeLinear QuantizeLinear",
-    "quantized_lstm": "DynamicQuantizeLSTM",
+    "microsoft.quantized_lstm": "DynamicQuantizeLSTM",
     "reshape": "ExpandDims",
     "rotary": "RotaryEmbedding",
     "selection": "Trilu",
@@ -90,13 +90,13 @@ _MICROSOFT: dict[str, str] = {
 _PREVIEW = {"flex_attention": "FlexAttention"}
 _TRAINING = {"training": "Adagrad Adam Momentum"}
 _ML: dict[str, str] = {
-    "features": "ArrayFeatureExtractor FeatureVectorizer OneHotEncoder",
-    "labels": "LabelEncoder",
-    "linear": "LinearClassifier LinearRegressor",
-    "maps": "CastMap DictVectorizer ZipMap",
-    "scaling": "Binarizer Imputer Normalizer Scaler",
-    "svm": "SVMClassifier SVMRegressor",
-    "trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    "ml.features": "ArrayFeatureExtractor FeatureVectorizer OneHotEncoder",
+    "ml.labels": "LabelEncoder",
+    "ml.linear": "LinearClassifier LinearRegressor",
+    "ml.maps": "CastMap DictVectorizer ZipMap",
+    "ml.scaling": "Binarizer Imputer Normalizer Scaler",
+    "ml.svm": "SVMClassifier SVMRegressor",
+    "ml.trees": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
 }
 
 # Nodes with strings among their inputs or outputs.
@@ -116,11 +116,11 @@ _ONNX_COMPLEX = {
         "Scatter ScatterElements ScatterND Slice SpaceToDepth Split TensorScatter Tile Transpose Trilu Upsample Where"
     ),
 }
-_MICROSOFT_STRINGS = {"strings": "ExpandDims GatherND Unique", "tokenizer": "Tokenizer"}
+_MICROSOFT_STRINGS = {"strings": "ExpandDims GatherND Unique", "microsoft.tokenizer": "Tokenizer"}
 _MICROSOFT_COMPLEX = {"complex_numbers": "GatherND"}
 _ML_STRINGS = {
-    "features": "OneHotEncoder",
-    "labels": "CategoryMapper LabelEncoder",
+    "ml.features": "OneHotEncoder",
+    "ml.labels": "CategoryMapper LabelEncoder",
     "strings": "ArrayFeatureExtractor",
 }
 

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 
 from ort_lite.dtypes import DType, to_onnx
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, floordiv, less, maximum, minimum, same, select
-from ort_lite_cpu.elementwise.expression import formula_tensor
-from ort_lite_cpu.elementwise.fuse import HALVES
-from ort_lite_cpu.gemm import attention as kernels
-from ort_lite_cpu.gemm.microkernel import tile_for
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, equal, floordiv, less, maximum, minimum, same, select
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.expression import formula_tensor
+from ort_lite_cpu.lowering.fuse import HALVES
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor
 
 
 class Heads(Record):

@@ -1,12 +1,12 @@
 """Cast and CastLike: between all native element types, as elementwise expressions."""
 
 from ort_lite.dtypes import DType
-from ort_lite_cpu.elementwise.expression import Expression, define
-from ort_lite_cpu.elementwise.fuse import HALVES, value_type
-from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS, NARROW_INTEGERS, POWERS
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS, POWERS
+from ort_lite_cpu.lowering.expression import Expression, define
+from ort_lite_cpu.lowering.fuse import HALVES, value_type
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor
 from ort_lite_cpu.registry import NARROW, NATIVE, operator
-from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor
 
 
 @operator("Cast", "CastLike", types=NATIVE | NARROW)

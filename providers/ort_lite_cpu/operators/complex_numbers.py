@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from ort_lite.dtypes import COMPLEX
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import emit_strided
+from ort_lite_cpu.lowering.tensor import PARTS, Tensor, pairs
 from ort_lite_cpu.registry import find_native, operator
-from ort_lite_cpu.strided import emit_strided
-from ort_lite_cpu.tensor import PARTS, Tensor, pairs
 
 
 @operator(

@@ -9,7 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.registry import ANY, operator
 
 

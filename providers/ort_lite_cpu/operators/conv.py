@@ -8,17 +8,19 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, maximum, minimum, product, same
-from ort_lite_cpu.attributes import check_groups, check_windows
-from ort_lite_cpu.gemm import convolution, depthwise, pack, winograd
-from ort_lite_cpu.gemm.activation import NONE, Activation, activation
-from ort_lite_cpu.gemm.gemm import DEPTH
-from ort_lite_cpu.gemm.microkernel import tile_for
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, equal, maximum, minimum, product, same
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
+from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import emit_permute
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import emit_permute
-from ort_lite_cpu.tensor import Tensor, channels_last
 
 Triple = tuple[Dim, Dim, Dim]
 

@@ -14,15 +14,17 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, maximum, product, same
-from ort_lite_cpu.attributes import check_groups, check_windows
-from ort_lite_cpu.gemm import transposed
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, floordiv, maximum, product, same
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import transposed
+from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight, emit_conv, require_equal, triple
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor, channels_last
 
 MOST_PHASES, MOST_TAPS = 4096, 1 << 16
 """With more phases, or more taps along an axis, plain loops are taken: what is emitted grows with both."""

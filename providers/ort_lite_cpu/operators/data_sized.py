@@ -5,14 +5,16 @@ A kernel finds positions into as much memory as may be needed; how many there ar
 
 from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, native, span
-from ort_lite.shapes import Dim, less, product, same
-from ort_lite_cpu import primitives
-from ort_lite_cpu.op import Op
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import less, product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import emit_permute
+from ort_lite_cpu.lowering.tensor import PARTS, Tensor, bits, pairs
 from ort_lite_cpu.operators.gather import gather, sizes_table
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
-from ort_lite_cpu.strided import emit_permute
-from ort_lite_cpu.tensor import PARTS, Tensor, bits, pairs
 
 HALVES = frozenset({"float16", "bfloat16"})
 

@@ -3,12 +3,15 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
+from ort_lite.native.floats import floor
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, null, span
+from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
-from ort_lite_cpu.attributes import check_groups, check_windows
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import channels_last
 
 
 @native

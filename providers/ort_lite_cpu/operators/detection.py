@@ -3,10 +3,13 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, span
-from ort_lite.shapes import Dim, maximum, minimum
-from ort_lite_cpu import primitives
-from ort_lite_cpu.op import Op
+from ort_lite.native.integers import imin, like
+from ort_lite.native.lang import OK, null, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import maximum, minimum
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.operators.selection import sift
 from ort_lite_cpu.registry import operator
 

@@ -7,18 +7,21 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.inference import merge
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span, wadd
+from ort_lite.native.integers import like, wadd
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, equal, product, same, select
-from ort_lite_cpu.elementwise.expression import Expression
-from ort_lite_cpu.gemm import gemm as kernels
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes.broadcast import merge
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import gemm as kernels
+from ort_lite_cpu.lowering.expression import Expression
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor
 
 
 class Term(Record):

@@ -1,15 +1,15 @@
-"""Elementwise operators as formulas; broadcasting, storage order and fusion are the business of `ort_lite_cpu.elementwise`.
+"""Elementwise operators as formulas; broadcasting, storage order and fusion are the business of `lowering.fuse`.
 
 A formula is text in the native language over {0}, {1}, ... (operands) and {s0}, ... (attributes, in the first operand's type).
 """
 
-from ort_lite.dtypes import FLOATS, INTEGERS
+from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.shapes import equal
-from ort_lite_cpu.elementwise.expression import define, formula_tensor
-from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
-from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import NATIVE, REAL, SIGNED, operator
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
+from ort_lite_cpu.lowering.expression import define, formula_tensor
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.registry import NATIVE, REAL, operator
 
 BOOL = frozenset({"bool"})
 REAL_OR_INTEGER = REAL | INTEGERS

@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from ort_lite.dtypes import to_numpy
+from ort_lite.dtypes import INTEGERS, to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, like, native, span
-from ort_lite_cpu import primitives
-from ort_lite_cpu.op import Op
-from ort_lite_cpu.registry import ANY, INTEGERS, NATIVE, REAL, operator
-from ort_lite_cpu.tensor import Tensor, bits
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, native
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 
 
 def emit_fill(op: Op, y: Tensor, value: object) -> None:

@@ -6,14 +6,15 @@ from typing import Any
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import Info
-from ort_lite.shapes import Dim, floordiv, product
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import floordiv, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed
 from ort_lite_cpu.operators.softmax import softmax
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
 
 
 @operator("FlexAttention", domain="ai.onnx.preview", types=REAL)

@@ -1,12 +1,15 @@
 """DFT and STFT, in the precision of their tensors: one axis at a time, through strides."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
-from ort_lite.shapes import Dim, equal, less, maximum, product
-from ort_lite_cpu.op import Op
-from ort_lite_cpu.operators.fourier_kernels import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, null, span
+from ort_lite.native.marks import STRICT, Ptr, Static, native
+from ort_lite.shapes import equal, less, maximum, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.fourier import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
 
 MIXED, CHIRP = 6, 34
 """Numbers of scratch a part needs for each of n points: roots, signal, spare of n; those of m < 4 n, chirp of n, spectrum of m."""

@@ -5,32 +5,21 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import COMPLEX, INTEGERS
 from ort_lite.native.extents import Extent, Reach, extents, walk
-from ort_lite.native.lang import (
-    INDEX_OUT_OF_RANGE,
-    OK,
-    Ptr,
-    Static,
-    failed,
-    fmax,
-    fmin,
-    from_end,
-    imax,
-    imin,
-    native,
-    span,
-    wadd,
-    wmul,
-)
-from ort_lite.shapes import Dim, less, product
-from ort_lite_cpu import primitives
-from ort_lite_cpu.op import Kernel, Op
+from ort_lite.native.floats import fmax, fmin
+from ort_lite.native.integers import imax, imin, wadd, wmul
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, from_end, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import less, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.op import Kernel, Op
+from ort_lite_cpu.lowering.strided import contiguous
+from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.registry import MOVABLE, operator
-from ort_lite_cpu.strided import contiguous
-from ort_lite_cpu.tensor import Tensor, bits, pairs
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.failure import Failure
-    from ort_lite_cpu.lowered import Message
+    from ort_lite_cpu.lowering.failure import Failure
+    from ort_lite_cpu.lowering.lowered import Message
 
 
 def index_along(operand: int, axis: int) -> Callable[["Failure"], str]:

@@ -6,16 +6,18 @@ The sums are exact, in int32; QLinearConv's result is an elementwise expression 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, select
-from ort_lite_cpu.attributes import check_groups, check_windows
-from ort_lite_cpu.gemm import integer, integer_convolution
-from ort_lite_cpu.gemm.integer_depthwise import integer_depthwise
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, equal, product, select
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import integer, integer_convolution
+from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
+from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import Packed, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import Tensor, as_channels_last, bits, channels_last
 
 
 @operator("ConvInteger", since=10, types=BYTES)

@@ -9,13 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.inference import broadcast
-from ort_lite.shapes import Dim, Shape, ceildiv, equal, product, same, select
-from ort_lite_cpu.elementwise.expression import Expression
-from ort_lite_cpu.elementwise.fuse import require_broadcast
-from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS
-from ort_lite_cpu.gemm import integer
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, equal, product, same, select
+from ort_lite.shapes.broadcast import broadcast
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import integer
+from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
+from ort_lite_cpu.lowering.expression import Expression
+from ort_lite_cpu.lowering.fuse import require_broadcast
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.matmul import emit_matmul
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -31,8 +35,6 @@ from ort_lite_cpu.operators.quantization import (
     zero_point,
 )
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.tensor import Tensor, bits
 
 
 # --- Operators

@@ -1,11 +1,15 @@
 """LinearAttention, whose keys and values live in a matrix that each step updates, and CausalConvWithState, its companion."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
-from ort_lite.shapes import Dim, equal, floordiv, select
-from ort_lite_cpu.op import Op
+from ort_lite.native.floats import exp, sigmoid, sqrt
+from ort_lite.native.integers import imin, like
+from ort_lite.native.lang import OK, null, span
+from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.shapes import equal, floordiv, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
 
 COLUMNS = 64
 """Columns of a state that are updated together: they do not depend on the others."""

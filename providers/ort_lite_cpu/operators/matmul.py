@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, Shape, equal, product, same, select
-from ort_lite_cpu.elementwise.expression import Expression, define
-from ort_lite_cpu.gemm import gemm as kernels
-from ort_lite_cpu.gemm.activation import NONE, Activation, activation
-from ort_lite_cpu.gemm.microkernel import tile_for
-from ort_lite_cpu.gemm.pack import panels
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import gemm as kernels
+from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.pack import panels
+from ort_lite_cpu.lowering.expression import Expression, define
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
 

@@ -5,15 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
-from ort_lite.shapes import Dim, equal, product, same, select
-from ort_lite_cpu.attributes import axis_of, check_groups
-from ort_lite_cpu.elementwise.access import fetch, put
-from ort_lite_cpu.elementwise.expression import define
-from ort_lite_cpu.op import Op
+from ort_lite.native.floats import fabs, sqrt
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, null, span
+from ort_lite.native.libm import power
+from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.lowering.attributes import axis_of, check_groups
+from ort_lite_cpu.lowering.expression import define
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor, channels_last
 
 
 @operator("BatchNormalization", types=REAL)

@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
-from ort_lite.shapes import Dim, ceildiv, floordiv, maximum, product
-from ort_lite_cpu.attributes import check_windows
-from ort_lite_cpu.elementwise.access import fetch, put
-from ort_lite_cpu.op import Op
+from ort_lite.native.floats import fabs, fmax, sqrt
+from ort_lite.native.integers import imax, like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.libm import power
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import ceildiv, floordiv, maximum, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.lowering.attributes import check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor, as_channels_last, channels_last
 
 INFINITY = float("inf")
 MANY = 1 << 20

@@ -5,16 +5,20 @@ Both directions are elementwise expressions: what lies between one integer produ
 
 from ort_lite.dtypes import DType
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
+from ort_lite.native.floats import fmax, fmin, rint
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, native
 from ort_lite.record import Record
-from ort_lite.shapes import Dim, ceildiv, product, same
-from ort_lite_cpu.attributes import axis_of
-from ort_lite_cpu.elementwise.expression import Expression, define, storage_order
-from ort_lite_cpu.elementwise.narrow import NARROW_FLOATS, NARROW_INTEGERS
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import ceildiv, product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
+from ort_lite_cpu.lowering.attributes import axis_of
+from ort_lite_cpu.lowering.expression import Expression, define, storage_order
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import NARROW_TYPES, NATIVE_TYPES, Tensor, bits
 from ort_lite_cpu.operators.cast import converted
 from ort_lite_cpu.registry import operator
-from ort_lite_cpu.tensor import NARROW_TYPES, NATIVE_TYPES, Tensor, bits
 
 Parameter = Tensor | float
 """A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""

@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
+from ort_lite.native.floats import exp, log, sqrt
+from ort_lite.native.integers import cast, like, shr, wadd, wmul
+from ort_lite.native.lang import OK, address, span
+from ort_lite.native.libm import cos
+from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal
-from ort_lite_cpu.atomics import fetch_add
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.windows import finish
 from ort_lite_cpu.registry import ANY, REAL, operator
-from ort_lite_cpu.tensor import Tensor
+from ort_lite_cpu.run.atomics import fetch_add
 
 PI = 3.141592653589793
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15: 2**64 over the golden ratio

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import Dim
-from ort_lite_cpu.attributes import choice
-from ort_lite_cpu.op import Op
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, lstm, rnn
+from ort_lite_cpu.lowering.attributes import choice
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
-from ort_lite_cpu.operators.recurrent_kernels import ACTIVATIONS, gru, lstm, rnn
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.tensor import Tensor
 
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 
@@ -137,7 +137,7 @@ class Layer:
         return self._summed(op.input(index), direction, [first for first, _ in parts], length)
 
     def _summed(self, given: Tensor, direction: int, firsts: Sequence[int], length: int) -> Tensor:
-        from ort_lite_cpu.elementwise.expression import formula_tensor
+        from ort_lite_cpu.lowering.expression import formula_tensor
 
         op = self.op
         rows: list[Tensor] = []

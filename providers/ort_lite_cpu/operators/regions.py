@@ -3,30 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import (
-    INDEX_OUT_OF_RANGE,
-    OK,
-    Ptr,
-    Static,
-    cast,
-    ceil,
-    failed,
-    floor,
-    fmax,
-    imax,
-    imin,
-    like,
-    native,
-    span,
-)
+from ort_lite.native.floats import ceil, floor, fmax
+from ort_lite.native.integers import cast, imax, imin, like
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
+from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, product, select
-from ort_lite_cpu.attributes import choice
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.attributes import choice
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor, channels_last
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.lowering.failure import Failure
 
 LAST = channels_last(4)
 MOST_SAMPLES, MOST_IMAGES = 1024, 8

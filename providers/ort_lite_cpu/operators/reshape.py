@@ -1,10 +1,12 @@
 """Operators that only give memory another shape, and those that copy all of it in another order."""
 
-from ort_lite.shapes import Dim, Shape, equal, less, product, same, select
-from ort_lite_cpu.op import Op
+from ort_lite.shapes import equal, less, product, same, select
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
-from ort_lite_cpu.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.tensor import Tensor
 
 
 @operator("ExpandDims", domain="com.microsoft", types=MOVABLE | {"complex128"})

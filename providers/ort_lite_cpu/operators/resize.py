@@ -7,13 +7,16 @@ import numpy as np
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
-from ort_lite.shapes import Dim, equal, less, product, same, select
-from ort_lite_cpu.attributes import choice
-from ort_lite_cpu.elementwise.expression import formula_tensor
-from ort_lite_cpu.op import Op
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal, less, product, same, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import choice
+from ort_lite_cpu.lowering.expression import formula_tensor
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import NATIVE_TYPES, Tensor, channels_last
 
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
 BOOL = frozenset({"bool"})

@@ -3,15 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
-from ort_lite.shapes import Dim, equal, floordiv, less, product, same
-from ort_lite_cpu.op import Op
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal, floordiv, less, product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import Heads, heads_of
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.lowering.failure import Failure
 
 
 @native

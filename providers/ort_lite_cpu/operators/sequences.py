@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, TensorType
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.registry import ANY, operator
 

@@ -1,6 +1,6 @@
 """Shape and Size: resolved while lowering, from the symbolic shape. What reaches a kernel here has no known rank."""
 
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.registry import ANY, operator
 
 

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, native, span
-from ort_lite.shapes import Dim, equal, less, maximum, minimum, product, select
-from ort_lite_cpu.lowered import Requirement
-from ort_lite_cpu.op import Op
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal, less, maximum, minimum, product, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lowered import Requirement
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
-from ort_lite_cpu.tensor import Tensor, bits
 
 
 @operator("Slice", types=MOVABLE)
@@ -149,7 +151,7 @@ def pad(op: Op) -> None:
 
 
 def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> None:
-    from ort_lite_cpu import primitives
+    from ort_lite_cpu.kernels import primitives
 
     y = op.output(0)
     value = op.optional(2)

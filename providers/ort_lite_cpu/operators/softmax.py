@@ -3,16 +3,20 @@
 from collections.abc import Callable
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, shift, span
-from ort_lite.shapes import Dim, product, same
-from ort_lite_cpu.attributes import axis_of
-from ort_lite_cpu.elementwise.access import fetch, put
-from ort_lite_cpu.elementwise.fuse import HALVES
-from ort_lite_cpu.halves import softmax_rounded
-from ort_lite_cpu.op import Op
+from ort_lite.native.floats import exp, fmax, log
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.shapes import product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.kernels.halves import softmax_rounded
+from ort_lite_cpu.lowering.attributes import axis_of
+from ort_lite_cpu.lowering.fuse import HALVES
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import emit_permute
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.strided import emit_permute
-from ort_lite_cpu.tensor import Tensor
 
 INFINITY = float("inf")
 

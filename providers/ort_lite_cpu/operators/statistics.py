@@ -1,11 +1,13 @@
 """Normalisation by statistics taken over axes: BatchNormalization in training, MeanVarianceNormalization."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
-from ort_lite_cpu.attributes import axis_of
-from ort_lite_cpu.elementwise.expression import define
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.attributes import axis_of
+from ort_lite_cpu.lowering.expression import define
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.operators.normalization import normalise
 from ort_lite_cpu.registry import REAL, operator
 

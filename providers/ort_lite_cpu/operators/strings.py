@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.registry import STRING, find_native, operator
 
 

@@ -3,15 +3,16 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, native, null, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
+from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, product
-from ort_lite_cpu import primitives
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, operator
-from ort_lite_cpu.tensor import bits
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.lowering.failure import Failure
 
 
 @native

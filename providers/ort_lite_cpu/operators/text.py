@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.registry import STRING, operator
 
 

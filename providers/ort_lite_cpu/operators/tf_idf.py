@@ -9,11 +9,13 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, cast, like, native, shr, span, wadd, wmul
+from ort_lite.native.integers import cast, like, shr, wadd, wmul
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import minimum, product
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import STRING, operator
-from ort_lite_cpu.tensor import Tensor
 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
 """Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""

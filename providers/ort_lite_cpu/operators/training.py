@@ -1,10 +1,10 @@
 """Adagrad, Adam and Momentum, of the domain ai.onnx.preview.training: one step of an optimiser for each tensor."""
 
 from ort_lite.shapes import equal
-from ort_lite_cpu.elementwise.expression import define, formula_tensor
-from ort_lite_cpu.op import Op
+from ort_lite_cpu.lowering.expression import define, formula_tensor
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
-from ort_lite_cpu.tensor import Tensor
 
 DOMAIN = "ai.onnx.preview.training"
 

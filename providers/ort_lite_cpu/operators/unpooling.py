@@ -3,17 +3,21 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
-from ort_lite.shapes import Dim, equal, floordiv, less, maximum, minimum, product, select
-from ort_lite_cpu.attributes import check_windows
-from ort_lite_cpu.op import Op
+from ort_lite.native.integers import like
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
+from ort_lite.native.marks import Ptr, native
+from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.attributes import check_windows
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.operators.fill import emit_fill
-from ort_lite_cpu.registry import INTEGERS, MOVABLE, REAL, operator
-from ort_lite_cpu.strided import contiguous, emit_strided
+from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.failure import Failure
+    from ort_lite_cpu.lowering.failure import Failure
 
 
 def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:

@@ -12,7 +12,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.program.program import Program
 from tests.cpu.check import check_op, ramp, rules, run_op, text_program
 
 VALUES = [0, 1, -1, 2.5, -2.5, 100.75, 127]

@@ -13,9 +13,9 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
-from ort_lite_cpu.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.options import Options
-from ort_lite_cpu.program import Program
+from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
 
 Shape = tuple[int, ...]

@@ -14,7 +14,7 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite_cpu.operators.tree_tables import Trees, forest
+from ort_lite_cpu.operators.ml.tree_tables import Trees, forest
 from tests.cpu.check import check_op, run_op
 from tests.cpu.ort import ort_op
 from tests.cpu.random_trees import MODES, random_forest, rows

@@ -12,8 +12,8 @@ from onnx.backend.test.case import node as node_cases
 from ort_lite.dtypes import from_numpy
 from ort_lite.graph import OptionalType, SequenceType, TensorType, Value
 from ort_lite.inference import Inference, Info, constant_info
+from ort_lite.serialization.load import load
 from ort_lite.shapes import substitute
-from ort_lite.stages.load import load
 from tests.transforms.shapes.checking import ALL, symbolic
 
 pytestmark = pytest.mark.slow  # collecting the cases takes ten seconds

@@ -1,11 +1,11 @@
 """What ONNX and onnxruntime say of their operators, as text: all versions of each, read when a model needs it.
 
-`onnx.txt` is written by `generate.py`; `onnxruntime.txt` by hand. `ort_lite.schema_text` says what a line means.
+`onnx.txt` is written by `generate.py`; `onnxruntime.txt` by hand. `ort_lite.inference.schema_text` says what a line means.
 """
 
 import os
 
-from ort_lite.schema import SchemaFile
+from ort_lite.inference.schema_text import SchemaFile
 
 FILES = [SchemaFile(os.path.join(os.path.dirname(__file__), name)) for name in ("onnxruntime.txt", "onnx.txt")]
 """Of two lines for one version of an operator, that of the earlier file counts."""
@@ -20,5 +20,5 @@ TOLERATED = {
     "declared type in a function": "a function is called with several types; what its file says is that of one call",
 }  # fmt: skip
 """What onnxruntime accepts although ONNX rules it out, and so do we: lines of onnxruntime.txt in the place of ONNX's, and rules of
-`ort_lite.schema` and `ort_lite.stages.inline`.
+`ort_lite.inference.schema` and `ort_lite.graph.inline`.
 """

@@ -1,6 +1,6 @@
 """Writes `onnx.txt` from the installed onnx: `python -m ort_lite_transforms.schemas.generate`.
 
-Needed when onnx brings a new opset. `ort_lite.schema_text` says what a line means.
+Needed when onnx brings a new opset. `ort_lite.inference.schema_text` says what a line means.
 """
 
 import re

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import UNKNOWN, Info, Op, shape_rule
-from ort_lite.schema import kind_of
+from ort_lite.inference.schema import kind_of
 from ort_lite.shapes import Dim, Shape, maximum, same
 from ort_lite_transforms.shapes.operands import agreed, replaced
 

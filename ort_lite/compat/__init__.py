@@ -1,0 +1,1 @@
+"""What programs written for onnxruntime call beside sessions: module-level functions, allocators."""

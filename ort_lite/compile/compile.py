@@ -1,0 +1,284 @@
+"""Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ort_lite.errors import CompileError, ProviderError
+from ort_lite.execute.execute import CompiledBody, Executable, Step
+from ort_lite.execute.guard import guarded
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.node import MapType, SequenceType, Type, Value
+from ort_lite.options.policies import NEXT, Policy
+from ort_lite.partition.assignment import Assignment, Hop, Level
+from ort_lite.partition.borders import OUTPUT
+from ort_lite.provider.abilities import tells_facts
+from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.provider import CPU, Allocator, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.record import Record
+
+Guard = Callable[[Partition, CompiledPartition], CompiledPartition]
+"""What the executor calls in place of a compiled partition."""
+
+
+class Compiled(Record):
+    """The main graph, ready to run, and every compiled partition by name, those of bodies included."""
+
+    executable: Executable
+    partitions: Mapping[str, CompiledPartition]
+    called: tuple[CompiledPartition, ...] = ()
+    """What the executor calls: the partitions behind their guards (see `ort_lite.execute.guard`)."""
+
+    def facts(self) -> dict[str, dict[str, int | str]]:
+        """What compiled partitions say of themselves (see CompiledPartition), by partition."""
+        return {name: dict(p.facts()) for name, p in self.partitions.items() if tells_facts(p)}
+
+
+class PartitionsFailed(CompileError):
+    """Partitions of one provider and level that it could not compile, each with the reason."""
+
+    def __init__(self, label: str, failed: Sequence[tuple[Partition, str]]) -> None:
+        super().__init__("; ".join(dict.fromkeys(why for _, why in failed)))
+        self.label, self.failed = label, tuple(failed)
+
+
+class Compilations:
+    """What was compiled for a session that is being made: partitions that are the same afterwards are not compiled again."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
+        self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
+
+    def find(self, label: str, partition: Partition) -> CompiledPartition | None:
+        known = self.partitions.get(_key(label, partition))
+        return None if known is None else known[1]
+
+    def keep(self, label: str, partition: Partition, compiled: CompiledPartition) -> None:
+        self.partitions[_key(label, partition)] = (partition, compiled)  # the partition keeps the ids of its bodies valid
+
+
+def _key(label: str, partition: Partition) -> tuple[Any, ...]:
+    reads = tuple((node.inputs, node.outputs) for node in partition.nodes)
+    bodies = tuple((graph, id(body)) for graph, body in partition.bodies.items())
+    return label, partition.nodes, partition.inputs, partition.outputs, reads, bodies
+
+
+def compile_assignment(
+    assignment: Assignment, policies: Mapping[str, Policy] | None = None, known: Compilations | None = None,
+    guard: Guard = guarded,
+) -> Compiled:  # fmt: skip
+    """Bodies before the graphs around them. Raises CompileError naming provider and partition.
+
+    A provider whose policy is to go on when compiling fails is asked about each partition alone when a call fails, and
+    PartitionsFailed names those that it cannot do.
+    """
+    known = known if known is not None else Compilations()
+    bodies: dict[Graph, CompiledBody] = {}
+    compiled: dict[str, CompiledPartition] = {}
+    called: dict[str, CompiledPartition] = {}
+    executable = None
+    for level in reversed(assignment.levels):
+        for label, provider in assignment.providers.items():
+            alone = policies is not None and policies[label].on_compile_error == NEXT
+            compiled.update(_compile_level(label, provider, level, bodies, known, alone))
+        called.update((p.name, guard(p, compiled[p.name])) for p in level.partitions)
+        captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
+        executable = _Linker(level, captures, called).executable()
+        bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
+    assert executable is not None, "an assignment has a level for the main graph"
+    return Compiled(executable, {p.name: compiled[p.name] for p in assignment.partitions}, tuple(called.values()))
+
+
+def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
+    """The body that was made before, if it computes the same: then the partition around it is the same too. Its steps are those
+    of today: names may differ.
+    """
+    copies = tuple((copy.value, copy.hops) for copy in level.copies)
+    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), copies)
+    if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
+        known.bodies[level.graph] = (same, made)
+    body = known.bodies[level.graph][1]
+    body.executable = made.executable
+    return body
+
+
+def _compile_level(
+    label: str,
+    provider: ExecutionProvider,
+    level: Level,
+    bodies: Mapping[Graph, CompiledBody],
+    known: Compilations,
+    alone: bool,
+) -> dict[str, CompiledPartition]:
+    """The provider's partitions of a level, in one call as long as that works."""
+    partitions = [_with_bodies(p, bodies) for p in level.partitions if p.provider is provider]
+    made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
+    new = [p for p in partitions if p.name not in made]
+    if new:
+        results = _compiled_or_restored(label, provider, new, alone)
+        for partition, result in zip(new, results, strict=True):
+            if not isinstance(result, BaseException):
+                if not callable(result):
+                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
+                known.keep(label, partition, result)
+                made[partition.name] = result
+        failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
+        if failed:
+            told = [(p, f"{label} could not compile {p.name}: {type(r).__name__}: {r}") for p, r in failed]
+            raise PartitionsFailed(label, told) from failed[0][1]
+    return {p.name: made[p.name] for p in partitions}
+
+
+def _compiled_or_restored(
+    label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
+) -> list[CompiledPartition | BaseException]:
+    """Partitions of an EPContext node are compiled already."""
+    made = {p.name: _restored(p) for p in partitions if is_context(p.nodes[0])}
+    rest = [p for p in partitions if p.name not in made]
+    if rest:
+        compiled = _compile(label, provider, rest, alone and len(rest) > 1)
+        made.update(zip([p.name for p in rest], compiled, strict=True))
+    return [made[p.name] for p in partitions]
+
+
+def _restored(partition: Partition) -> CompiledPartition | BaseException:
+    from ort_lite.pipeline.context import restored
+
+    try:
+        return restored(partition)
+    except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
+        return error
+
+
+def _compile(
+    label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
+) -> list[CompiledPartition | BaseException]:
+    """A result for each. When the call fails: each in a call of its own (`alone`), or PartitionsFailed naming all."""
+    names = ", ".join(p.name for p in partitions)
+    try:
+        compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
+    except Exception as error:
+        if alone:
+            return [result for p in partitions for result in _caught(label, provider, p)]
+        why = f"{label} could not compile {names}: {type(error).__name__}: {error}"
+        raise PartitionsFailed(label, [(p, why) for p in partitions]) from error
+    if len(compiled) != len(partitions):
+        raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}")
+    return compiled
+
+
+def _caught(label: str, provider: ExecutionProvider, partition: Partition) -> list[CompiledPartition | BaseException]:
+    try:
+        return _compile(label, provider, [partition], False)
+    except PartitionsFailed as error:
+        return [error.__cause__ or error]
+
+
+def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:
+    inside: dict[Graph, Body] = {body: bodies[body] for node in partition.nodes for body in node.subgraphs() if body in bodies}
+    return partition.replace(bodies=inside) if inside else partition
+
+
+def _holds_tensors(type_: Type | None) -> bool:
+    """Whether it is a sequence whose elements may be arrays that another value holds too."""
+    return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)
+
+
+class _Linker:
+    """Numbers the values of a level, device by device, and lines up its steps."""
+
+    def __init__(self, level: Level, captures: tuple[Value, ...], compiled: Mapping[str, CompiledPartition]) -> None:
+        self.level, self.compiled = level, compiled
+        self.inputs = (*level.graph.inputs, *captures)
+        self.slots: dict[tuple[Value, Device], int] = {(value, CPU): k for k, value in enumerate(self.inputs)}
+        self.count = len(self.inputs)
+        self.steps: list[Step] = []
+        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        for copy in level.copies:
+            self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
+
+    def executable(self) -> Executable:
+        for partition in self.level.partitions:
+            self._copies(partition.name, partition.provider)
+            device = partition.provider.device
+            inputs = [self.slots[value, device] for value in partition.inputs]
+            outputs = [self._new(value, device) for value in partition.outputs]
+            self._step(partition.name, _label(partition), self.compiled[partition.name], inputs, outputs)
+        self._copies(OUTPUT)
+        returned = tuple(self._returned(value) for value in self.level.graph.outputs)
+        steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
+        wanted = self.level.graph.outputs
+        shares = (
+            len(set(map(id, wanted))) < len(returned)
+            or any(type(slot) is not int or slot < len(self.inputs) for slot in returned)
+            or any(_holds_tensors(value.type) for value in wanted)
+        )
+        direct, picks = self._direct(steps, returned, shares)
+        return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
+
+    def _new(self, value: Value, device: Device) -> int:
+        self.slots[value, device] = slot = self.count
+        self.count += 1
+        return slot
+
+    def _step(
+        self, name: str, provider: str, function: CompiledPartition, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
+
+    def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
+        for value, hop in self.hops.get(reader, ()):
+            if (value, hop.destination) not in self.slots:
+                source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
+                self._step(name, reader, _mover(hop, provider), [source], [self._new(value, hop.destination)])
+
+    def _returned(self, value: Value) -> Any:
+        return self.slots.get((value, CPU), value.constant)
+
+    def _direct(
+        self, steps: Sequence[Step], returned: tuple[Any, ...], shares: bool
+    ) -> tuple[CompiledPartition | None, tuple[int, ...] | None]:
+        if len(steps) != 1 or shares or steps[0].outputs != returned:
+            return None, None
+        return steps[0].function, None if steps[0].inputs == tuple(range(len(self.inputs))) else steps[0].inputs
+
+
+def _label(partition: Partition) -> str:
+    return partition.provider.name or type(partition.provider).__name__
+
+
+def _mover(hop: Hop, reader: ExecutionProvider | None) -> CompiledPartition:
+    """The copy, into memory of the reader's allocator where it has one and the transfer can."""
+    memory = reader.allocator() if reader is not None and reader.device == hop.destination else None
+    if memory is None or not hasattr(hop.transfer, "copy_into"):
+        return partial(_move, hop)
+    return partial(_move_into, hop, memory)
+
+
+def _move(hop: Hop, inputs: Sequence[Any]) -> list[Any]:
+    return [hop.transfer.copy(inputs[0], hop.source, hop.destination)]
+
+
+def _move_into(hop: Hop, memory: Allocator, inputs: Sequence[Any]) -> list[Any]:
+    """What is allocated goes back when the value is gone, also that of a run that fails."""
+    handle, transfer = memory.allocate(inputs[0].nbytes), hop.transfer
+    try:
+        made = transfer.copy_into(inputs[0], hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+        if made is handle:
+            raise TypeError(f"copy_into returned the handle; expected a value of its own in the memory of {hop.destination}")
+        weakref.finalize(made, memory.free, handle).atexit = False
+    except BaseException:
+        memory.free(handle)
+        raise
+    return [made]
+
+
+def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
+    """Each slot that is not returned dies after the last step that names it."""
+    done, seen = list[Step](), set(kept)
+    for step in reversed(steps):
+        dead = tuple(slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen)
+        seen.update(dead)
+        done.append(step.replace(dead=dead))
+    return tuple(reversed(done))

@@ -1,0 +1,134 @@
+"""What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.compile.compile import Compiled
+from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
+from ort_lite.execute.guard import close
+from ort_lite.execute.released import released
+from ort_lite.graph.node import Value
+from ort_lite.options.config_keys import DISABLE_SYNC
+from ort_lite.options.options import RunOptions
+from ort_lite.partition.assignment import Assignment
+from ort_lite.provider.abilities import absorbs
+from ort_lite.provider.provider import ExecutionProvider
+
+if TYPE_CHECKING:
+    from ort_lite.execute.profiling import Profiler
+
+Run = Callable[..., list[Any]]
+"""`Executable.run`."""
+
+
+def with_hook(providers: Iterable[ExecutionProvider], hook: str) -> list[ExecutionProvider]:
+    """The providers whose class overrides the hook."""
+    base = getattr(ExecutionProvider, hook)
+    return [provider for provider in providers if getattr(type(provider), hook) is not base]
+
+
+def taking_part(assignment: Assignment) -> list[ExecutionProvider]:
+    """The providers that have a partition, in order."""
+    used = {id(partition.provider) for partition in assignment.partitions}
+    return [provider for provider in assignment.providers.values() if id(provider) in used]
+
+
+def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
+    """The run with what providers want to be told of it around it; the run itself where they want nothing."""
+    starting, ending, syncing = (with_hook(providers, hook) for hook in ("on_run_start", "on_run_end", "sync"))
+    if not (starting or ending or syncing):
+        return run
+    told = [(provider, provider in starting, provider in ending) for provider in providers]
+
+    def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *observe: Any) -> list[Any]:
+        begun: list[ExecutionProvider] = []
+        try:
+            for provider, starts, ends in told:
+                if ends:
+                    begun.append(provider)
+                if starts:
+                    _call(provider, "on_run_start", options)
+            outputs = run(inputs, options, *observe)
+            if options is None or options.config(DISABLE_SYNC, "0") != "1":
+                for provider in syncing:
+                    _call(provider, "sync")
+            return outputs
+        finally:
+            for provider in reversed(begun):
+                _call(provider, "on_run_end", options)
+
+    return with_hooks
+
+
+def _call(provider: ExecutionProvider, hook: str, *arguments: Any) -> None:
+    try:
+        getattr(provider, hook)(*arguments)
+    except OrtLiteError:
+        raise
+    except Exception as error:
+        raise RuntimeException(f"{provider.name}: {hook} failed: {type(error).__name__}: {error}") from error
+
+
+def initialized(providers: Sequence[ExecutionProvider]) -> None:
+    """Tells them that everything is compiled."""
+    for provider in with_hook(providers, "on_session_initialization_end"):
+        _call(provider, "on_session_initialization_end")
+
+
+def set_dynamic_options(providers: Sequence[ExecutionProvider], options: Mapping[str, str]) -> None:
+    """Offers them to every provider that has some. Raises InvalidArgument where none has, or none takes these."""
+    able = with_hook(providers, "set_dynamic_options")
+    if not able:
+        names = ", ".join(provider.name for provider in providers)
+        raise InvalidArgument(f"no provider of the session has options that change while it lives ({names})")
+    given, refusals = {str(key): str(value) for key, value in options.items()}, []
+    for provider in able:
+        try:
+            _call(provider, "set_dynamic_options", given)
+        except InvalidArgument as refusal:
+            refusals.append(refusal)
+    if len(refusals) == len(able):
+        raise refusals[0]
+
+
+# Profiles
+
+
+def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
+    for provider in with_hook(providers, "start_profiling"):
+        _call(provider, "start_profiling")
+
+
+def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler") -> None:
+    """Puts what providers recorded into the profile, as Kernel events."""
+    for provider in with_hook(providers, "end_profiling"):
+        for event in provider.end_profiling():
+            profiler.event("Kernel", event.name, event.begin, event.end, **{**event.args, "provider": provider.name})
+
+
+# What a session gives up
+
+
+def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str] = ()) -> list[str]:
+    """Gives up the arrays of constants that every partition which reads them absorbed; returns their names.
+
+    Partitions in `kept` need theirs. A constant that is an output of a graph stays. O(constants read).
+    """
+    read: dict[Value, bool] = {}
+    needed = set(kept)
+    for partition in assignment.partitions:
+        one = compiled.partitions[partition.name]
+        absorbed = set(one.absorbed) if absorbs(one) and partition.name not in needed else set()
+        for value in partition.constants:
+            read[value] = read.get(value, True) and value in absorbed
+    given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
+    for value in given_up:
+        assert value.constant is not None
+        value.constant = released(value)
+    return [value.name for value in given_up]
+
+
+def close_states(compiled: Compiled) -> None:
+    """Releases the states of partitions that have one, when no run is in them any more."""
+    for function in compiled.called:
+        close(function)

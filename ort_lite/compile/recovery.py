@@ -1,0 +1,124 @@
+"""What happens when a provider fails after it has claimed nodes: the next one takes over, with a warning and a line in `explain()`."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ort_lite import log
+from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
+from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.released import check_there
+from ort_lite.graph.graph import Graph, clone_node
+from ort_lite.graph.node import Value
+from ort_lite.options.policies import NEXT, Policy
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.borders import route
+from ort_lite.partition.constraints import Terms
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
+
+Report = Callable[[str], None]
+"""Warns, and keeps the text for `explain()`."""
+
+
+def reporter(incidents: list[str], severity: int) -> Report:
+    def report(text: str) -> None:
+        incidents.append(text)
+        log.warn(severity, text)
+
+    return report
+
+
+def compile_or_next(
+    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], terms: Terms, guard: Guard,
+    report: Report,
+) -> tuple[Assignment, Compiled]:  # fmt: skip
+    """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
+
+    Everything else stays as it is: providers are not asked about a graph that looks the same to them, and what is compiled is
+    kept. `again` partitions on the terms. Raises CompileError where the policy of the provider is "raise", or nobody else takes
+    the nodes.
+    """
+    known = Compilations()
+    while True:
+        try:
+            return assignment, compile_assignment(assignment, policies, known, guard)
+        except PartitionsFailed as error:
+            failure = error
+            index = list(assignment.providers).index(error.label)
+            if policies[error.label].on_compile_error != NEXT or index == len(assignment.providers) - 1:
+                raise
+            for partition, why in error.failed:
+                terms.bar(index, partition.nodes, why)
+                nodes = ", ".join(map(str, partition.nodes[:3])) + (", ..." if len(partition.nodes) > 3 else "")
+                report(f"{why}; {nodes} {'goes' if len(partition.nodes) == 1 else 'go'} to the next provider")
+        try:
+            assignment = again()
+        except NobodyCan as nobody:
+            raise CompileError(f"{failure}; and {nobody}") from failure
+
+
+class Fallback:
+    """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
+
+    The next run tries the partition again. The first failure is reported.
+    """
+
+    def __init__(
+        self, partition: Partition, function: CompiledPartition, instead: Callable[[Partition], Executable],
+        transfers: Sequence[DataTransfer], report: Report,
+    ) -> None:  # fmt: skip
+        self.partition, self.function = partition, function
+        self._instead, self._transfers, self._report = instead, transfers, report
+        self._made: Executable | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        try:
+            results = self.function(inputs)
+            if len(results) == len(self.partition.outputs):
+                return results
+            error: Exception = ValueError(f"returned {len(results)} values for {len(self.partition.outputs)} outputs")
+        except RunTerminated:
+            raise
+        except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
+            error = raised
+        return self._recovered(inputs, error)
+
+    def _recovered(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
+        device, partition = self.partition.provider.device, self.partition
+        what = f"{partition.name} failed in a run: {type(error).__name__}: {error}"
+        with self._lock:
+            if self._made is None:
+                try:
+                    self._made = self._instead(partition)
+                except OrtLiteError as nobody:
+                    raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
+                self._report(f"{what}; its nodes went to the next provider")
+        given = [self._moved(v, x, device, CPU) for v, x in zip(partition.inputs, inputs, strict=True)]
+        results = self._made.run(given, CURRENT.options)
+        if self._made.shares:
+            constants = [value for value in self._made.returned if type(value) is not int]
+            results = owned(results, [*given, *constants])
+        return [self._moved(v, y, CPU, device) for v, y in zip(partition.outputs, results, strict=True)]
+
+    def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
+        if source != destination:
+            for hop in route(source, destination, self._transfers, value, self.partition.name):
+                x = hop.transfer.copy(x, hop.source, hop.destination)
+        return x
+
+
+def subgraph(partition: Partition) -> Graph:
+    """The partition's nodes as a graph of their own, from its inputs to its outputs. Constants are shared."""
+    mapping = {value: Value(value.name, value.type) for value in partition.inputs}
+    graph = Graph(partition.name, mapping.values())
+    for value in partition.constants:
+        check_there(value, f"running {partition.name} elsewhere")
+        mapping[value] = graph.add_initializer(Value(value.name, value.type, value.constant))
+    for node in partition.nodes:
+        graph.append(clone_node(node, mapping))
+    graph.set_outputs(mapping[value] for value in partition.outputs)
+    return graph

@@ -1,0 +1,1 @@
+"""A run: feeds checked, partitions called in order, results guarded, profiled."""

@@ -1,0 +1,148 @@
+"""Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
+
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import OrtLiteError, ProviderError, RunTerminated, RuntimeException
+from ort_lite.graph.node import Value
+from ort_lite.options.options import RunOptions
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CompiledPartition
+from ort_lite.record import Record
+
+Observer = Callable[["Step", int, int], None]
+"""Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`."""
+
+
+class Step(Record):
+    """A partition or a copy. Values live in numbered slots; those in `dead` have no reader after this step."""
+
+    name: str
+    provider: str
+    function: CompiledPartition
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    dead: tuple[int, ...]
+
+
+class Executable(Record):
+    """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
+
+    Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `shares` says
+    that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does
+    everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them.
+    """
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    slots: int
+    returned: tuple[int | Any, ...]
+    shares: bool
+    direct: CompiledPartition | None = None
+    picks: tuple[int, ...] | None = None
+
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
+        """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
+        if self.direct is not None and options is None and observe is None:
+            return self._run_direct(inputs)
+        if options is None:
+            return self._run_steps(inputs, None, observe)
+        outer, CURRENT.options = CURRENT.options, options
+        try:
+            return self._run_steps(inputs, options, observe)
+        finally:
+            CURRENT.options = outer
+
+    def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> list[Any]:
+        slots: list[Any] = [None] * self.slots
+        slots[: len(inputs)] = inputs
+        for step in self.steps:
+            if options is not None and options.terminate:
+                raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
+            begin = perf_counter_ns() if observe is not None else 0
+            results = _called(step, [slots[k] for k in step.inputs])
+            if observe is not None:
+                observe(step, begin, perf_counter_ns())
+            for k, result in zip(step.outputs, results, strict=True):
+                slots[k] = result
+            for k in step.dead:
+                slots[k] = None
+        return [slots[r] if type(r) is int else r for r in self.returned]
+
+    def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
+        """As `run`, into the arrays that `targets` has for outputs, where one partition does everything and has an `into`.
+
+        None, with nothing run, where that is not so.
+        """
+        into = getattr(self.direct, "into", None)
+        return None if into is None else self._run_direct(inputs, lambda wanted: into(wanted, targets))
+
+    def _run_direct(self, inputs: Sequence[Any], function: CompiledPartition | None = None) -> list[Any]:
+        wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
+        try:
+            results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller looked
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            raise _failure(self.steps[0], error) from error
+        if len(results) != len(self.outputs):
+            raise _miscount(self.steps[0], results)
+        return results if type(results) is list else list(results)
+
+
+def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    try:
+        results = step.function(inputs)
+    except OrtLiteError:
+        raise
+    except Exception as error:
+        raise _failure(step, error) from error
+    if len(results) != len(step.outputs):
+        raise _miscount(step, results)
+    return results
+
+
+def _failure(step: Step, error: Exception) -> RuntimeException:
+    return RuntimeException(f"{step.name} ({step.provider}) failed: {type(error).__name__}: {error}")
+
+
+def _miscount(step: Step, results: Sequence[Any]) -> ProviderError:
+    return ProviderError(f"{step.name} ({step.provider}) returned {len(results)} values for {len(step.outputs)} outputs")
+
+
+def owned(outputs: list[Any], given: Sequence[Any]) -> list[Any]:
+    """The outputs as the caller's own: what was given to the run, or stands for another output as well, is copied.
+
+    So are lists: their elements may be elsewhere too.
+    """
+    seen = {id(value) for value in given}
+    for k, value in enumerate(outputs):
+        if id(value) in seen or isinstance(value, list):
+            outputs[k] = copied(value)
+        seen.add(id(value))
+    return outputs
+
+
+def copied(value: Any) -> Any:
+    """A copy down to the arrays."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return {key: copied(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+class CompiledBody(Record, frozen=False):
+    """A nested graph for the provider that runs its control-flow node (see `ort_lite.provider.Body`)."""
+
+    executable: Executable
+    captures: tuple[Value, ...]
+
+    def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
+        watch = CURRENT.watch
+        executable: Executable = self.executable if watch is None else watch(self.executable)
+        return executable.run([*inputs, *captures], CURRENT.options)

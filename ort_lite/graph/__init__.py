@@ -1,0 +1,28 @@
+"""The IR: Model, Graph, Node, Value, Attr and their types."""
+
+from ort_lite.graph.graph import Graph, clone_node, graph_text, node_text
+from ort_lite.graph.model import Function, Model, Names
+from ort_lite.graph.node import Attr, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value, type_name
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+
+__all__ = [
+    "Attr",
+    "Dim",
+    "Function",
+    "Graph",
+    "MapType",
+    "Model",
+    "Names",
+    "Node",
+    "OptionalType",
+    "SequenceType",
+    "Shape",
+    "TensorType",
+    "Type",
+    "Value",
+    "clone_node",
+    "graph_text",
+    "node_text",
+    "type_name",
+]

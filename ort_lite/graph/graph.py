@@ -1,0 +1,292 @@
+"""The IR: Model, Graph, Node, Value, Attr. Names and habits of onnx-ir, so that people who know it feel at home.
+
+Def-use is exact: `value.uses` lists every (node, input index) that reads a value, nodes of nested graphs included, and
+`value.is_graph_output()` says whether a graph returns it. Nested graphs (bodies of If, Loop, Scan) are attributes of their
+node and refer to outer values by the same `Value` objects; `graph.captures()` lists these.
+
+Nodes are a linked list: appending, inserting beside a node and removing cost O(1). Iteration is safe while the graph changes:
+a node inserted after the current one is visited, a removed one that was not visited yet is not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ort_lite.errors import InvalidGraph
+from ort_lite.graph.model import Function, Model, Names
+from ort_lite.graph.node import Attr, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value, type_name
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+
+
+class Graph:
+    """Inputs, nodes in topological order, outputs. Initialisers are Values with a `constant`, by name.
+
+    An initialiser that is also an input (overridable by a feed, IR version 3 and older) is in both.
+    """
+
+    def __init__(self, name: str = "", inputs: Iterable[Value] = (), outputs: Iterable[Value] = ()) -> None:
+        self.name = name
+        self.inputs: list[Value] = list(inputs)
+        self.initializers: dict[str, Value] = {}
+        self.doc_string = ""
+        self._outputs: tuple[Value, ...] = ()
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+        self.set_outputs(outputs)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self._outputs
+
+    def set_outputs(self, outputs: Iterable[Value]) -> None:
+        for value in self._outputs:
+            value._outputs_of.pop(self, None)
+        self._outputs = tuple(outputs)
+        for value in self._outputs:
+            value._outputs_of[self] = value._outputs_of.get(self, 0) + 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Node]:
+        node = self._first
+        while node is not None:
+            if node.graph is self:
+                yield node
+            node = node._next
+
+    @property
+    def nodes(self) -> list[Node]:
+        """A list of the nodes. O(n)."""
+        return list(self)
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
+        for node in self:
+            yield node
+            for attribute in node.attributes.values():
+                if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
+                    for body in node.subgraphs():
+                        yield from body.all_nodes()
+                    break
+
+    def append(self, node: Node) -> Node:
+        return self._link(node, self._last, None)
+
+    def extend(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self.append(node)
+
+    def insert_before(self, anchor: Node, node: Node) -> Node:
+        return self._link(node, anchor._previous, anchor)
+
+    def insert_after(self, anchor: Node, node: Node) -> Node:
+        return self._link(node, anchor, anchor._next)
+
+    def _link(self, node: Node, previous: Node | None, following: Node | None) -> Node:
+        if node.graph is not None:
+            raise InvalidGraph(f"{node} is in a graph already")
+        node.graph, node._previous, node._next = self, previous, following
+        if previous is None:
+            self._first = node
+        else:
+            previous._next = node
+        if following is None:
+            self._last = node
+        else:
+            following._previous = node
+        self._count += 1
+        return node
+
+    def _unlink(self, node: Node) -> None:
+        if node._previous is None:
+            self._first = node._next
+        else:
+            node._previous._next = node._next
+        if node._next is None:
+            self._last = node._previous
+        else:
+            node._next._previous = node._previous
+        node.graph = None  # `_next` stays: an iteration that stands on this node finds its way on
+        self._count -= 1
+
+    def remove(self, node: Node) -> None:
+        """Takes the node out and its uses back. Raises InvalidGraph while somebody reads an output of it."""
+        for value in node.outputs:
+            if value is not None and (value.uses or value.is_graph_output()):
+                who = "a graph output" if value.is_graph_output() else f"read by {value.readers[0]}"
+                raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}")
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                del value.uses[node, index]
+        for body in node.subgraphs():
+            body.clear()
+        for value in node.outputs:
+            if value is not None:
+                value.producer = None
+        self._unlink(node)
+
+    def clear(self) -> None:
+        """Removes outputs and nodes, last first."""
+        self.set_outputs(())
+        for node in reversed(self.nodes):
+            self.remove(node)
+
+    def add_initializer(self, value: Value) -> Value:
+        """Raises InvalidGraph when the name is taken."""
+        if self.initializers.setdefault(value.name, value) is not value:
+            raise InvalidGraph(f"graph {self.name!r} has two initialisers named {value.name!r}")
+        return value
+
+    def captures(self) -> list[Value]:
+        """Values of outer graphs read here or deeper, each once, in order of appearance. O(size)."""
+        own = {*self.inputs, *self.initializers.values()}
+        found: dict[Value, None] = {}
+        for node in self:
+            for value in (*node.inputs, *node.captures()):
+                if value is not None and value not in own:
+                    found[value] = None
+            own.update(value for value in node.outputs if value is not None)
+        found.update((value, None) for value in self.outputs if value not in own)
+        return [value for value in found if value not in own]
+
+    def sort(self) -> None:
+        """Stable topological order, bodies included. O(nodes + uses). Raises InvalidGraph that names a cycle."""
+        nodes = self.nodes
+        for node in nodes:
+            for body in node.subgraphs():
+                body.sort()
+        if not _is_sorted(nodes):
+            order = _stable_order(nodes)
+            for node in nodes:
+                self._unlink(node)
+            self.extend(order)
+
+    def clone(self, mapping: dict[Value, Value] | None = None, name: str | None = None) -> "Graph":
+        """A copy with Values of its own; constants are shared. `mapping` gives Values that stand for others and receives
+        the new ones; outer values that it lacks stay. O(size).
+        """
+        mapping = {} if mapping is None else mapping
+        copy = Graph(self.name if name is None else name)
+        copy.doc_string = self.doc_string
+        copy.inputs = [mapping.setdefault(value, Value(value.name, value.type, value.constant)) for value in self.inputs]
+        for key, value in self.initializers.items():
+            copy.initializers[key] = mapping.setdefault(value, Value(value.name, value.type, value.constant))
+        for node in self:
+            copy.append(clone_node(node, mapping))
+        copy.set_outputs(mapping.get(value, value) for value in self.outputs)
+        return copy
+
+    def __str__(self) -> str:
+        return graph_text(self)
+
+
+def _producers(node: Node) -> list[Node]:
+    """The nodes of the same graph whose outputs the node and its bodies read; with repetitions."""
+    return [
+        value.producer
+        for value in (*node.inputs, *node.captures())
+        if value is not None and value.producer is not None and value.producer.graph is node.graph
+    ]
+
+
+def _is_sorted(nodes: Iterable[Node]) -> bool:
+    done: set[Node] = set()
+    for node in nodes:
+        if not done.issuperset(_producers(node)):
+            return False
+        done.add(node)
+    return True
+
+
+def _stable_order(nodes: Sequence[Node]) -> list[Node]:
+    """Kahn's algorithm that always takes the ready node which came first: a sorted list stays as it is."""
+    from heapq import heappop, heappush
+
+    position = {node: k for k, node in enumerate(nodes)}
+    before = {node: list(dict.fromkeys(_producers(node))) for node in nodes}
+    follow: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for other in before[node]:
+            follow.setdefault(other, []).append(node)
+    waits = {node: len(before[node]) for node in nodes}
+    ready = [k for k, node in enumerate(nodes) if not waits[node]]
+    order: list[Node] = []
+    while ready:
+        node = nodes[heappop(ready)]
+        order.append(node)
+        for reader in follow.get(node, ()):
+            waits[reader] -= 1
+            if not waits[reader]:
+                heappush(ready, position[reader])
+    if len(order) < len(nodes):
+        cycle = _cycle(next(node for node in nodes if waits[node]), before, waits)
+        raise InvalidGraph(f"the graph has a cycle: {' -> '.join(map(str, cycle))}")
+    return order
+
+
+def _cycle(node: Node, before: Mapping[Node, Sequence[Node]], waits: Mapping[Node, int]) -> list[Node]:
+    """A cycle that `node` is on or behind, in the direction of the data; its first node comes again at the end."""
+    path: dict[Node, None] = {}
+    while node not in path:
+        path[node] = None
+        node = next(other for other in before[node] if waits[other])
+    found = list(path)
+    return [node, *reversed(found[found.index(node) :])]
+
+
+def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
+    """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs."""
+    inputs = [None if value is None else mapping.get(value, value) for value in node.inputs]
+    outputs = [None if v is None else mapping.setdefault(v, Value(v.name, v.type, v.constant)) for v in node.outputs]
+    attributes = []
+    for attribute in node.attributes.values():
+        value = attribute.value
+        if attribute.type == "GRAPH" and not attribute.ref:
+            value = value.clone(mapping)
+        elif attribute.type == "GRAPHS" and not attribute.ref:
+            value = [body.clone(mapping) for body in value]
+        attributes.append(Attr(attribute.name, attribute.type, value, attribute.ref))
+    return Node(
+        node.op_type, inputs, outputs, attributes,
+        domain=node.domain, version=node.version, name=node.name, overload=node.overload,
+    )  # fmt: skip
+
+
+def node_text(node: Node, indent: str = "") -> str:
+    """`y = Transpose<perm=[1, 0]>(x)`, ONNX's text syntax; bodies are indented below."""
+    shown = [a for a in node.attributes.values() if a.ref or a.type not in ("GRAPH", "GRAPHS")]
+    plain = [f"{a.name}={_attribute_text(a)}" for a in shown]
+    attributes = f"<{', '.join(plain)}>" if plain else ""
+    domain = f"{node.domain}." if node.domain else ""
+    left = ", ".join("" if value is None else value.name for value in node.outputs)
+    right = ", ".join("" if value is None else value.name for value in node.inputs)
+    bodies = [graph_text(body, indent + "    ") for body in node.subgraphs()]
+    return "\n".join([f"{indent}{left} = {domain}{node.op_type}{attributes}({right})", *bodies])
+
+
+def graph_text(graph: Graph, indent: str = "") -> str:
+    """The graph as text, one node a line, for people and for tests. O(size)."""
+    inputs = ", ".join(f"{value.type} {value.name}" for value in graph.inputs)
+    outputs = ", ".join(f"{value.type} {value.name}" for value in graph.outputs)
+    constants = [f"{indent}  {v.name} = constant {v.type}" for v in graph.initializers.values()]
+    nodes = [node_text(node, indent + "  ") for node in graph]
+    return "\n".join([f"{indent}{graph.name or 'graph'} ({inputs}) => ({outputs}) {{", *constants, *nodes, indent + "}"])
+
+
+def _attribute_text(attribute: Attr) -> str:
+    if attribute.ref:
+        return f"@{attribute.ref}"
+    if attribute.type == "TENSOR":
+        array = attribute.value
+        return f"{array.dtype}{list(array.shape)}" + (f" {array.tolist()}" if array.size <= 8 else "")
+    return f'"{attribute.value}"' if attribute.type == "STRING" else str(attribute.value)
+
+
+__all__ = [
+    "Attr", "Dim", "Function", "Graph", "MapType", "Model", "Names", "Node", "OptionalType", "SequenceType", "Shape",
+    "TensorType", "Type", "Value", "clone_node", "graph_text", "node_text", "type_name",
+]  # fmt: skip

@@ -1,0 +1,37 @@
+"""Shape inference and operator schemas: the contract of both, and what checks and annotates a graph."""
+
+from ort_lite.inference.inference import (
+    CONTENTS_LIMIT,
+    UNKNOWN,
+    ContentsUnknown,
+    Inference,
+    Info,
+    NumbersUnknown,
+    Op,
+    RankUnknown,
+    constant_info,
+    declared_info,
+)
+from ort_lite.inference.shape_rules import OutputType, Rule, RuleFamily, ShapeRule, ShapeRules, shape_rule
+from ort_lite.shapes.broadcast import broadcast, merge
+
+__all__ = [
+    "CONTENTS_LIMIT",
+    "UNKNOWN",
+    "ContentsUnknown",
+    "Inference",
+    "Info",
+    "NumbersUnknown",
+    "Op",
+    "OutputType",
+    "RankUnknown",
+    "Rule",
+    "RuleFamily",
+    "ShapeRule",
+    "ShapeRules",
+    "broadcast",
+    "constant_info",
+    "declared_info",
+    "merge",
+    "shape_rule",
+]

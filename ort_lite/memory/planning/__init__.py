@@ -1,0 +1,1 @@
+"""Offsets for tensors that live for a while: lifetimes, planners, their native packing kernels, the checker."""

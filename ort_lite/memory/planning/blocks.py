@@ -1,0 +1,114 @@
+"""The packing kernels from Python: arrays in, offsets out. The kernels are compiled or loaded when first called."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from ort_lite.memory.planning import packing, search, wide
+from ort_lite.native import Spec, load
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def spec(kernel: Callable[..., int]) -> Spec:
+    """The spec under which a function of `packing` is compiled: int64 arguments, int64 result."""
+    return Spec.plain(kernel, f"i64({','.join(['i64'] * kernel.__code__.co_argcount)})")
+
+
+@cache
+def compiled(kernel: Callable[..., int]) -> Callable[..., int]:
+    (address,) = load([spec(kernel)])
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * kernel.__code__.co_argcount)(address)
+
+
+class Blocks:
+    """Sizes, half-open lifetimes [start, end) and alignments of n blocks, as the kernels want them.
+
+    Times may be any integers: only their order counts, so they become the positions of the distinct starts. Raises
+    ValueError where the lengths differ or a lifetime is empty.
+    """
+
+    def __init__(self, size: Any, start: Any, end: Any, align: Any = None) -> None:
+        self.n = len(size)
+        self.size = np.ascontiguousarray(size, np.int64)
+        born, gone = np.asarray(start, np.int64), np.asarray(end, np.int64)
+        if not self.size.shape == born.shape == gone.shape == (self.n,):
+            raise ValueError(f"sizes {self.size.shape}, starts {born.shape}, ends {gone.shape}: expected equal lengths")
+        if (born >= gone).any():
+            raise ValueError(f"block {int(np.argmax(born >= gone))} has an empty lifetime, expected start < end")
+        moments = np.array(sorted(set(born.tolist())), np.int64)  # np.unique would import numpy.ma
+        self.times = len(moments)
+        self.start: Words = np.searchsorted(moments, born).astype(np.int64)
+        self.end: Words = np.searchsorted(moments, gone).astype(np.int64)
+        self.align = None if align is None else np.ascontiguousarray(align, np.int64)
+
+    def of(self, size: Words) -> "Blocks":
+        """Blocks of other sizes with the same lifetimes and alignments. O(1)."""
+        made = Blocks.__new__(Blocks)
+        made.__dict__.update(self.__dict__)
+        made.size = size
+        return made
+
+    def order(self, rule: int) -> Words:
+        """The order by packing.BY_START, BY_SIZE or BY_AREA; equal blocks by number. O(n)."""
+        result, scratch = _words(self.n), _words(packing.order_words(self.n))
+        _call(packing.order_by, rule, self.n, self.size, self.start, self.end, result, scratch)
+        return result
+
+    def near(self) -> Words | None:
+        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks).
+
+        None for very many blocks, which `first_fit` places without one.
+        """
+        if self.n >= wide.WIDE:
+            return None
+        table, scratch = _words(packing.near_words(self.n)), _words(self.n)
+        order = self.order(packing.BY_START)
+        used = _call(packing.find_near, self.n, self.start, self.end, order, table, scratch)
+        return table[:used].copy()
+
+    def first_fit(self, order: Words, near: Words | None = None, capacity: int = packing.LIMIT) -> tuple[Words, int]:
+        """(offset of each block, or -1 where it does not fit `capacity`; peak, or minus the number of such blocks)."""
+        if self.n >= wide.WIDE:
+            return self._first_fit_wide(order, capacity)
+        offset, scratch = _words(self.n), _words(packing.first_fit_words(self.n))
+        peak = _call(
+            packing.first_fit,
+            *(order, self.n, self.size, self.start, self.end, self.align, near, capacity, self.n, offset, scratch),
+        )
+        return offset, peak
+
+    def _first_fit_wide(self, order: Words, capacity: int) -> tuple[Words, int]:
+        room, total = self._listed
+        offset, scratch = _words(self.n), _words(wide.first_fit_wide_words(total))
+        problem = (order, self.n, self.size, self.start, self.end, self.align)
+        return offset, _call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
+
+    @cached_property
+    def _listed(self) -> tuple[Words, int]:
+        room = _words(wide.RANGES)
+        return room, _call(wide.count_listed, self.n, self.start, self.end, self.times, room)
+
+    def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
+        """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state."""
+        fit = packing.first_fit_words(self.n)
+        scratch = _words(search.search_words(self.n, fit))
+        problem = (order, self.n, self.size, self.start, self.end, self.align, near)
+        return _call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
+
+    def lower_bound(self) -> int:
+        """The most bytes that are alive at once. O(n)."""
+        scratch = _words(self.times + 1)
+        return _call(packing.lower_bound, self.n, self.size, self.start, self.end, self.times, scratch)
+
+
+def _words(count: int) -> Words:
+    return np.empty(count, np.int64)
+
+
+def _call(kernel: Callable[..., int], *arguments: Words | int | None) -> int:
+    """Calls a kernel; arrays go as their addresses, None as null. They live until it returns: `arguments` holds them."""
+    return compiled(kernel)(*(a if isinstance(a, int) else 0 if a is None else a.ctypes.data for a in arguments))

@@ -1,0 +1,123 @@
+"""Proves that a plan is safe, by a rule of its own: no planner's code, a sweep over time instead of over offsets."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from ort_lite.errors import InvalidPlan
+from ort_lite.memory.planning.lifetimes import TensorId
+from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
+from ort_lite.memory.planning.requests import ArenaRole
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """Bytes [offset, top) that a tensor has during operators start_op to end_op, both inclusive."""
+
+    tensor_id: TensorId
+    offset: int
+    top: int
+    start_op: int
+    end_op: int
+
+    def __str__(self) -> str:
+        return f"{self.tensor_id!r}, bytes [{self.offset}, {self.top}), ops {self.start_op} to {self.end_op}"
+
+
+def find_overlap(tensors: Iterable[Occupied]) -> tuple[Occupied, Occupied] | None:
+    """Two tensors that have a byte in common during some operator, or None. Empty tensors have no bytes.
+
+    Visits operators in order and keeps the living sorted by offset: while they are disjoint, a newcomer can only
+    overlap its neighbours. O(n log n), and moving list entries.
+    """
+    living: list[tuple[int, int]] = []  # (offset, number), sorted
+    dying: list[tuple[int, int]] = []  # (end_op, number), a heap
+    arrivals = sorted((t for t in tensors if t.top > t.offset), key=lambda t: t.start_op)
+    for number, newcomer in enumerate(arrivals):
+        while dying and dying[0][0] < newcomer.start_op:
+            dead = heappop(dying)[1]
+            del living[bisect_left(living, (arrivals[dead].offset, dead))]
+        position = bisect_left(living, (newcomer.offset, number))
+        for neighbour in living[max(0, position - 1) : position + 1]:
+            other = arrivals[neighbour[1]]
+            if other.offset < newcomer.top and newcomer.offset < other.top:
+                return other, newcomer
+        insort(living, (newcomer.offset, number))
+        heappush(dying, (newcomer.end_op, number))
+    return None
+
+
+def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
+    """Raises InvalidPlan that names both tensors, their bytes and their lifetimes, if two live ones overlap."""
+    found = find_overlap(tensors)
+    if found is None:
+        return
+    a, b = found
+    raise InvalidPlan(
+        f"{where}: {a} and {b} share bytes [{max(a.offset, b.offset)}, {min(a.top, b.top)}) during ops "
+        f"{max(a.start_op, b.start_op)} to {min(a.end_op, b.end_op)}; expected tensors that live together to be apart"
+    )
+
+
+def check(plan: MemoryPlan) -> None:
+    """Raises InvalidPlan for the first thing that is wrong with a plan.
+
+    Bindings repeat their allocation, slots lie in their arenas, arenas of one role and memory have one source, aliases
+    start at one byte, and no two tensors overlap: scratch at no operator, constant and persistent never.
+    """
+    occupied: dict[tuple[ArenaRole, str], dict[TensorId, Occupied]] = {}
+    for tensor, slot in plan.tensor_allocs.items():
+        role = _check_binding(plan, tensor, slot)
+        root = plan.aliases.get(tensor, tensor)
+        classes = occupied.setdefault((role, slot.memory), {})
+        here = _occupied(plan, tensor, slot, role)
+        classes[root] = _shared(classes[root], here) if root in classes else here
+        if (other := plan.tensor_allocs.get(root)) is None or (other.binding, other.offset) != (slot.binding, slot.offset):
+            raise InvalidPlan(f"tensor {tensor!r} is {slot}, but it shares the bytes of {root!r}, which is {other}")
+    for (role, memory), classes in occupied.items():
+        check_disjoint(classes.values(), f"{role} arena in {memory!r}")
+    for role in (ArenaRole.constant, ArenaRole.persistent):
+        for arena in plan.arenas(role).values():
+            if arena.used != arena.total_size:
+                raise InvalidPlan(f"{arena}: {arena.used} of {arena.total_size} bytes used, expected all")
+
+
+def _check_binding(plan: MemoryPlan, tensor: TensorId, slot: TensorAllocation) -> ArenaRole:
+    binding = slot.binding
+    if binding is None or (slot.tensor_id, slot.memory, slot.offset) != (tensor, binding.memory, binding.offset):
+        raise InvalidPlan(f"tensor {tensor!r}: {slot}, expected this tensor, and a binding to the same memory and offset")
+    arena = plan.arenas(binding.role).get(slot.memory)
+    if arena is None or (arena.memory, arena.role) != (slot.memory, binding.role):
+        raise InvalidPlan(f"tensor {tensor!r}: {slot}, but the {binding.role} arena in {slot.memory!r} is {arena!r}")
+    _check_inside(tensor, slot, arena)
+    if arena.source_memory not in (None, binding.source_memory):
+        raise InvalidPlan(
+            f"tensor {tensor!r} comes from {binding.source_memory!r}, but {arena} is filled from {arena.source_memory!r}; "
+            "expected one source"
+        )
+    return binding.role
+
+
+def _check_inside(tensor: TensorId, slot: TensorAllocation, arena: ArenaUsage) -> None:
+    if slot.offset < 0 or slot.size < 0 or slot.offset + slot.size > arena.used:
+        raise InvalidPlan(
+            f"tensor {tensor!r}, bytes [{slot.offset}, {slot.offset + slot.size}), lies outside of what {arena} uses: "
+            f"[0, {arena.used})"
+        )
+
+
+def _occupied(plan: MemoryPlan, tensor: TensorId, slot: TensorAllocation, role: ArenaRole) -> Occupied:
+    lifetime = plan.tensor_lifetimes.get(tensor)
+    if lifetime is None:
+        raise InvalidPlan(f"tensor {tensor!r} has no lifetime, expected one in tensor_lifetimes")
+    if role is ArenaRole.scratch:
+        return Occupied(tensor, slot.offset, slot.offset + slot.size, lifetime.start_op, lifetime.end_op)
+    return Occupied(tensor, slot.offset, slot.offset + slot.size, 0, 0)  # all at once: they keep their bytes
+
+
+def _shared(a: Occupied, b: Occupied) -> Occupied:
+    """The bytes and the time of two tensors that may overlap."""
+    return Occupied(
+        a.tensor_id, min(a.offset, b.offset), max(a.top, b.top), min(a.start_op, b.start_op), max(a.end_op, b.end_op)
+    )

@@ -1,0 +1,162 @@
+"""What a memory plan says: for every tensor (role, memory, offset, source), for every arena its bytes, and how good it is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
+from ort_lite.memory.planning.live import max_live
+from ort_lite.memory.planning.requests import ArenaRole, MemoryType, align_up
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBinding:
+    """Where a tensor's bytes are: at `offset` of the arena of this role in `memory`, filled from `source_memory`.
+
+    Only a staged constant has a source other than its memory; anything else raises InvalidArgument.
+    """
+
+    role: ArenaRole
+    memory: MemoryType
+    offset: int
+    source_memory: MemoryType
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise InvalidArgument(f"{self.role} binding in {self.memory!r}: offset {self.offset}, expected 0 or more")
+        _check_source(self.role, self.memory, self.source_memory)
+
+    @property
+    def is_staged(self) -> bool:
+        return self.source_memory != self.memory
+
+
+def _check_source(role: ArenaRole, memory: MemoryType, source: MemoryType | None) -> None:
+    if role is not ArenaRole.constant and source not in (None, memory):
+        raise InvalidArgument(
+            f"{role} in {memory!r}: source_memory {source!r}, expected {memory!r}; only constants are copied from elsewhere"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAllocation:
+    """A tensor's slot. `size` counts the slot's bytes: the tensor's, rounded up to the alignment of its memory."""
+
+    tensor_id: TensorId
+    memory: MemoryType
+    offset: int
+    size: int
+    binding: TensorBinding | None = None
+
+
+@dataclass(slots=True)
+class ArenaUsage:
+    """An arena and how much of it is taken. Arenas that only grow (constant, persistent) end with used == total_size."""
+
+    memory: MemoryType
+    total_size: int
+    used: int = 0
+    role: ArenaRole = ArenaRole.scratch
+    source_memory: MemoryType | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.used <= self.total_size:
+            raise InvalidArgument(f"{self}: used {self.used} of {self.total_size} bytes, expected 0 <= used <= total_size")
+        _check_source(self.role, self.memory, self.source_memory)
+
+    def __str__(self) -> str:
+        return f"{self.role} arena in {self.memory!r}"
+
+    @property
+    def is_staged(self) -> bool:
+        """True if the contents are copied from another memory before the first run."""
+        return self.source_memory is not None and self.source_memory != self.memory
+
+    def allocate(self, size: int, alignment: int = 1) -> int:
+        """The offset of the next `size` bytes. Raises OutOfMemory if fewer are left, InvalidArgument if negative."""
+        if size < 0:
+            raise InvalidArgument(f"{self}: {size} bytes asked for, expected 0 or more")
+        offset = align_up(self.used, alignment)
+        if size > self.total_size - offset:
+            raise OutOfMemory(f"{self}: {size} bytes asked for at offset {offset}, it has {self.total_size}")
+        self.used = offset + size
+        return offset
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good a plan's scratch is: its peak, and the bytes alive at the worst moment, below which no plan gets.
+
+    The bound is not always attainable: a gap is room for doubt, not proof of waste.
+    """
+
+    peak: int
+    lower_bound: int
+
+    @property
+    def gap(self) -> int:
+        """Bytes between the two; 0 proves the plan optimal."""
+        return self.peak - self.lower_bound
+
+    @property
+    def ratio(self) -> float:
+        return self.peak / self.lower_bound if self.lower_bound else 1.0
+
+    def __str__(self) -> str:
+        return f"peak {self.peak:,}, lower bound {self.lower_bound:,}, gap {self.gap:,} ({self.ratio - 1:.1%})"
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Every tensor's slot and every arena; each map of arenas has the memory that kernels see as its key.
+
+    `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it.
+    """
+
+    tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
+    arena_usages: dict[MemoryType, ArenaUsage] = field(default_factory=dict)
+    constant_arenas: dict[MemoryType, ArenaUsage] = field(default_factory=dict)
+    persistent_arenas: dict[MemoryType, ArenaUsage] = field(default_factory=dict)
+    tensor_lifetimes: dict[TensorId, TensorLifetime] = field(default_factory=dict)
+    aliases: Mapping[TensorId, TensorId] = field(default_factory=dict)
+
+    def get_allocation(self, tensor_id: TensorId) -> TensorAllocation:
+        """Raises KeyError for a tensor that was not planned."""
+        return self.tensor_allocs[tensor_id]
+
+    def arenas(self, role: ArenaRole) -> dict[MemoryType, ArenaUsage]:
+        return {
+            ArenaRole.scratch: self.arena_usages,
+            ArenaRole.persistent: self.persistent_arenas,
+            ArenaRole.constant: self.constant_arenas,
+        }[role]
+
+    def certificate(self, memory: MemoryType | None = None) -> Certificate:
+        """Of the scratch arena in `memory`, or of all together. O(n log n), once. KeyError for an unknown memory."""
+        if memory is not None:
+            return self.certificates[memory]
+        peak = sum(arena.used for arena in self.arena_usages.values())
+        return Certificate(peak, self._most_alive(self.arena_usages))
+
+    @cached_property
+    def certificates(self) -> dict[MemoryType, Certificate]:
+        """One for each scratch arena."""
+        return {memory: Certificate(arena.used, self._most_alive((memory,))) for memory, arena in self.arena_usages.items()}
+
+    def _most_alive(self, memories: Iterable[MemoryType]) -> int:
+        sizes: dict[TensorId, int] = {}
+        wanted = set(memories)
+        for tensor, slot in self.tensor_allocs.items():
+            if slot.memory in wanted and (slot.binding is None or slot.binding.role is ArenaRole.scratch):
+                root = self.aliases.get(tensor, tensor)
+                sizes[root] = max(sizes.get(root, 0), slot.size)
+        return max_live((*self.tensor_lifetimes[tensor].half_open(), size) for tensor, size in sizes.items())
+
+    def __str__(self) -> str:
+        lines = []
+        for role in ArenaRole:
+            for memory, arena in self.arenas(role).items():
+                notes = str(self.certificates[memory]) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
+                lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
+        return "\n".join(lines)

@@ -1,0 +1,114 @@
+"""The best of several orders for first fit, then a short search from there: what the planner `auto` packs with."""
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from types import MappingProxyType
+
+import numpy as np
+
+from ort_lite.memory.planning import packing, wide
+from ort_lite.memory.planning.blocks import Blocks, Words
+
+SEED = 0x5EED
+EFFORT = 2_000_000
+"""The short search takes about this many blocks times blocks: a few milliseconds at most."""
+MOST_STEPS, FEW, STEPS_FOR_FEW = 48, 128, 256
+"""Below FEW blocks a step is cheap, and networks have gaps that more of them close."""
+CHUNK = 64
+"""Steps between two looks at the clock."""
+
+
+def by_start(blocks: Blocks) -> Words:
+    """What greedy does: no result is worse than its."""
+    return blocks.order(packing.BY_START)
+
+
+def by_size(blocks: Blocks) -> Words:
+    return blocks.order(packing.BY_SIZE)
+
+
+def by_crowd(blocks: Blocks) -> Words:
+    """Size times the bytes that live beside it at some time."""
+    beside = _beside(blocks, blocks.size)
+    return _descending(blocks.size.astype(np.float64) * beside)
+
+
+def by_neighbours(blocks: Blocks) -> Words:
+    """Size times the number of blocks that live beside it at some time."""
+    beside = _beside(blocks, np.ones(blocks.n, np.int64))
+    return _descending(blocks.size.astype(np.float64) * beside)
+
+
+def by_size_and_length(blocks: Blocks) -> Words:
+    """Size times the logarithm of how long it lives."""
+    return _descending(blocks.size * np.log2(1.0 + (blocks.end - blocks.start)))
+
+
+def by_start_and_length(blocks: Blocks) -> Words:
+    """In the order of starts; of those that start together the longest-lived first."""
+    return np.lexsort((blocks.start - blocks.end, blocks.start)).astype(np.int64)
+
+
+ORDERS: Mapping[str, Callable[[Blocks], Words]] = MappingProxyType(
+    {
+        "size": by_size,
+        "crowd": by_crowd,
+        "start": by_start,
+        "neighbours": by_neighbours,
+        "size_and_length": by_size_and_length,
+        "start_and_length": by_start_and_length,
+    }
+)
+"""Six of twenty that were tried: each of the others lowered the mean of the problems A to K by less than 0.002."""
+FOR_WIDE = 3
+"""So many of ORDERS are tried where each takes half a second."""
+
+
+def pack(blocks: Blocks, capacity: int = packing.LIMIT, seconds: float = 0.0) -> tuple[Words, int, Words]:
+    """(offset of each block; peak), as `Blocks.first_fit`, and the order that gives them: of ORDERS the best, improved by a
+    short search.
+
+    `seconds` more are spent on the search, whose result then depends on how far it gets; it ends early at the lower bound,
+    below which no plan gets. Where not all blocks fit `capacity`, the order that leaves out the fewest bytes counts.
+    """
+    goal, near = blocks.lower_bound(), blocks.near()
+    found: list[tuple[int, int, Words, Words]] = []
+    for make in list(ORDERS.values())[: FOR_WIDE if blocks.n >= wide.WIDE else None]:
+        order = make(blocks)
+        offset, peak = blocks.first_fit(order, near, capacity)
+        left_out = int(blocks.size[offset < 0].sum())
+        found.append((left_out, peak, order, offset))
+        if left_out == 0 and peak == goal:
+            return offset, peak, order
+    left_out, peak, order, offset = min(found, key=lambda each: each[:2])
+    if left_out == 0:
+        peak = _searched(blocks, order, offset, peak, near, goal, seconds)
+    return offset, peak, order
+
+
+def _searched(blocks: Blocks, order: Words, offset: Words, peak: int, near: Words | None, goal: int, seconds: float) -> int:
+    state = np.array([SEED], np.int64)
+    peak = blocks.improve(order, offset, peak, near, goal, _steps(blocks.n), state)
+    end = perf_counter() + seconds
+    while seconds and peak > goal and perf_counter() < end:
+        peak = blocks.improve(order, offset, peak, near, goal, CHUNK if blocks.n < wide.WIDE else 1, state)
+    return peak
+
+
+def _steps(n: int) -> int:
+    """Of the short search."""
+    return STEPS_FOR_FEW if n < FEW else min(MOST_STEPS, EFFORT // n**2)
+
+
+def _descending(key: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Words:
+    return np.argsort(-key, kind="stable").astype(np.int64)
+
+
+def _beside(blocks: Blocks, weight: Words) -> Words:
+    """For each block the sum of the weights of all blocks that live together with it at some time. O(n + times)."""
+    born, gone = (np.zeros(blocks.times + 2, np.int64) for _ in range(2))
+    np.add.at(born, blocks.start + 1, weight)
+    np.add.at(gone, blocks.end + 1, weight)
+    born, gone = born.cumsum(), gone.cumsum()  # [t]: the weights of blocks that start, or end, before t
+    result: Words = born[blocks.end] - gone[blocks.start + 1]
+    return result

@@ -1,0 +1,112 @@
+"""What is asked of a memory planner: tensors with their roles and alignments, memories with their limits."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.memory.planning.lifetimes import TensorId
+from ort_lite.memory.planning.packing import LIMIT
+
+MemoryType = str
+"""Names a memory of a platform: "cpu", "dtcm", "flash"."""
+
+
+class ArenaRole(StrEnum):
+    """What an arena is for; tensors of different roles never share bytes."""
+
+    scratch = "scratch"
+    """Writable; a slot is reused when its tensor has died."""
+    persistent = "persistent"
+    """Writable, zero at first, every tensor keeps its bytes: caches, variables."""
+    constant = "constant"
+    """Weights, read only. Cold: read where they are stored. Staged: copied once into a writable memory."""
+
+
+def power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def align_up(value: int, alignment: int) -> int:
+    """The next multiple of `alignment`, any positive number."""
+    return -(-value // alignment) * alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The memories of a device, each list in the order in which they are preferred, and the least alignment."""
+
+    writable: tuple[MemoryType, ...] = ("cpu",)
+    read_only: tuple[MemoryType, ...] = ()
+    min_alignment: int = 16
+
+    def __post_init__(self) -> None:
+        if not power_of_two(self.min_alignment):
+            raise InvalidArgument(f"Platform: min_alignment {self.min_alignment}, expected a power of two")
+        if len({*self.writable, *self.read_only}) != len(self.writable) + len(self.read_only):
+            raise InvalidArgument(f"Platform: a memory is named twice in {(*self.writable, *self.read_only)}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryConstraint:
+    """What the user asks of one memory: a limit in bytes for all its arenas together, a stronger alignment."""
+
+    name: MemoryType
+    max_size: int | None = None
+    arena_alignment: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_size is not None and self.max_size < 0:
+            raise InvalidArgument(f"MemoryConstraint {self.name!r}: max_size {self.max_size}, expected 0 or more bytes")
+        if self.arena_alignment is not None and not power_of_two(self.arena_alignment):
+            raise InvalidArgument(
+                f"MemoryConstraint {self.name!r}: arena_alignment {self.arena_alignment}, expected a power of two"
+            )
+
+    def base_alignment(self, platform: Platform) -> int:
+        """Of the arena's first byte: the user's, at least the platform's; 16 where the user asks for nothing."""
+        return max(self.arena_alignment, platform.min_alignment) if self.arena_alignment else 16
+
+    def slot_alignment(self, platform: Platform, dtype_alignment: int = 1, alignment_hint: int = 1) -> int:
+        """Of every slot in the arena: that of the base if the user asks for one, else what platform and tensor need.
+
+        Raises InvalidArgument for a tensor that needs more than the user asks for.
+        """
+        needed = max(dtype_alignment, alignment_hint)
+        if self.arena_alignment is None:
+            return max(platform.min_alignment, needed)
+        if needed > self.base_alignment(platform):
+            raise InvalidArgument(
+                f"MemoryConstraint {self.name!r}: slots are aligned to arena_alignment {self.arena_alignment} (platform: "
+                f"{platform.min_alignment}), a tensor needs {needed}; raise arena_alignment to {needed}, or leave it out"
+            )
+        return self.base_alignment(platform)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAttributes:
+    """Where a tensor goes: scratch and persistent ones first try `memory`; a constant is stored in `memory`.
+
+    A constant with a `constant_destination_memory` is copied there, a writable memory, and read from there.
+    """
+
+    memory: MemoryType = "cpu"
+    constant_destination_memory: MemoryType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRequest:
+    """A tensor to be planned: its bytes, its role, its place, the alignment of its type and the one its kernels want."""
+
+    tensor_id: TensorId
+    size: int
+    role: ArenaRole = ArenaRole.scratch
+    attributes: TensorAttributes = TensorAttributes()
+    dtype_alignment: int = 1
+    alignment_hint: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.size <= LIMIT:
+            raise InvalidArgument(f"tensor {self.tensor_id!r}: size {self.size}, expected 0 to 2**62 bytes")
+        for name, value in (("dtype_alignment", self.dtype_alignment), ("alignment_hint", self.alignment_hint)):
+            if not power_of_two(value):
+                raise InvalidArgument(f"tensor {self.tensor_id!r}: {name} {value}, expected a power of two")

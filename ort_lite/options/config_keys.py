@@ -1,0 +1,93 @@
+"""The config entries that sessions and runs take: those that onnxruntime documents, and ort_lite's own.
+
+A key that is known and has no effect here (threads' spinning, Qualcomm's power modes) is taken, since programs set it; one that
+nobody knows is an error. Providers add theirs in `ExecutionProvider.config_keys`.
+"""
+
+from collections.abc import Iterable
+
+from ort_lite.errors import InvalidArgument
+
+DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
+"""ort_lite's effect: a node on the default CPU provider is an error that names it, nodes of bodies included."""
+
+DISABLE_COMPILE = "session.disable_model_compile"
+"""A partition of a provider other than the default one that was not compiled before, as an EPContext node, is an error."""
+
+DISABLE_SYNC = "disable_synchronize_execution_providers"
+"""A run's entry; ort_lite's effect: providers are not told to `sync` when the run ends."""
+
+KEEP_CONSTANTS = "ort_lite.keep_constants"
+"""A session's entry; "1": it keeps the arrays of constants that providers absorbed, which `run(verify=...)` needs."""
+
+_SESSION = """
+ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
+ context_node_name_prefix context_source_model_path dynamic.qnn_htp_performance_mode dynamic.workload_type
+ enable_weightless enable_weightless_ep_context_nodes nnapi.partitioning_stop_ops share_ep_contexts stop_share_ep_contexts
+mlas: disable_kleidiai enable_gemm_fastmath_arm64_bfloat16 kleidiai.conv_igemm_max_work nchwc_depthwise_sliding
+ nchwc_pointwise_conv_max_input_channel_batch qnbit.force_fp32 use_lut_gemm
+optimization: constant_folding_max_output_size_in_bytes disable_specified_optimizers enable_cast_chain_elimination
+ enable_gelu_approximation enable_memory_probe_recompute_config memory_optimizer_config minimal_build_optimizations
+session: allow_released_opsets_only collect_node_memory_stats_to_file compile_only debug_layout_transformation
+ disable_aot_function_inlining disable_cpu_ep_fallback disable_double_qdq_remover disable_model_compile disable_prepacking
+ disable_qdq_constant_folding disable_quant_qdq dynamic_block_base enable_cpu_mem_arena enable_dq_matmulnbits_fusion
+ enable_mem_pattern enable_moe_expert_counting enable_moe_expert_statistics enable_profiling enable_quant_qdq_cleanup
+ enable_saved_runtime_optimizations execution_mode fail_on_suboptimal_compiled_model force_spinning_stop
+ function_expansion_byte_limit function_expansion_node_limit gqa_value_layout graph_optimization_level
+ graph_optimizations_loop_level inter_op.allow_spinning inter_op.spin_backoff_max inter_op.spin_duration_us
+ inter_op_num_threads intra_op.allow_spinning intra_op.spin_backoff_max intra_op.spin_duration_us intra_op_num_threads
+ intra_op_thread_affinities layer_assignment_settings load_model_format log_id log_severity_level log_verbosity_level
+ max_shape_override model_external_initializers_file_folder_path moe_expert_counter_alpha moe_expert_counter_beta
+ moe_expert_counter_state_file name_based_layer_assignment node_partition_config_file
+ optimized_model_external_initializers_file_name optimized_model_external_initializers_min_size_in_bytes
+ optimized_model_filepath prepack.enable_parallel qdq_matmulnbits_accuracy_level qdq_matmulnbits_block_size qdqisint8allowed
+ record_ep_graph_assignment_info resource_cuda_partitioning_settings save_external_prepacked_constant_initializers
+ save_model_format set_denormal_as_zero strict_shape_type_inference strict_workspace_verification use_deterministic_compute
+ use_device_allocator_for_initializers use_env_allocators use_external_initializer_file_buffers_directly
+ use_memory_mapped_ort_model use_ort_model_bytes_directly use_ort_model_bytes_for_initializers use_per_session_threads
+ x64quantprecision
+"""
+
+OWN_KEYS = frozenset({"session.memory_limit_bytes", KEEP_CONSTANTS, "ort_lite.partitioning", "ort_lite.cost_model"})
+"""Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partition.cost.strategy."""
+
+RUN_KEYS = frozenset({
+    "memory.enable_memory_arena_shrinkage", DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",
+    "qnn.rpc_control_latency", "qnn.lora_config",
+})  # fmt: skip
+
+OPEN_PREFIXES = ("ep.cuda.",)
+"""Families of keys that onnxruntime leaves to a provider of its own."""
+
+
+def session_keys() -> frozenset[str]:
+    """All that onnxruntime documents for sessions, and those of ort_lite."""
+    found, group = set(), ""
+    for word in _SESSION.split():
+        if word.endswith(":"):
+            group = word[:-1]
+        else:
+            found.add(f"{group}.{word}")
+    return frozenset(found | OWN_KEYS)
+
+
+def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:
+    """`more`: keys of the session's providers. Raises InvalidArgument for a key that nobody knows, with the nearest one."""
+    given = list(keys)
+    if given:
+        _check(given, session_keys() | set(more), "session")
+
+
+def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
+    """As `check_session`, for the entries of RunOptions."""
+    _check(keys, RUN_KEYS | set(more), "run")
+
+
+def _check(keys: Iterable[str], known: frozenset[str], what: str) -> None:
+    for key in keys:
+        if key not in known and not key.startswith(OPEN_PREFIXES):
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, sorted(known), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidArgument(f"no {what} config entry is called {key!r}{hint}")

@@ -1,0 +1,1 @@
+"""Who runs what: claims, convex subgraphs, constraints, borders; `cost` weighs alternatives."""

@@ -1,0 +1,53 @@
+"""Where values cross between two memories: one copy a value and device, directly where a transfer can, else by the CPU."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ort_lite.errors import ProviderError
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.node import Value
+from ort_lite.partition.assignment import Copy, Hop
+from ort_lite.provider.provider import CPU, DataTransfer, Device, Partition
+
+OUTPUT = "output"
+
+
+def copies(graph: Graph, partitions: Sequence[Partition], transfers: Sequence[DataTransfer]) -> tuple[Copy, ...]:
+    """The copies that a level needs, in order. Graph inputs, captures and outputs are on the CPU.
+
+    Raises ProviderError when no transfer reaches a device. O(values).
+    """
+    home: dict[Value, Device] = {}
+    there: set[tuple[Value, Device]] = set()
+    found: list[Copy] = []
+
+    def need(value: Value, device: Device, reader: str) -> None:
+        source = home.get(value, CPU)
+        if device != source and (value, device) not in there:
+            hops = route(source, device, transfers, value, reader)
+            there.update((value, hop.destination) for hop in hops)
+            found.append(Copy(value, hops, reader))
+
+    for partition in partitions:
+        for value in partition.inputs:
+            need(value, partition.provider.device, partition.name)
+        home.update((value, partition.provider.device) for value in partition.outputs)
+    for value in graph.outputs:
+        need(value, CPU, OUTPUT)
+    return tuple(found)
+
+
+def route(source: Device, destination: Device, transfers: Sequence[DataTransfer], value: Value, reader: str) -> tuple[Hop, ...]:
+    """One hop, or two through the CPU; of several transfers the first that can."""
+    for stops in ((source, destination), (source, CPU, destination)):
+        hops = [_hop(a, b, transfers) for a, b in pairwise(stops)]
+        if all(hops):
+            return tuple(hop for hop in hops if hop is not None)
+    raise ProviderError(
+        f"{value.name!r} is needed on {destination} (by {reader}) and is on {source}, and no provider's data_transfer() "
+        f"copies between them or to and from {CPU}; a provider with a device of its own must bring one"
+    )
+
+
+def _hop(source: Device, destination: Device, transfers: Sequence[DataTransfer]) -> Hop | None:
+    return next((Hop(t, source, destination) for t in transfers if t.can_copy(source, destination)), None)

@@ -1,0 +1,229 @@
+"""One provider made of several: what it is given, it partitions among its children, by the same partitioner and executor.
+
+    composite = CompositeProvider(children=["OpenVINOExecutionProvider", MyProvider()], strategy="cost")
+    InferenceSession(model, providers=[composite])
+
+For a policy of one's own over devices that a session shall see as one: its partitions are as large as all children together can
+make them, and what moves between children stays inside.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ort_lite.compile import lifecycle
+from ort_lite.compile.compile import Compiled, compile_assignment
+from ort_lite.compile.recovery import subgraph
+from ort_lite.errors import ProviderError
+from ort_lite.execute.execute import owned
+from ort_lite.graph.node import Node
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.claims import Claims
+from ort_lite.partition.constraints import Answers, Terms
+from ort_lite.partition.cost.strategy import Strategy, strategy_of
+from ort_lite.partition.partition import dealt, partition
+from ort_lite.pipeline.pipeline import terms_of
+from ort_lite.plugins import selection
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import (
+    Capability,
+    CompiledPartition,
+    ExecutionProvider,
+    GraphView,
+    Partition,
+    ProfileEvent,
+    Rejection,
+)
+
+
+class CompositeProvider(ExecutionProvider):
+    """Takes every node that one of its `children` takes, in the order of preference. Values enter and leave it on the CPU.
+
+    `children` are entries as in `providers=`. `strategy` deals the nodes of a partition out: "greedy", "cost" or one of
+    `ort_lite.partitioning`. Control-flow nodes are taken whole, where children take them and all that is inside. Shape rules of
+    the children's own operators are not known to a session: register them as transforms do.
+    """
+
+    name: ClassVar[str] = "CompositeExecutionProvider"
+    default: ClassVar[bool] = False
+
+    def __init__(
+        self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **options: Any
+    ) -> None:  # fmt: skip
+        super().__init__(**options)
+        pairs = [entry if isinstance(entry, tuple) else (entry, {}) for entry in children]
+        self.children: list[ExecutionProvider] = [selection.create(entry, given) for entry, given in pairs]
+        if not self.children:
+            raise ProviderError(f"{self.name}: a composite needs children")
+        self.strategy = strategy_of(strategy, SessionOptions())
+        self._units: dict[
+            Node, tuple[int, Capability]
+        ] = {}  # while a session is made: what was taken by which child, as one unit
+        self.config_keys = [key for child in self.children for key in child.config_keys]  # type: ignore[misc]
+
+    def configure(self, options: SessionOptions) -> None:
+        for child in self.children:
+            child.configure(options)
+
+    def get_options(self) -> dict[str, Any]:
+        return {"children": [child.name for child in self.children]}
+
+    # Before a session runs
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        offered = set(graph)
+        claims, _ = dealt(
+            graph.graph, self.children, graph.rules, terms_of(self.children), [n for n in graph.graph if n not in offered]
+        )
+        self._remember(claims)
+        unfit = {node for node in claims.bodies if node in graph.split_bodies or not _inside_is_taken(claims, node)}
+        for number in claims.quotient.order():
+            nodes = [claims.nodes[k] for k in claims.quotient.members[number]]
+            if number not in claims.groups:
+                yield from (self._declined(claims, node) for node in nodes if node in offered)
+                continue
+            for capability in claims.groups[number].capabilities:
+                if unfit.isdisjoint(capability.nodes):
+                    yield Capability(capability.nodes, whole=not claims.bodies.keys().isdisjoint(capability.nodes))
+                else:
+                    yield from (Rejection(node, "body", "no child takes all that is inside") for node in capability.nodes)
+
+    def _declined(self, claims: Claims, node: Node) -> Rejection:
+        reasons = claims.reasons[claims.number[node]].values()
+        code = next((reason.code for reason in reasons), "silent")
+        return Rejection(node, code, "; ".join(f"{reason.provider} {reason}" for reason in reasons))
+
+    def _remember(self, claims: Claims) -> None:
+        for group in claims.groups.values():
+            self._units.update((node, (group.provider, one)) for one in group.capabilities for node in one.nodes)
+        for bodies in claims.bodies.values():
+            for body in bodies:
+                self._remember(body)
+
+    def supports_type(self, node: Node, dtype: str) -> bool:
+        return any(child.supports_type(node, dtype) for child in self.children)
+
+    def cost(self, node: Node) -> float | None:
+        """The cheapest child's that knows."""
+        return min((seconds for child in self.children if (seconds := child.cost(node)) is not None), default=None)
+
+    def plan(self, given: Partition) -> Assignment:
+        """Which child runs what of a partition. Raises NotImplemented naming nodes that no child takes in this company."""
+        graph = subgraph(given)
+        originals = [inner for node in given.nodes for inner in _all(node)]
+        copies = dict(zip(originals, (inner for node in graph for inner in _all(node)), strict=True))
+        units = {copies[node]: self._units[node] for node in originals if node in self._units}
+        terms = _Remembered(terms_of(self.children), units, copies)
+        return partition(graph, self.children, given.rules, (), terms, self.strategy)
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        results: list[CompiledPartition | Exception] = []
+        for one in partitions:
+            try:
+                assignment = self.plan(one)
+                results.append(_made(assignment, compile_assignment(assignment)))
+            except Exception as error:  # noqa: BLE001  this partition alone goes elsewhere
+                results.append(error)
+        return results
+
+    # While a session lives
+
+    def on_session_initialization_end(self) -> None:
+        self._units.clear()
+        lifecycle.initialized(self.children)
+
+    def on_run_start(self, options: RunOptions | None) -> None:
+        for child in lifecycle.with_hook(self.children, "on_run_start"):
+            child.on_run_start(options)
+
+    def on_run_end(self, options: RunOptions | None) -> None:
+        for child in reversed(lifecycle.with_hook(self.children, "on_run_end")):
+            child.on_run_end(options)
+
+    def sync(self) -> None:
+        for child in lifecycle.with_hook(self.children, "sync"):
+            child.sync()
+
+    def start_profiling(self) -> None:
+        lifecycle.start_profiling(self.children)
+
+    def end_profiling(self) -> Iterator[ProfileEvent]:
+        for child in lifecycle.with_hook(self.children, "end_profiling"):
+            yield from child.end_profiling()
+
+    def set_dynamic_options(self, options: Mapping[str, str]) -> None:
+        lifecycle.set_dynamic_options(self.children, options)
+
+
+class _Remembered(Terms):
+    """Terms for the nodes of one partition: children answer what they answered in the company of the whole graph.
+
+    A child is asked again about nodes that one before it had, and gave back, and about those of which nothing is known.
+    """
+
+    def __init__(self, terms: Terms, units: Mapping[Node, tuple[int, Capability]], copies: Mapping[Node, Node]) -> None:
+        super().__init__(terms.labels, resources=terms.resources)
+        self._owner = {node: child for node, (child, _) in units.items()}
+        self._units: dict[int, list[Capability]] = {}
+        for child, unit in {id(unit): (child, unit) for child, unit in units.values()}.values():
+            if all(node in copies for node in unit.nodes):
+                made = unit.replace(nodes=[copies[node] for node in unit.nodes], minimum=1)
+                self._units.setdefault(child, []).append(made)
+
+    def answers(self, index: int, view: GraphView, ask: Callable[[GraphView], Answers]) -> Answers:
+        offered = set(view)
+        known = [unit for unit in self._units.get(index, ()) if offered.issuperset(unit.nodes)]
+        others = {node for node in offered if self._owner.get(node, -1) >= index}
+        return [*known, *ask(view.replace(claimed=view.claimed | others))]
+
+
+def _all(node: Node) -> Iterator[Node]:
+    """The node and those inside it."""
+    yield node
+    for body in node.subgraphs():
+        yield from body.all_nodes()
+
+
+def _inside_is_taken(claims: Claims, node: Node) -> bool:
+    """Whether children have every node in the bodies, all depths."""
+    if node in claims.whole:
+        return True
+    bodies = claims.bodies[node]
+    return all(None not in body.taken_by and all(_inside_is_taken(body, inner) for inner in body.bodies) for body in bodies)
+
+
+def _made(assignment: Assignment, compiled: Compiled) -> "Inside":
+    stateful = any(hasattr(one, "create_state") for one in compiled.partitions.values())
+    return StatefulInside(assignment, compiled) if stateful else Inside(assignment, compiled)
+
+
+class Inside:
+    """A partition of a composite: an assignment of its own, compiled."""
+
+    def __init__(self, assignment: Assignment, compiled: Compiled) -> None:
+        self.assignment, self._compiled = assignment, compiled
+        self._constants = [value for value in compiled.executable.returned if type(value) is not int]
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        executable = self._compiled.executable
+        outputs = executable.run(inputs, CURRENT.options)
+        return owned(outputs, [*inputs, *self._constants]) if executable.shares else outputs
+
+    def facts(self) -> dict[str, int | str]:
+        """The children's partitions, and what they say of themselves, by partition."""
+        named = {p.name: f"{len(p.nodes)} nodes" for p in self.assignment.partitions}
+        steps = sum(int(facts.get("python_steps", 0)) for facts in self._compiled.facts().values())
+        return {"partitions": len(named), **named, "python_steps": steps}
+
+
+class StatefulInside(Inside):
+    """One whose children's partitions have states: they live as long as the state of this one."""
+
+    def create_state(self) -> Compiled:
+        return self._compiled
+
+    def release_state(self, state: Compiled) -> None:
+        lifecycle.close_states(state)
+
+    def __call__(self, inputs: Sequence[Any], state: Compiled | None = None) -> list[Any]:
+        return super().__call__(inputs)

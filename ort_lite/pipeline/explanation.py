@@ -1,0 +1,127 @@
+"""What `InferenceSession.explain()` and `plan()` answer: plain data, printable, comparable."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ort_lite.partition.assignment import Assignment, Placement, Reason
+from ort_lite.partition.constraints import nbytes
+from ort_lite.record import Record
+from ort_lite.shapes.expr import Dim
+
+
+class Explanation(Record):
+    """Who runs each node and why nobody else does, what was left out, and what compiled partitions say of themselves."""
+
+    assignment: Assignment
+    notes: tuple[str, ...]
+    facts: Mapping[str, Mapping[str, int | str]]
+
+    @property
+    def python_steps(self) -> int:
+        """Steps that providers run in Python although they compile to native code, as their partitions state it."""
+        return sum(int(facts.get("python_steps", 0)) for facts in self.facts.values())
+
+    def verdicts(self) -> dict[str, dict[str, Reason]]:
+        """By node and provider: "taken" (its detail is the partition), "declined" or "lost", with code and detail."""
+        return {place.node.name: self._verdicts(place) for place in self.assignment.placements.values()}
+
+    def _verdicts(self, place: Placement) -> dict[str, Reason]:
+        known = {reason.provider: reason for reason in place.reasons}
+        taken = Reason(place.provider, "taken", "rule" if place.rule else "", place.partition)
+        return {name: known.get(name, taken) for name in self.assignment.providers}
+
+    def boundaries(self) -> dict[str, dict[str, Dim | None]]:
+        """By partition: bytes of each tensor that enters or leaves it, symbolic in free dimensions, None where unknown."""
+        found = self.assignment.partitions
+        return {p.name: {value.name: nbytes(value) for value in (*p.inputs, *p.outputs)} for p in found}
+
+    def compare(self, other: "Explanation") -> "Comparison":
+        """What is different in `other`, by the names of the nodes."""
+        mine, theirs = self._places(), other._places()
+        moved = tuple(
+            Move(name, _operator(place), place.provider, theirs[name].provider, _why(place, theirs[name]))
+            for name, place in mine.items()
+            if name in theirs and theirs[name].provider != place.provider
+        )
+        gone = tuple(name for name in mine if name not in theirs)
+        return Comparison(moved, gone, tuple(name for name in theirs if name not in mine))
+
+    def _places(self) -> dict[str, Placement]:
+        return {place.node.name: place for place in self.assignment.placements.values()}
+
+    def as_dict(self) -> dict[str, Any]:
+        facts = {name: dict(found) for name, found in self.facts.items()}
+        return {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        import json
+
+        return json.dumps(self.as_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        lines = [str(self.assignment), *self.notes]
+        for partition in self.assignment.partitions:
+            sides = [
+                f"{side} {', '.join(_sized(value.name, nbytes(value)) for value in values)}"
+                for side, values in (("in", partition.inputs), ("out", partition.outputs))
+                if values
+            ]
+            count = len(partition.nodes)
+            lines.append("; ".join([f"{partition.name}: {count} {'node' if count == 1 else 'nodes'}", *sides]))
+        for name, facts in self.facts.items():
+            lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
+        return "\n".join(lines)
+
+
+class Move(Record):
+    """A node that another provider runs; `why` is what keeps the one that ran it from running it."""
+
+    node: str
+    operator: str
+    before: str
+    after: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.operator}): {self.before} -> {self.after}: {self.why}"
+
+
+class Comparison(Record):
+    """How two assignments differ. Prints a line for each difference; false where there is none."""
+
+    moved: tuple[Move, ...]
+    gone: tuple[str, ...]
+    new: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.moved or self.gone or self.new)
+
+    def as_dict(self) -> dict[str, Any]:
+        moves = [{name: getattr(move, name) for name in move.__match_args__} for move in self.moved]
+        return {"moved": moves, "gone": list(self.gone), "new": list(self.new)}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        import json
+
+        return json.dumps(self.as_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        lines = [*map(str, self.moved), *(f"{name}: gone" for name in self.gone), *(f"{name}: new" for name in self.new)]
+        return "\n".join(lines) or "no difference"
+
+
+def _why(before: Placement, after: Placement) -> str:
+    """Why the provider that had the node does not run it any more."""
+    known = {reason.provider: str(reason) for reason in after.reasons}
+    if before.provider not in known:
+        return f"{before.provider} is not there"
+    rule = f" by {after.rule}" if after.rule else ""
+    return f"{before.provider} {known[before.provider]}{rule}"
+
+
+def _operator(place: Placement) -> str:
+    return f"{place.node.domain}.{place.node.op_type}" if place.node.domain else place.node.op_type
+
+
+def _sized(name: str, size: Dim | None) -> str:
+    return f"{name!r} ({'unknown size' if size is None else f'{size} bytes'})"

@@ -1,0 +1,142 @@
+"""What a session starts from: a model loaded by `ort_lite.load`, its weights in spans, its parameters set."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ort_lite.dtypes import from_numpy
+from ort_lite.errors import InvalidArgument
+from ort_lite.execute.feeds import check_shape
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import TensorType, Value
+from ort_lite.options.options import SessionOptions
+from ort_lite.provider.context_nodes import is_context
+from ort_lite.serialization.load import load
+from ort_lite.serialization.parse_options import ParseOptions, SerializeOptions
+from ort_lite.serialization.proto import pb
+from ort_lite.serialization.source import ModelSource
+from ort_lite.serialization.spans import owned_array
+
+Params = Mapping[str, Any] | bytes | bytearray | memoryview
+"""Arrays by name, or what `save_params` made of them."""
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+_BESIDE = "session.optimized_model_external_initializers_file_name"
+_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
+_KEPT_BYTES = 2**24  # a session remembers bytes that it was made from up to this size, so that parameters can be loaded later
+
+
+def open_model(
+    source: ModelSource | Model, options: SessionOptions, parse: ParseOptions | None = None, params: Params | None = None
+) -> Model:
+    """The session's own Model. External data of a model file stays where it is, mapped; inline tensors are owned.
+
+    Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
+    """
+    options.check_load("load")
+    from_file = isinstance(source, (str, os.PathLike))
+    if parse is None:
+        parse = ParseOptions(no_copy=from_file, copy_misaligned=True)
+    elif not isinstance(parse, ParseOptions):
+        raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
+    elif not parse.copy_misaligned:  # kernels read whole elements
+        parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
+    model = load(source, parse, folder=options.config(_FOLDER, "") or None)
+    if isinstance(source, (str, os.PathLike)) and any(map(is_context, model.graph.all_nodes())):
+        from ort_lite.pipeline.context import read_files
+
+        read_files(model.graph, os.path.abspath(source))
+    whole = not isinstance(source, Model) and parse.load_external_data and not parse.skip_raw_data
+    if not whole:
+        _align(model)
+    if params is not None:
+        set_params(model, params)
+    if not whole:
+        _check_complete(model)
+    return model
+
+
+def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
+    """What a session remembers of its source, to be made anew with other parameters: nothing that is large."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.path.abspath(source)
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, bytes):
+        return source if len(source) <= _KEPT_BYTES else None
+    return source if isinstance(source, pb.ModelProto) and source.ByteSize() <= _KEPT_BYTES else None
+
+
+def save_optimized(model: Model, options: SessionOptions) -> None:
+    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them."""
+    from ort_lite.pipeline.older_opsets import as_imported
+    from ort_lite.serialization.save import save
+
+    least = options.config(_LEAST, "1024")
+    if not (least.isascii() and least.isdigit()):
+        raise InvalidArgument(f"{_LEAST} is {least!r}, expected a number of bytes")
+    external = SerializeOptions(external_data=options.config(_BESIDE, "") or None, raw_data_threshold=int(least))
+    save(as_imported(model), options.optimized_model_filepath, external)
+
+
+def set_params(model: Model, params: Params) -> None:
+    """Gives initialisers other values, and inputs a value, so that a run need not feed them.
+
+    Values are copied, but for those of bytes. Raises InvalidArgument for a name that is neither, and for another element type
+    or shape; the model is unchanged then.
+    """
+    from ort_lite.tensors.params import load_params
+    from ort_lite.tensors.values import array_of
+
+    ours = not isinstance(params, Mapping)
+    given: Mapping[str, Any] = load_params(params) if not isinstance(params, Mapping) else params
+    places = {value.name: value for value in model.graph.inputs}
+    for graph in reversed(list(_graphs(model.graph))):  # an outer name hides an inner one
+        places.update(graph.initializers)
+    found = []
+    for name, value in given.items():
+        if name not in places:
+            known = ", ".join(map(repr, places)) or "none"
+            raise InvalidArgument(f"load_params: the model has no parameter {name!r}; it has {known}")
+        array = array_of(value)
+        _check(places[name], from_numpy(array.dtype), array.shape)
+        found.append((places[name], array))
+    for place, array in found:
+        place.constant = array if ours else owned_array(array)
+        place.constant.setflags(write=False)
+        if place in model.graph.inputs:
+            model.graph.initializers.setdefault(place.name, place)
+
+
+def _check(place: Value, dtype: str, shape: tuple[int, ...]) -> None:
+    if not isinstance(place.type, TensorType) or dtype != place.type.dtype:
+        raise InvalidArgument(f"load_params: {place.name!r} is {dtype}{list(shape)}; the model's is {place.type}")
+    if place.constant is not None and shape != place.constant.shape:
+        raise InvalidArgument(f"load_params: {place.name!r} is {dtype}{list(shape)}; the model's is {place.type}")
+    check_shape(place.name, shape, place.type.shape)
+
+
+def _check_complete(model: Model) -> None:
+    values = (value for graph in _graphs(model.graph) for value in graph.initializers.values())
+    if missing := [value.name for value in values if value.constant is None]:
+        names = f"parameter {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+        raise InvalidArgument(f"{names} has not been loaded: the model has only its structure; give a value by params=")
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    """The graph and those nested in it."""
+    yield graph
+    for node in graph.all_nodes():
+        yield from node.subgraphs()
+
+
+def _align(model: Model) -> None:
+    from ort_lite.serialization.tensors import tensors
+
+    for slot in tensors(model):
+        if not slot.array.flags.aligned:
+            slot.array = owned_array(slot.array)
+
+
+__all__ = ["Params", "open_model", "save_optimized", "set_params", "source_to_keep"]

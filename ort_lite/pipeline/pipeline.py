@@ -1,0 +1,311 @@
+"""The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.compile.compile import Compiled
+from ort_lite.compile.recovery import Fallback, compile_or_next, reporter, subgraph
+from ort_lite.dtypes import DType
+from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
+from ort_lite.execute.execute import Executable
+from ort_lite.execute.guard import guarded
+from ort_lite.graph.inline import inline_functions
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import Node
+from ort_lite.inference.annotate import annotate, override_dimensions
+from ort_lite.inference.form import check_form, check_node
+from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.options.policies import NEXT, Policy
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.constraints import Terms
+from ort_lite.partition.partition import names_of, partition, transfers_of
+from ort_lite.partition.placement import PlacementRule
+from ort_lite.pipeline.share import changeable, share_constants
+from ort_lite.plugins import plugins
+from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
+from ort_lite.record import Record
+from ort_lite.transform.contract import NHWC_DOMAIN
+from ort_lite.transform.transform import TransformReport, transform
+
+if TYPE_CHECKING:
+    from ort_lite.partition.cost.strategy import Strategy
+
+Span = Callable[[str], AbstractContextManager[None]]
+"""Called with a stage's name around it, for profiles."""
+
+_LEVELS = {
+    GraphOptimizationLevel.ORT_DISABLE_ALL: "disable_all",
+    GraphOptimizationLevel.ORT_ENABLE_BASIC: "basic",
+    GraphOptimizationLevel.ORT_ENABLE_EXTENDED: "extended",
+    GraphOptimizationLevel.ORT_ENABLE_LAYOUT: "layout",
+    GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
+}
+_WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
+
+
+@contextmanager
+def no_span(name: str) -> Iterator[None]:
+    yield
+
+
+class Prepared(Record):
+    """A model after all stages, and what each of them reported. `incidents` are failures that the next provider made good.
+
+    `keeping` are the partitions that another provider may have to run: their constants must stay.
+    """
+
+    model: Model
+    report: TransformReport
+    assignment: Assignment
+    compiled: Compiled
+    incidents: list[str]
+    keeping: frozenset[str]
+
+
+def prepare(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
+    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
+) -> Prepared:  # fmt: skip
+    """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
+    `strategy` is that of the partitioner; None: the config's.
+    """
+    policies = policies or [Policy()] * len(providers)
+    terms = terms_of(providers, policies, placement)
+    policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
+    incidents: list[str] = []
+    report_incident = reporter(incidents, options.log_severity_level)
+
+    def instead(partition: Partition) -> Executable:
+        """What the providers after the partition's own make of its nodes, when it fails in a run."""
+        after = 1 + next(k for k, provider in enumerate(providers) if provider is partition.provider)
+        rest = model.replace(graph=subgraph(partition))
+        return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
+
+    def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
+        function = guarded(partition, compiled)
+        if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
+            return function
+        return Fallback(partition, function, instead, transfers_of(providers), report_incident)
+
+    def again() -> Assignment:
+        assignment = assigned(model, providers, options, disabled, terms, strategy)
+        _check_compiled(assignment, options)
+        return assignment
+
+    options.check_load("transform")
+    with span("transform"):
+        given = changeable(model)
+        report = transformed(model, providers, options, disabled)
+        share_constants(model, given)
+    options.check_load("partition")
+    with span("partition"):
+        assignment = again()
+    options.check_load("compile")
+    with span("compile"):
+        by_name = dict(zip(terms.labels, policies, strict=True))
+        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident)
+    options.check_load("the session itself")
+    keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
+    return Prepared(model, report, assignment, compiled, incidents, keeping)
+
+
+def terms_of(
+    providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
+) -> Terms:
+    """The terms of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+    policies = policies or [Policy()] * len(providers)
+    resources = [_resource(p.available_resource(), policy) for p, policy in zip(providers, policies, strict=True)]
+    return Terms(names_of(providers), placement, resources)
+
+
+def _resource(own: Resource | None, policy: Policy) -> Resource | None:
+    def least(*limits: int | None) -> int | None:
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    found = Resource(
+        least(policy.limit_nodes, own.nodes if own else None), least(policy.limit_bytes, own.nbytes if own else None)
+    )
+    return None if found == Resource() else found
+
+
+def _check_fallback(assignment: Assignment, options: SessionOptions) -> None:
+    """Raises Fail naming each node on the default provider where the session's config rules that out."""
+    if options.config(DISABLE_CPU_FALLBACK, "0") != "1":
+        return
+    left = [place.node for _, place in assignment.rows() if place.provider == DEFAULT]
+    if left:
+        lines = [f"  {node}: {assignment.why_not(node) or 'nobody else was asked'}" for node in left]
+        some = "a node" if len(left) == 1 else f"{len(left)} nodes"
+        raise Fail(f"{DISABLE_CPU_FALLBACK} is set, and {DEFAULT} would run {some}:\n" + "\n".join(lines))
+
+
+def _check_compiled(assignment: Assignment, options: SessionOptions) -> None:
+    """Raises ModelRequiresCompilation where the session's config rules compiling out, kernels and the default provider aside."""
+    if options.config(DISABLE_COMPILE, "0") != "1":
+        return
+    from ort_lite.provider.kernels import KernelProvider
+
+    ready = [is_context(p.nodes[0]) or isinstance(p.provider, KernelProvider) for p in assignment.partitions]
+    left = [p for p, done in zip(assignment.partitions, ready, strict=True) if not done and p.provider.name != DEFAULT]
+    if left:
+        lines = [f"  {p.name}: {', '.join(map(str, p.nodes[:3]))}{', ...' if len(p.nodes) > 3 else ''}" for p in left]
+        why = "these partitions are not compiled (InferenceSession.save_compiled makes a model in which they are)"
+        raise ModelRequiresCompilation(f"{DISABLE_COMPILE} is set, and {why}:\n" + "\n".join(lines))
+
+
+def apply_options(model: Model, options: SessionOptions) -> None:
+    """Puts free-dimension overrides and replaced initialisers into a model that was just loaded."""
+    by_name, by_denotation = options.free_dimensions
+    override_dimensions(model, by_name, by_denotation)
+    for name, given in options.initializers.items():
+        value = model.graph.initializers.get(name)
+        if value is None or value.constant is None:
+            raise InvalidArgument(f"add_initializer: the model has no initialiser {name!r}")
+        array = given.numpy() if hasattr(given, "numpy") else given
+        if array.dtype != value.constant.dtype or array.shape != value.constant.shape:
+            came, expected = (f"{a.dtype}{list(a.shape)}" for a in (array, value.constant))
+            raise InvalidArgument(f"add_initializer: {name!r} is {came}; the model's is {expected}")
+        value.constant = array
+
+
+def transformed(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = ()
+) -> TransformReport:
+    """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
+    claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
+    """
+    check_form(model, rules_of(providers))
+    return _simplified(model, providers, options, disabled)
+
+
+def _simplified(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str]
+) -> TransformReport:
+    """As `transformed`, of a model whose nodes were checked."""
+    while calls := _unclaimed_calls(model, providers):
+        _inline(model, calls, providers)
+    level = _LEVELS[options.graph_optimization_level]
+    return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
+
+
+def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
+    rules = rules_of(providers)
+
+    def made(node: Node) -> None:
+        """Attributes came from the call. What the function declares of types is that of one call: inference knows better."""
+        check_node(node, model, rules)
+        if rules.find(node) is not None:
+            for value in node.outputs:
+                if value is not None:
+                    value.type = None
+
+    return inline_functions(model.graph, model, calls.__contains__, made)
+
+
+def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
+    """Shape rules and schemas: those that providers bring for operators of their own, and then everybody's."""
+    classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
+    own = [rule for cls in classes for rule in cls.shape_rules()]
+    schemas = [schema for cls in classes for schema in cls.schemas()]
+    return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
+
+
+def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> set[Node]:
+    """Calls of model-local functions in no provider's capabilities."""
+    calls = [n for n in model.graph.all_nodes() if (n.domain, n.op_type, n.overload) in model.functions]
+    if not calls:
+        return set()
+    rules = rules_of(providers)
+    annotate(model.graph, rules)
+    claimed = set[Node]()
+    for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
+        for provider in providers:
+            answers = provider.get_capability(GraphView(graph, rules=rules))
+            claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
+    return set(calls) - claimed
+
+
+def assigned(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
+    terms: Terms | None = None, strategy: Any = None,
+) -> Assignment:  # fmt: skip
+    """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
+    transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
+
+    Raises Fail where a node is left to the default provider although the session's config says that it must not be.
+    """
+    rules = rules_of(providers)
+    terms = terms if terms is not None else terms_of(providers)
+    chosen = _strategy(strategy, options)
+    if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
+        terms.kept_off = frozenset({DEFAULT})
+    widened: set[Node] = set()
+
+    def inline(left: list[Node]) -> bool:
+        if not _inline(model, set(left), providers):
+            return False
+        _simplified(model, providers, options, disabled)
+        return True
+
+    def widen(left: list[Node]) -> bool:
+        wanted = {node: dtype for node in left if node not in widened and (dtype := _wider(node, providers)) is not None}
+        widened.update(wanted)
+        if wanted:
+            for cast in plugins.cast_insertion()(model.graph, wanted):
+                terms.inserted[cast] = "cast, for a node that nobody runs in its element type"
+        return bool(wanted)
+
+    def put_back(left: list[Node]) -> bool:
+        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
+        if nodes:
+            made = plugins.layout_conversion().restore(model.graph, nodes)
+            terms.inserted.update((node, "layout, around a node that was channels-last") for node in made)
+            terms.put_back.update(nodes)
+        return bool(nodes)
+
+    def ask() -> Assignment:
+        return partition(model.graph, providers, rules, (put_back, inline, widen), terms, chosen)
+
+    assignment = ask()
+    if _lay_out(model, assignment, terms):
+        assignment = ask()
+    _check_fallback(assignment, options)
+    return assignment
+
+
+def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
+    if given is None and not options.config("ort_lite.partitioning", ""):
+        return None
+    from ort_lite.partition.cost.strategy import strategy_of
+
+    return strategy_of(given, options)
+
+
+def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
+    """Makes nodes channels-last whose provider prefers that; whether there are any. Each node is offered so once."""
+    plain = ExecutionProvider.preferred_layout
+    able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
+    offers = [place for place in assignment.placements.values() if place.provider in able and place.node not in terms.laid_out]
+    terms.laid_out.update(place.node for place in offers)
+    wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
+    if not wanted:
+        return False
+    made = plugins.layout_conversion().convert(model.graph, wanted)
+    why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
+    terms.inserted.update((node, why) for node in made)
+    terms.graph_changed()
+    return True
+
+
+def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
+    """A wider floating-point type than the node's that one of the providers could run it with."""
+    for value in (*node.inputs, *node.outputs):
+        dtype = _WIDER.get(value.dtype or "") if value is not None else None
+        if dtype is not None and any(provider.supports_type(node, dtype) for provider in providers):
+            return dtype
+    return None

@@ -1,0 +1,122 @@
+"""A model through the stages as far as somebody wants: what sessions, `plan`, `dump` and `measure_costs` have in common."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ort_lite import log
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import Value
+from ort_lite.options.options import SessionOptions
+from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.placement import PlacementRule
+from ort_lite.pipeline.opening import Params, open_model
+from ort_lite.pipeline.pipeline import Span, apply_options, assigned, no_span, terms_of, transformed
+from ort_lite.plugins import plugins, selection
+from ort_lite.record import Record
+from ort_lite.serialization.source import ModelSource
+from ort_lite.transform.transform import TransformReport
+
+if TYPE_CHECKING:
+    from ort_lite.serialization.parse_options import ParseOptions
+
+Stage = Literal["load", "transform", "partition"]
+
+
+class Arguments(Record):
+    """What a session is made with, besides the model, its options and its parameters."""
+
+    providers: Sequence[selection.ProviderEntry] | None = None
+    provider_options: Sequence[Mapping[str, Any]] | None = None
+    parse_options: "ParseOptions | None" = None
+    placement_rules: tuple[PlacementRule, ...] = ()
+    partitioning: Any = None
+    disabled: tuple[str, ...] = ()
+
+
+class Loaded(Record):
+    """A model before the transforms, and who is asked to run it.
+
+    Overridable initialisers, `defaults` by name, are constants in `model`, which nearly every run wants, and inputs in `overridable`,
+    a copy that is there if there are some.
+    """
+
+    model: Model
+    overridable: Model | None
+    defaults: Mapping[str, Value]
+    selection: selection.Selection
+
+
+class Preparation(Record):
+    """What the stages made; those that were not asked for made nothing."""
+
+    loaded: Loaded
+    report: TransformReport | None = None
+    assignment: Assignment | None = None
+
+
+def prepare_until(
+    stage: Stage, source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None
+) -> Preparation:
+    """Loads, transforms, partitions: as a session does it, up to `stage`. Providers are created, and asked in the last stage.
+
+    Raises what the stages raise.
+    """
+    loaded = load_model(source, options, given, params)
+    if stage == "load":
+        return Preparation(loaded)
+    chosen = loaded.selection
+    report = transformed(loaded.model, chosen.providers, options, given.disabled)
+    if stage == "transform":
+        return Preparation(loaded, report)
+    terms = terms_of(chosen.providers, chosen.policies, given.placement_rules)
+    assignment = assigned(loaded.model, chosen.providers, options, given.disabled, terms, given.partitioning)
+    return Preparation(loaded, report, assignment)
+
+
+def load_model(
+    source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None = None, span: Span = no_span
+) -> Loaded:
+    """The first stage, with the options that change a model put into it. Raises what loading and selecting raise."""
+    with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
+        model = open_model(source, options, given.parse_options, params)
+    apply_options(model, options)
+    chosen = selection.select(given.providers, given.provider_options, options)
+    defaults = {value.name: value for value in model.graph.inputs if value.constant is not None}
+    return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
+
+
+def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
+    """Makes the overridable initialisers of `model` constants. Returns a copy of it in which they are inputs."""
+    source = model.clone()
+    for value in source.graph.inputs:
+        if source.graph.initializers.pop(value.name, None) is not None:
+            value.constant = None
+    model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
+    return source
+
+
+def arguments_of(
+    providers: Sequence[selection.ProviderEntry] | None,
+    provider_options: Sequence[Mapping[str, Any]] | None,
+    keywords: Mapping[str, Any],
+    options: SessionOptions,
+) -> Arguments:
+    """The keywords of `InferenceSession`, sorted out. Raises TypeError for one that it does not take."""
+    own = dict(keywords)
+    parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
+    partitioning, disabled = own.pop("partitioning", None), _disabled_transforms(own, options)
+    return Arguments(providers, provider_options, parse, rules, partitioning, tuple(disabled))
+
+
+def _disabled_transforms(keywords: Mapping[str, Any], options: SessionOptions) -> list[str]:
+    """Names in `disabled_optimizers`; those that only onnxruntime has cost a warning. Raises TypeError for other keywords."""
+    unknown = keywords.keys() - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
+    if unknown:
+        raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
+    disabled = list(keywords.get("disabled_optimizers") or ())
+    known = {transform.name for transform in plugins.transforms()} if disabled else set()
+    for name in disabled:
+        if name not in known:
+            log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
+    return [name for name in disabled if name in known]

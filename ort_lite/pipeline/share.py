@@ -1,0 +1,42 @@
+"""Constants of sessions over one model, or over models with layers in common, become one array."""
+
+from collections.abc import Collection
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph.model import Model
+from ort_lite.memory.sharing import shared
+from ort_lite.serialization.spans import span_of
+from ort_lite.serialization.tensors import tensors
+from ort_lite.transform.contract import all_graphs
+
+
+def changeable(model: Model) -> frozenset[int]:
+    """The ids of tensors that somebody may write to, for `share_constants` after the transforms. O(tensors)."""
+    return frozenset(id(slot.array) for slot in tensors(model) if slot.array.flags.writeable)
+
+
+def share_constants(model: Model, given: Collection[int] = ()) -> None:
+    """Initialisers that another session holds as well become its arrays: those whose bytes nobody changes. O(their bytes).
+
+    Arrays that own their bytes and are not among those `given` were made by transforms; they become read-only.
+    """
+    for graph in all_graphs(model.graph):
+        for value in graph.initializers.values():
+            array = value.constant
+            if isinstance(array, np.ndarray) and array.flags.owndata and id(array) not in given:
+                array.setflags(write=False)
+            if _unchanging(array):
+                value.constant = shared(array)
+
+
+def _unchanging(array: Any) -> TypeGuard[Array]:
+    """Whether it owns its bytes, through a span or by itself, and is read-only. Files are mapped once in any case."""
+    if not isinstance(array, np.ndarray):
+        return False
+    span = span_of(array)
+    if span is not None:
+        return span.mode == "owned" and not array.flags.writeable
+    return array.base is None and not array.flags.writeable

@@ -1,0 +1,41 @@
+"""Finds providers, transforms, shape rules and schemas, and selects the providers of a session."""
+
+from ort_lite.plugins.plugins import (
+    BUILT_IN_PROVIDERS,
+    BUILT_IN_TRANSFORMS,
+    PROVIDERS,
+    TRANSFORMS,
+    EntryPoint,
+    Registry,
+    available_providers,
+    cast_insertion,
+    installed_providers,
+    layout_conversion,
+    older_form,
+    provider,
+    register_plugin,
+    register_provider,
+    scan,
+    shape_rules,
+    transforms,
+)
+
+__all__ = [
+    "BUILT_IN_PROVIDERS",
+    "BUILT_IN_TRANSFORMS",
+    "PROVIDERS",
+    "TRANSFORMS",
+    "EntryPoint",
+    "Registry",
+    "available_providers",
+    "cast_insertion",
+    "installed_providers",
+    "layout_conversion",
+    "older_form",
+    "provider",
+    "register_plugin",
+    "register_provider",
+    "scan",
+    "shape_rules",
+    "transforms",
+]

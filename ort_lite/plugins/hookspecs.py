@@ -1,0 +1,71 @@
+"""Every hook that a plugin may implement. A plugin is a module (or any object) with functions of these names; no decorator.
+
+A distribution announces its plugins in its pyproject.toml:
+
+    [project.entry-points."ort_lite.transforms"]
+    my_passes = "my_package"              # a module with ort_lite_transforms, ort_lite_shape_rules, ort_lite_schemas
+
+    [project.entry-points."ort_lite.providers"]
+    MyExecutionProvider = "my_package:MyExecutionProvider"    # the class itself, under the name that users write
+    my_providers = "my_package.several"                       # or a module with ort_lite_providers
+
+Calls come in the order of registration, ort_lite's own implementations first; where two answers claim one name, the first
+one wins, except that a provider registered in the process wins over an installed one.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ort_lite.inference.schema import SchemaSource
+    from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
+    from ort_lite.provider.provider import ExecutionProvider
+    from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
+
+
+def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
+    """Execution providers, each known by its `name`.
+
+    Asked when a provider name is neither built in nor the name of an entry point, and when all providers are listed.
+    """
+    return ()
+
+
+def ort_lite_transforms() -> "Iterable[Transform]":
+    """Rewrite rules (`@rule`) and graph passes (`@graph_pass`), in the order in which they are to be tried.
+
+    Asked once a process. Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run.
+    """
+    return ()
+
+
+def ort_lite_shape_rules() -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
+    """Shape rules (`@shape_rule`), or families that are loaded when a model first needs one.
+
+    Asked once a process. A rule for an operator that has one already comes second.
+    """
+    return ()
+
+
+def ort_lite_schemas() -> "Iterable[OpSchema | SchemaSource]":
+    """Schemas of operators (`op_schema`), or files of them that are read when a model is first checked (`SchemaFile`).
+
+    Asked once a process. A schema for a version of an operator that has one already does not count.
+    """
+    return ()
+
+
+def ort_lite_cast_insertion() -> "CastInsertion | None":
+    """The function that puts Casts around nodes which no provider takes in their element type. The first answer counts."""
+    return None
+
+
+def ort_lite_older_form() -> "OlderForm | None":
+    """The function that takes composed operators apart for a saved model of an older opset. The first answer counts."""
+    return None
+
+
+def ort_lite_layout_conversion() -> "LayoutConversion | None":
+    """What makes image operators channels-last for a provider that prefers them so, and undoes it. The first answer counts."""
+    return None

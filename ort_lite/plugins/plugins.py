@@ -1,0 +1,277 @@
+"""Finds providers, transforms, shape rules and schemas: ort_lite's own, installed ones, and those registered in the process.
+
+Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
+(6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. Installed transforms
+apply to every session; whether there are any is read from the entry_points.txt files of the environment, once a process
+(2 ms for 75 distributions; importlib.metadata takes 50). Distributions that only an import hook can see (zip
+files) are not found that way: `register_plugin` takes their modules.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ort_lite.errors import ProviderError
+from ort_lite.inference.schema import Schemas
+from ort_lite.inference.shape_rules import ShapeRules
+
+if TYPE_CHECKING:
+    import pluggy
+
+    from ort_lite.provider.provider import ExecutionProvider
+    from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
+
+PROVIDERS = "ort_lite.providers"
+TRANSFORMS = "ort_lite.transforms"
+
+# What this distribution's own entry points say (a test compares the two).
+BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider"}
+BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
+
+
+class EntryPoint(NamedTuple):
+    """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
+
+    group: str
+    name: str
+    value: str
+    origin: str
+
+    @property
+    def is_object(self) -> bool:
+        """`module:name`; a plain module is a plugin whose hooks are asked."""
+        return ":" in self.value
+
+    def load(self) -> Any:
+        """The object. Raises ProviderError naming the entry point when importing it fails."""
+        module, _, attribute = self.value.partition(":")
+        try:
+            found = import_module(module.strip())
+            for part in attribute.split(".") if attribute else ():
+                found = getattr(found, part.strip())
+        except Exception as error:
+            raise ProviderError(
+                f"entry point {self.name} = {self.value} (group {self.group}, {self.origin}) cannot be imported: "
+                f"{type(error).__name__}: {error}; repair or uninstall that distribution"
+            ) from error
+        return found
+
+
+def scan(paths: Iterable[str]) -> list[EntryPoint]:
+    """The entry points for ort_lite of all distributions in the directories, in their order. O(distributions)."""
+    found: dict[tuple[str, str], EntryPoint] = {}
+    for path in dict.fromkeys(paths):
+        try:
+            names = sorted(name for name in os.listdir(path or ".") if name.endswith((".dist-info", ".egg-info")))
+        except OSError:  # not a directory
+            continue
+        for name in names:
+            for entry in _read(os.path.join(path, name)):
+                found.setdefault((entry.group, entry.name), entry)
+    return list(found.values())
+
+
+def _read(directory: str) -> list[EntryPoint]:
+    try:
+        with open(os.path.join(directory, "entry_points.txt"), encoding="utf-8") as file:
+            text = file.read()
+    except OSError:  # most distributions have none
+        return []
+    if "[ort_lite." not in text:
+        return []
+    group, entries = "", []
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            group = line[1:-1].strip()
+        elif group in (PROVIDERS, TRANSFORMS) and "=" in line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            entries.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip(), directory))
+    return entries
+
+
+class Registry:
+    """What is installed and registered. `paths` are the directories to scan; None: those of `sys.path`, when first needed."""
+
+    def __init__(self, paths: Iterable[str] | None = None) -> None:
+        self._paths = None if paths is None else list(paths)
+        self._entries: list[EntryPoint] | None = None
+        self._classes: dict[str, type[ExecutionProvider]] = {}
+        self._plugins: list[Any] = []
+        self._answers: dict[str, list[Any]] = {}
+        self._rules: ShapeRules | None = None
+
+    def register_provider(self, name: str, cls: "type[ExecutionProvider]") -> None:
+        """Makes a class available in this process under a name; a later registration of the name replaces it."""
+        self._classes[name] = cls
+
+    def register_plugin(self, plugin: Any) -> None:
+        """Adds a module or object that implements hooks (see ort_lite.plugins.hookspecs), after those that are there."""
+        self._plugins.append(plugin)
+        self._answers.clear()
+        self._rules = None
+
+    def transforms(self) -> "list[Transform]":
+        """All rewrite rules and graph passes, ort_lite's own first."""
+        return [transform for answer in self._answers_to("ort_lite_transforms") for transform in answer]
+
+    def shape_rules(self) -> ShapeRules:
+        """All shape rules with all schemas, ready to use; made once."""
+        if self._rules is None:
+            found = [rule for answer in self._answers_to("ort_lite_shape_rules") for rule in answer]
+            schemas = Schemas(schema for answer in self._answers_to("ort_lite_schemas") for schema in answer)
+            self._rules = ShapeRules((r for rule in found for r in (rule if isinstance(rule, list) else [rule])), schemas)
+        return self._rules
+
+    def cast_insertion(self) -> "CastInsertion":
+        """The function that puts Casts around nodes. Raises ProviderError when no plugin brings one."""
+        answers: list[CastInsertion] = self._answers_to("ort_lite_cast_insertion")
+        if not answers:
+            raise ProviderError("no plugin implements the hook ort_lite_cast_insertion; ort_lite_transforms should")
+        return answers[0]
+
+    def older_form(self) -> "OlderForm":
+        """The function that takes operators apart. Raises ProviderError when no plugin brings one."""
+        answers: list[OlderForm] = self._answers_to("ort_lite_older_form")
+        if not answers:
+            raise ProviderError("no plugin implements the hook ort_lite_older_form; ort_lite_transforms should")
+        return answers[0]
+
+    def layout_conversion(self) -> "LayoutConversion":
+        """What makes operators channels-last. Raises ProviderError when no plugin brings it."""
+        answers: list[LayoutConversion] = self._answers_to("ort_lite_layout_conversion")
+        if not answers:
+            raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
+        return answers[0]
+
+    def provider(self, name: str) -> "type[ExecutionProvider]":
+        """The class of that name. Raises ProviderError that lists the known names and the nearest one."""
+        cls = self._find(name)
+        if cls is None:
+            from difflib import get_close_matches
+
+            known = self._all_names()
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ProviderError(f"no execution provider is called {name!r}{hint} (installed: {', '.join(known)})")
+        return cls
+
+    def available_providers(self) -> list[str]:
+        """Names of all providers that announce themselves, by falling `priority` and then name, the built-in ones last.
+
+        A class with `default = False` (a sample, a reference) is left out: it runs only where it is named.
+        """
+        names = [name for name in self._all_names() if name not in BUILT_IN_PROVIDERS]
+        chosen: list[tuple[bool, int, str]] = []
+        for name in (*names, *BUILT_IN_PROVIDERS):
+            try:
+                cls = self._find(name)
+            except ProviderError as error:
+                warnings.warn(f"{error}; it is left out", RuntimeWarning, stacklevel=2)
+                continue
+            if cls is not None and getattr(cls, "default", True):
+                chosen.append((name in BUILT_IN_PROVIDERS, -getattr(cls, "priority", 0), name))
+        return [name for _, _, name in sorted(chosen)]
+
+    def installed_providers(self) -> list[str]:
+        """Names of all providers that can be named, sorted; those with `default = False` too."""
+        return self._all_names()
+
+    def _find(self, name: str) -> "type[ExecutionProvider] | None":
+        if name not in self._classes:
+            found = self._load(name) or self._hooked().get(name)
+            if found is None:
+                return None
+            self._classes[name] = found
+        return self._classes[name]
+
+    def _load(self, name: str) -> "type[ExecutionProvider] | None":
+        """The class that an entry point of that name is; built-in names need no scan."""
+        entries = [EntryPoint(PROVIDERS, name, BUILT_IN_PROVIDERS[name], "ort-lite")] if name in BUILT_IN_PROVIDERS else []
+        for entry in entries or self._installed(PROVIDERS):
+            if entry.name == name and entry.is_object:
+                return entry.load()  # type: ignore[no-any-return]
+        return None
+
+    def _all_names(self) -> list[str]:
+        entries = [entry.name for entry in self._installed(PROVIDERS) if entry.is_object]
+        return sorted({*self._classes, *BUILT_IN_PROVIDERS, *entries, *self._hooked()})
+
+    def _hooked(self) -> "dict[str, type[ExecutionProvider]]":
+        """Providers that hooks list, by name; the first of two with one name."""
+        found: dict[str, type[ExecutionProvider]] = {}
+        for answer in self._answers_to("ort_lite_providers"):
+            for cls in answer:
+                found.setdefault(cls.name, cls)
+        return found
+
+    def _installed(self, group: str) -> list[EntryPoint]:
+        """Entry points of other distributions."""
+        if self._entries is None:
+            self._entries = scan(sys.path if self._paths is None else self._paths)
+        own = {*BUILT_IN_PROVIDERS.values(), *BUILT_IN_TRANSFORMS.values()}
+        return [entry for entry in self._entries if entry.group == group and entry.value not in own]
+
+    def _answers_to(self, hook: str) -> list[Any]:
+        """What the implementations of a hook returned, without None; those of ort_lite are called without pluggy."""
+        if hook not in self._answers:
+            built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
+            answers = [getattr(module, hook)() for module in built_in if hasattr(module, hook)]
+            if self._plugins or self._modules(hook):
+                answers.extend(getattr(self._pluggy(hook).hook, hook)())
+            self._answers[hook] = [answer for answer in answers if answer is not None]
+        return self._answers[hook]
+
+    def _modules(self, hook: str) -> list[EntryPoint]:
+        """Installed plugins to ask. Those of the providers' group are imported for the providers' hook alone."""
+        modules = self._installed(TRANSFORMS)
+        if hook == "ort_lite_providers":
+            modules += [entry for entry in self._installed(PROVIDERS) if not entry.is_object]
+        return modules
+
+    def _pluggy(self, hook: str) -> "pluggy.PluginManager":
+        """A manager of the plugins that are not built in; one that cannot be imported costs a warning and itself."""
+        plugins = []
+        for entry in self._modules(hook):
+            try:
+                plugins.append(entry.load())
+            except ProviderError as error:
+                warnings.warn(f"{error}; its hooks are not called", RuntimeWarning, stacklevel=2)
+        manager = _manager()
+        for plugin in reversed([*plugins, *self._plugins]):  # pluggy calls the one that registered last first
+            if not manager.is_registered(plugin):
+                manager.register(plugin)
+        return manager
+
+
+def _manager() -> "pluggy.PluginManager":
+    """A pluggy manager that takes every function called `ort_lite_*` for a hook: plugins need no decorator."""
+    import pluggy
+
+    from ort_lite.plugins import hookspecs
+
+    class Manager(pluggy.PluginManager):
+        def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
+            return {} if name.startswith("ort_lite_") and callable(getattr(plugin, name, None)) else None
+
+        def parse_hookspec_opts(self, module_or_class: object, name: str) -> Any:
+            return {} if name.startswith("ort_lite_") else None
+
+    manager = Manager("ort_lite")
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+_process = Registry()  # registrations and the scan are the process's, as its installed packages are
+register_provider = _process.register_provider
+register_plugin = _process.register_plugin
+transforms = _process.transforms
+shape_rules = _process.shape_rules
+cast_insertion = _process.cast_insertion
+older_form = _process.older_form
+layout_conversion = _process.layout_conversion
+provider = _process.provider
+available_providers = _process.available_providers
+installed_providers = _process.installed_providers

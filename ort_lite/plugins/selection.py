@@ -1,0 +1,186 @@
+"""Which providers a session uses: what the caller listed, what is installed, and the default provider last."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ort_lite import log
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError
+from ort_lite.options import config_keys
+from ort_lite.options import policies as policy_options
+from ort_lite.options.options import SessionOptions
+from ort_lite.options.policies import Policy
+from ort_lite.plugins import plugins
+from ort_lite.provider.provider import API_VERSION, ExecutionProvider
+from ort_lite.record import Record
+
+DEFAULT = "CPUExecutionProvider"
+
+# Names that programs written for onnxruntime list, in its order of preference. Not installed, they cost a warning.
+KNOWN = (
+    "NvTensorRTRTXExecutionProvider", "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider", "VitisAIExecutionProvider",
+    "QNNExecutionProvider", "NnapiExecutionProvider", "VSINPUExecutionProvider", "JsExecutionProvider",
+    "CoreMLExecutionProvider", "ACLExecutionProvider", "ArmNNExecutionProvider", "DmlExecutionProvider",
+    "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider", "XnnpackExecutionProvider",
+    "CANNExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider",
+)  # fmt: skip
+
+_One = str | ExecutionProvider | type[ExecutionProvider]
+ProviderEntry = _One | tuple[_One, Mapping[str, Any]]
+
+
+class Selection(Record):
+    """Providers in order of preference, the default one last, what was left out and why, and the policy of each provider."""
+
+    providers: tuple[ExecutionProvider, ...]
+    notes: tuple[str, ...]
+    policies: tuple[Policy, ...] = ()
+
+
+def select(
+    entries: Sequence[ProviderEntry] | None, provider_options: Sequence[Mapping[str, Any]] | None, options: SessionOptions
+) -> Selection:
+    """Creates and configures providers. None: all that are installed and take part by default, those that cannot be created
+    left out.
+
+    An entry is a name, a class or an instance, or one of these with options, which may hold those of ort_lite.options.policies. A
+    provider that onnxruntime knows and nobody installed, or that has no device, is left out with a warning unless it is
+    `required`. Raises InvalidArgument for other unknown names, for entries and config entries that make no sense, and where
+    the default provider is listed although `session.disable_cpu_ep_fallback` is set; ProviderError when one cannot be created.
+    """
+    made: list[ExecutionProvider] = []
+    policies: list[Policy] = []
+    notes: list[str] = []
+    seen: list[tuple[Any, dict[str, Any]]] = []
+    for entry, chosen in _pairs(plugins.available_providers() if entries is None else entries, provider_options):
+        if (entry, chosen) in seen:
+            _note(notes, options, f"{_name(entry)} is listed twice with the same options; once is enough")
+            continue
+        seen.append((entry, chosen))
+        policy, own = policy_options.split(chosen, _name(entry))
+        provider, why = _created(entry, own, policy if entries is not None else Policy(on_create_error=policy_options.NEXT))
+        if provider is None:
+            _note(notes, options, why)
+        else:
+            made.append(provider)
+            policies.append(policy)
+    listed = entries is not None and any(provider.name == DEFAULT for provider in made)
+    if listed and options.config(config_keys.DISABLE_CPU_FALLBACK, "0") == "1":
+        raise InvalidArgument(f"{DEFAULT} is listed although {config_keys.DISABLE_CPU_FALLBACK} is set: drop one of the two")
+    if all(provider.name != DEFAULT for provider in made):
+        made.append(create(DEFAULT, {}))
+        policies.append(Policy())
+    config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
+    for provider in made:
+        provider.configure(options)
+    return Selection(tuple(made), tuple(notes), tuple(policies))
+
+
+def _created(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
+    """The provider; or None and why the session does without it."""
+    if isinstance(entry, str) and entry in KNOWN and not _installed(entry):
+        if policy.required:
+            raise ProviderError(f"{entry} is required and not installed")
+        return None, f"{entry} is not installed; it is left out"
+    try:
+        return create(entry, own), ""
+    except NoDevice as error:
+        if policy.required:
+            raise ProviderError(f"{_name(entry)} is required and has no device: {error}") from error
+        return None, f"{_name(entry)} has no device: {error}; it is left out"
+    except InvalidArgument:
+        raise
+    except OrtLiteError as error:
+        if policy.required or policy.on_create_error == policy_options.RAISE:
+            raise
+        return None, f"{error}; it is left out"
+
+
+def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
+    """The provider that an entry means. Raises ProviderError also where its API version does not fit."""
+    if isinstance(entry, ExecutionProvider):
+        if options:
+            raise InvalidArgument(f"{_name(entry)} came as an instance, with options besides; give them to its class")
+        _check_version(type(entry))
+        return entry
+    if isinstance(entry, str):
+        _check_known(entry)
+        entry = plugins.provider(entry)
+    _check_version(entry)
+    try:
+        provider = entry(**options)
+    except OrtLiteError:
+        raise
+    except Exception as error:
+        text = f"{_name(entry)} could not be created with options {dict(options)}: {type(error).__name__}: {error}"
+        raise ProviderError(text) from error
+    if not isinstance(provider, ExecutionProvider):
+        raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider")
+    return provider
+
+
+def _check_version(cls: Any) -> None:
+    """A provider for another major version, or for a newer minor one, may rely on what is not here."""
+    theirs = str(getattr(cls, "api_version", API_VERSION))
+    major, _, minor = theirs.partition(".")
+    ours = API_VERSION.split(".")
+    if not (major.isdecimal() and (minor or "0").isdecimal()):
+        raise ProviderError(f"{_name(cls)}: api_version is {theirs!r}; expected one such as {API_VERSION!r}")
+    if major == ours[0] and int(minor or "0") <= int(ours[1]):
+        return
+    newer = (int(major), int(minor or "0")) > (int(ours[0]), int(ours[1]))
+    advice = "update ort-lite" if newer else "install a newer release of the provider"
+    raise ProviderError(f"{_name(cls)} was written for provider API {theirs}; this ort-lite has {API_VERSION}: {advice}")
+
+
+def get_all_providers() -> list[str]:
+    """Names that can be written in `providers=[...]`: installed ones, those that onnxruntime knows, the default one last."""
+    names = dict.fromkeys((*plugins.installed_providers(), *KNOWN))
+    return [*(name for name in names if name != DEFAULT), DEFAULT]
+
+
+def _pairs(
+    entries: Sequence[ProviderEntry], provider_options: Sequence[Mapping[str, Any]] | None
+) -> list[tuple[Any, dict[str, Any]]]:
+    if isinstance(entries, str):
+        raise InvalidArgument(f"providers={entries!r}: expected a list, e.g. [{entries!r}]")
+    if provider_options is not None and len(provider_options) != len(entries):
+        lengths = f"{len(provider_options)} provider_options for {len(entries)} providers"
+        raise InvalidArgument(f"{lengths}: expected as many, in the same order")
+    pairs: list[tuple[Any, dict[str, Any]]] = []
+    for k, entry in enumerate(entries):
+        listed = dict(provider_options[k]) if provider_options is not None else {}
+        match entry:
+            case (str() | ExecutionProvider() | type() as named, Mapping() as given):
+                pairs.append((named, {**listed, **given}))
+            case str() | ExecutionProvider() | type():
+                pairs.append((entry, listed))
+            case _:
+                raise InvalidArgument(f"providers[{k}] is {entry!r}; expected a name or (name, options)")
+    return pairs
+
+
+def _installed(name: str) -> bool:
+    """The default provider is known without a look at what is installed, which takes time."""
+    return name == DEFAULT or name in plugins.installed_providers()
+
+
+def _check_known(name: str) -> None:
+    if _installed(name):
+        return
+    from difflib import get_close_matches
+
+    installed = plugins.installed_providers()
+    spelled = {known.lower(): known for known in (*KNOWN, *installed)}
+    near = get_close_matches(name.lower(), spelled, 1)
+    hint = f"; did you mean {spelled[near[0]]!r}?" if near else ""
+    raise InvalidArgument(f"no execution provider is called {name!r}{hint} (installed: {', '.join(installed)})")
+
+
+def _note(notes: list[str], options: SessionOptions, text: str) -> None:
+    notes.append(text)
+    log.warn(options.log_severity_level, text)
+
+
+def _name(entry: Any) -> str:
+    return entry if isinstance(entry, str) else getattr(entry, "name", "") or getattr(entry, "__name__", repr(entry))

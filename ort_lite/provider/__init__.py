@@ -1,0 +1,43 @@
+"""The contract between ort_lite and an execution provider: everything that a provider's author imports."""
+
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.provider.current import CURRENT, run_options
+from ort_lite.provider.provider import (
+    API_VERSION,
+    CPU,
+    Allocator,
+    Body,
+    Capability,
+    CompiledPartition,
+    DataTransfer,
+    Device,
+    ExecutionProvider,
+    GraphView,
+    Overhead,
+    Partition,
+    ProfileEvent,
+    Rejection,
+    Resource,
+)
+
+__all__ = [
+    "API_VERSION",
+    "CPU",
+    "CURRENT",
+    "Allocator",
+    "Body",
+    "Capability",
+    "CompiledPartition",
+    "DataTransfer",
+    "Device",
+    "ExecutionProvider",
+    "GraphView",
+    "Overhead",
+    "Partition",
+    "ProfileEvent",
+    "Rejection",
+    "Resource",
+    "RunOptions",
+    "SessionOptions",
+    "run_options",
+]

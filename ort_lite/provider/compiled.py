@@ -1,0 +1,78 @@
+"""What a compiled partition may have besides being called: each a Protocol of its own, to be typed against.
+
+A class that has the methods of one has what it stands for; nothing is registered. ort_lite asks by `ort_lite.provider.abilities`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypedDict
+
+from ort_lite.graph.node import Value
+
+
+class Holdings(TypedDict):
+    """`arrays` that a partition reads, packed weights among them, and what it keeps for each shape."""
+
+    arrays: list[Any]
+    plans: int
+    plan_bytes: int
+
+
+class ComputesInto(Protocol):
+    """For callers who have memory for results: as a call. `targets` holds, for each output, None or a C-contiguous array that
+    shares no memory with an input. It may compute such an output there and return the array itself, where type and shape are right.
+    """
+
+    def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]: ...
+
+
+class TellsFacts(Protocol):
+    """What `InferenceSession.explain()` shows of it; "python_steps" is summed."""
+
+    def facts(self) -> Mapping[str, int | str]: ...
+
+
+class HoldsMemory(Protocol):
+    """What `InferenceSession.memory()` shows of it."""
+
+    def memory(self) -> Holdings: ...
+
+
+class Trims(Protocol):
+    """Forgets what it keeps for each shape."""
+
+    def trim(self) -> None: ...
+
+
+class PlansMemory(Protocol):
+    """Its printed result is what `ort-lite dump --stage plan` shows after a run."""
+
+    def memory_plan(self) -> Any: ...
+
+
+class HasState(Protocol):
+    """It is called as `compiled(inputs, state)`. A session makes one state before its first run, or one a thread where the
+    provider's `concurrency` is "per-thread".
+    """
+
+    def create_state(self) -> Any: ...
+
+
+class ReleasesState(HasState, Protocol):
+    """Told when the session is closed or collected and no run is in flight."""
+
+    def release_state(self, state: Any) -> None: ...
+
+
+class Absorbs(Protocol):
+    """The Values of `partition.constants` whose arrays it will not read again, because it holds them in a form of its own.
+    A session gives up the array of a constant that all its readers absorbed.
+    """
+
+    @property
+    def absorbed(self) -> Sequence[Value]: ...
+
+
+class HasMachineImage(Protocol):
+    """What `ort_lite.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
+
+    def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> Any: ...

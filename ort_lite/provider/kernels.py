@@ -1,0 +1,253 @@
+"""A provider out of kernels: one Python function for each operator, and nothing to compile.
+
+    kernels = KernelRegistry()
+
+    @kernels.kernel("Elu", since=6, types={"float32"})
+    def elu(node):
+        alpha = node.attr("alpha", 1.0)
+        return lambda x: np.where(x < 0, alpha * np.expm1(x), x)
+
+    kernels.add("Relu", lambda x: np.maximum(x, 0), types={"float32"})
+
+    class MyExecutionProvider(KernelProvider):
+        name = "MyExecutionProvider"
+        kernels = kernels
+
+A kernel takes the node's inputs in the memory of the provider's device (None for those that are left out) and returns its output, or
+a tuple of them. It must not write to an input, unless the registration says so.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ort_lite.errors import ProviderError
+from ort_lite.graph.node import Node, Value
+from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
+from ort_lite.record import Record, field
+
+Kernel = Callable[..., Any]
+Types = Collection[str]
+
+
+class Registration(Record):
+    """`make(node)` gives the kernel of a node.
+
+    `types` holds for all tensors of the node; `inputs` and `outputs` say more of those at a position, None where all types do.
+    Inputs at `host_inputs` and outputs at `host_outputs` are NumPy arrays on the CPU whatever the provider's device is: shapes,
+    axes, sizes. `aliases` are outputs that are the input (output -> input) in another form, without a copy. `inplace` are
+    outputs that may take an input's memory (output -> input): the kernel then gets `out=` with that input where nobody reads
+    it any more, and its type and shape are the output's.
+    """
+
+    op_type: str
+    make: Callable[[Node], Kernel]
+    domain: str = ""
+    since: int = 1
+    until: int | None = None
+    types: Types | None = None
+    inputs: Sequence[Types | None] = ()
+    outputs: Sequence[Types | None] = ()
+    host_inputs: Collection[int] = ()
+    host_outputs: Collection[int] = ()
+    aliases: Mapping[int, int] = field(default_factory=dict)
+    inplace: Mapping[int, int] = field(default_factory=dict)
+
+    def misfit(self, node: Node) -> Rejection | None:
+        """Why it cannot run the node: its version or a type."""
+        if node.version < self.since or (self.until is not None and node.version > self.until):
+            some = f"{self.since} to {self.until}" if self.until is not None else f"{self.since} and newer"
+            return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {some}")
+        for values, constraints in ((node.inputs, self.inputs), (node.outputs, self.outputs)):
+            for k, value in enumerate(values):
+                given = constraints[k] if k < len(constraints) else None
+                allowed = self.types if given is None else given
+                if value is not None and allowed is not None and value.dtype not in allowed:
+                    takes = ", ".join(sorted(allowed))
+                    return Rejection(node, "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes {takes}")
+        return None
+
+
+class KernelRegistry:
+    """Kernels by operator. Several for one operator differ in versions or types; of those that fit the first added counts."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[tuple[str, str], list[Registration]] = {}
+
+    def add(self, op_type: str, function: Kernel, **more: Any) -> None:
+        """A kernel that is the same for all nodes. `more`: fields of Registration."""
+        self.register(Registration(op_type, lambda node: function, **more))
+
+    def kernel(self, op_type: str, **more: Any) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
+        """Registers the decorated function, which makes the kernel of a node from its attributes."""
+
+        def decorate(make: Callable[[Node], Kernel]) -> Callable[[Node], Kernel]:
+            self.register(Registration(op_type, make, **more))
+            return make
+
+        return decorate
+
+    def register(self, registration: Registration) -> None:
+        self._kernels.setdefault((registration.domain, registration.op_type), []).append(registration)
+
+    def has_type(self, node: Node, dtype: str) -> bool:
+        """Whether some kernel for the node's operator takes tensors of that type."""
+        return any(one.types is None or dtype in one.types for one in self._kernels.get((node.domain, node.op_type), ()))
+
+    def find(self, node: Node) -> Registration | Rejection:
+        """The kernel for a node, or why there is none: of several misfits the last one's."""
+        answer: Rejection | None = None
+        for registration in self._kernels.get((node.domain, node.op_type), ()):
+            answer = registration.misfit(node)
+            if answer is None:
+                return registration
+        return answer or Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
+
+
+class KernelProvider(ExecutionProvider):
+    """Takes the nodes that its `kernels` fit, one at a time; ort_lite joins them, and kernels run one after the other."""
+
+    kernels: ClassVar[KernelRegistry]
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        for node in graph:
+            found = self.kernels.find(node)
+            yield found if isinstance(found, Rejection) else Capability([node])
+
+    def supports_type(self, node: Node, dtype: str) -> bool:
+        return self.kernels.has_type(node, dtype)
+
+    def compile(self, partitions: Sequence[Partition]) -> list["KernelChain"]:
+        return [KernelChain(partition, self) for partition in partitions]
+
+
+class _Step(Record):
+    """A node's kernel with what it reads and writes. `out` is the input that it may write to; `dead` have no reader after it."""
+
+    node: Node
+    kernel: Kernel
+    host_inputs: tuple[int, ...]
+    host_outputs: frozenset[int]
+    out: int | None
+    dead: tuple[Value, ...]
+
+
+class KernelChain:
+    """A compiled partition: kernels in order. All state of a call is its own."""
+
+    def __init__(self, partition: Partition, provider: KernelProvider) -> None:
+        self._partition, self._device = partition, provider.device
+        self._transfer: DataTransfer | None = provider.data_transfer()
+        self._steps, self._shared = _steps(partition, provider.kernels)
+        self._constants: dict[Value | None, Any] = {v: self._from_host(v.constant) for v in partition.constants}
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        values: dict[Value | None, Any] = {**self._constants, **dict(zip(self._partition.inputs, inputs, strict=True))}
+        for step in self._steps:
+            operands = [None if value is None else values[value] for value in step.node.inputs]
+            for k in step.host_inputs:
+                operands[k] = self._to_host(operands[k])
+            results = step.kernel(*operands) if step.out is None else step.kernel(*operands, out=operands[step.out])
+            for k, (value, result) in enumerate(zip(step.node.outputs, _several(results, step.node), strict=False)):
+                values[value] = self._from_host(result) if k in step.host_outputs else result
+            for value in step.dead:
+                del values[value]
+        outputs = [values[value] for value in self._partition.outputs]
+        return outputs if self._device != CPU else list(map(self._returned, self._partition.outputs, outputs))
+
+    def facts(self) -> dict[str, int | str]:
+        return {"kernels": len(self._steps)}
+
+    def _returned(self, value: Value, result: Any) -> Any:
+        """An array of the caller's own, contiguous: NumPy gives views and scalars. On other devices handles are the provider's."""
+        if value in self._shared or isinstance(result, np.generic):
+            return np.array(result)
+        return np.array(result, order="C") if isinstance(result, np.ndarray) and not result.flags.c_contiguous else result
+
+    def _to_host(self, value: Any) -> Any:
+        return value if value is None or self._transfer is None else self._transfer.copy(value, self._device, CPU)
+
+    def _from_host(self, value: Any) -> Any:
+        return value if value is None or self._transfer is None else self._transfer.copy(value, CPU, self._device)
+
+
+def _several(results: Any, node: Node) -> Sequence[Any]:
+    found = results if isinstance(results, tuple) else (results,)
+    wanted = sum(value is not None for value in node.outputs)
+    if len(found) < wanted:
+        raise ProviderError(f"{node}: the kernel returned {len(found)} of {wanted} outputs")
+    return found
+
+
+def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], frozenset[Value]]:
+    """Kernels in order, and the outputs that would share memory with an input, a constant or another output."""
+    found = [kernels.find(node) for node in partition.nodes]
+    pairs = [(node, one) for node, one in zip(partition.nodes, found, strict=True) if isinstance(one, Registration)]
+    without = [one for one in found if isinstance(one, Rejection)]
+    if without:
+        raise ProviderError(f"{partition.name} holds {without[0].node}, which no kernel fits: {without[0]}")
+    memory = _Memory(partition, pairs)
+    kept = {*partition.inputs, *partition.constants, *partition.outputs}
+    dead: dict[int, list[Value]] = {}
+    for value, end in memory.last.items():
+        if value not in kept:
+            dead.setdefault(end, []).append(value)
+    steps = []
+    for k, (node, one) in enumerate(pairs):
+        host = tuple(i for i in one.host_inputs if i < len(node.inputs))
+        out = memory.overwritten(k, node, one)
+        steps.append(_Step(node, one.make(node), host, frozenset(one.host_outputs), out, tuple(dead.get(k, ()))))
+    return steps, memory.shared()
+
+
+class _Memory:
+    """Which values lie in the same memory, by aliases and in-place kernels, and until when it is read."""
+
+    def __init__(self, partition: Partition, pairs: Sequence[tuple[Node, Registration]]) -> None:
+        self._partition = partition
+        self._root: dict[Value, Value] = {}
+        self.last: dict[Value, int] = {}
+        for k, (node, one) in enumerate(pairs):
+            self.last.update((value, k) for value in (*node.inputs, *node.outputs) if value is not None)
+            for output, source in one.aliases.items():
+                if output < len(node.outputs) and source < len(node.inputs):
+                    self._join(node.outputs[output], node.inputs[source])
+
+    def root(self, value: Value) -> Value:
+        while value in self._root:
+            value = self._root[value]
+        return value
+
+    def _join(self, value: Value | None, to: Value | None) -> None:
+        if value is not None and to is not None and self.root(value) is not self.root(to):
+            self._root[self.root(value)] = self.root(to)
+
+    def _members(self, value: Value) -> list[Value]:
+        root = self.root(value)
+        return [other for other in self.last if self.root(other) is root]
+
+    def overwritten(self, k: int, node: Node, one: Registration) -> int | None:
+        """The input whose memory the kernel of node `k` may take: its own, read for the last time, and of the right size."""
+        for output, source in one.inplace.items():
+            a = node.outputs[output] if output < len(node.outputs) else None
+            b = node.inputs[source] if source < len(node.inputs) else None
+            if a is None or b is None or a.type is None or a.type != b.type or a.shape is None:
+                continue
+            members = self._members(b)
+            given = {*self._partition.inputs, *self._partition.constants, *self._partition.outputs}
+            reads = [value for value in node.inputs if value is not None and self.root(value) is self.root(b)]
+            if len(reads) == 1 and not given & set(members) and all(self.last[value] <= k for value in members):
+                self._join(a, b)
+                return source
+        return None
+
+    def shared(self) -> frozenset[Value]:
+        """Outputs of the partition that lie where an input, a constant or an output before them lies."""
+        taken = {self.root(value) for value in (*self._partition.inputs, *self._partition.constants)}
+        found = set()
+        for value in self._partition.outputs:
+            if self.root(value) in taken:
+                found.add(value)
+            taken.add(self.root(value))
+        return frozenset(found)

@@ -1,0 +1,331 @@
+"""The contract between ort_lite and an execution provider: everything that a provider's author imports.
+
+A provider answers `get_capability` for a view of a graph with Capability and Rejection objects; ort_lite joins what it
+claims into maximal convex Partitions and hands them to `compile`, once per graph level. A CompiledPartition is a function
+from the partition's inputs to its outputs. Values enter and leave it in the memory of the provider's device: NumPy arrays
+on the CPU, whatever the provider's DataTransfer makes elsewhere. Everything else here is optional. A provider with a
+function for each operator and nothing to compile derives from `ort_lite.provider.kernels.KernelProvider`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.node import Node, Value
+from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.provider.current import CURRENT, run_options
+from ort_lite.record import Record, field
+
+if TYPE_CHECKING:
+    from ort_lite.inference.schema import SchemaSource
+    from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
+
+API_VERSION = "1.0"
+"""Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
+
+
+class CompiledPartition(Protocol):
+    """A function. Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
+
+    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
+    called `run()`: they share no memory with an input, a constant, another output or a later call's. What an object may have besides
+    is in `ort_lite.provider.compiled`, a Protocol each: memory for results, facts, figures, plans, a state, constants that it absorbed.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Sequence[Any]: ...
+
+
+class Device(Record):
+    """A memory. Values in equal devices need no copy between two providers."""
+
+    kind: str = "cpu"
+    id: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+
+CPU = Device()
+
+
+class Rejection(Record):
+    """A node that the provider declines: `code` is one word ("operator", "type", "shape", "attribute", "opset", ...)."""
+
+    node: Node
+    code: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+
+class Capability(Record):
+    """Nodes that the provider takes as one unit. `merge=False` keeps them apart from its other capabilities.
+
+    `minimum` is the least number of nodes that the partition around them must reach; smaller ones are given back.
+    Control-flow nodes are run with `Partition.bodies`, whose nodes have partitions of their own. `whole=True` takes them
+    with everything inside instead; it is refused for a node in `GraphView.split_bodies`.
+    """
+
+    nodes: Sequence[Node]
+    merge: bool = True
+    minimum: int = 1
+    whole: bool = False
+
+
+class Body(Protocol):
+    """A compiled nested graph, for the provider that runs its If, Loop or Scan.
+
+    `captures` lists the outer values that a call needs beside the inputs, in order, without constants; all values are on
+    the CPU. An output may be one of the inputs, captures or constants itself. Many threads may be in one call at once.
+    """
+
+    @property
+    def captures(self) -> tuple[Value, ...]: ...
+
+    def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...
+
+
+class GraphView(Record):
+    """One graph level as a provider sees it: iterates over the nodes that it is offered, in order.
+
+    Those are the nodes that nobody has `claimed`, and that no placement rule reserves for others.
+    """
+
+    graph: Graph
+    claimed: frozenset[Node] = frozenset()
+    rules: ShapeRules = field(default_factory=lambda: ShapeRules(()))
+    split_bodies: frozenset[Node] = frozenset()
+    """Control-flow nodes with a node inside that another provider has claimed already."""
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self.graph if node not in self.claimed)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Partition(Record, eq=False):
+    """A maximal convex set of nodes for one provider, in topological order.
+
+    `inputs` are the values computed outside, captures of nested graphs included, without constants; `outputs` those that
+    are read outside, are graph outputs or are captured by a body outside. Constants are read from `Value.constant`.
+    Inputs and outputs of the graph come first, in its order; the others in the order in which the nodes name them.
+    """
+
+    name: str
+    provider: "ExecutionProvider"
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    rules: ShapeRules
+    bodies: Mapping[Graph, Body] = field(default_factory=dict)
+    """Compiled nested graphs of the partition's control-flow nodes; without those that are taken `whole`."""
+
+    @property
+    def constants(self) -> tuple[Value, ...]:
+        """Constants that the nodes read, each once, in order."""
+        seen = (v for node in self.nodes for v in (*node.inputs, *node.captures()) if v is not None)
+        return tuple(dict.fromkeys(v for v in seen if v.constant is not None))
+
+
+class Allocator(Protocol):
+    """A device's memory. `allocate` returns a handle whose meaning is the provider's own."""
+
+    device: Device
+
+    def allocate(self, nbytes: int) -> Any: ...
+
+    def free(self, handle: Any) -> None: ...
+
+
+class DataTransfer(Protocol):
+    """Moves values between two devices; at least between the provider's own and the CPU, both ways.
+
+    It may have besides `copy_into(value, source, destination, memory) -> Any`: as `copy`, into `memory`, a handle of
+    `value.nbytes` bytes from the `allocator()` of the provider that reads the value. Returns an object of its own that a weak
+    reference may point to; when it is gone, the handle goes back to the allocator.
+    """
+
+    def can_copy(self, source: Device, destination: Device) -> bool: ...
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any: ...
+
+
+class Resource(Record):
+    """What a provider has room for; None: no limit. Bytes are those of constants and of outputs whose shape is known."""
+
+    nodes: int | None = None
+    nbytes: int | None = None
+
+
+class Overhead(Record):
+    """What a provider costs beside its nodes: seconds to start a partition, seconds to begin a copy between its device and the
+    CPU, and bytes a second of such copies.
+    """
+
+    launch: float = 0.0
+    latency: float = 0.0
+    bandwidth: float = 1e10
+
+
+class ProfileEvent(Record):
+    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it."""
+
+    name: str
+    begin: int
+    end: int
+    args: Mapping[str, str] = field(default_factory=dict)
+
+
+class ExecutionProvider:
+    """Base class. A provider instance belongs to one device; two instances of one class in a session are allowed.
+
+    `name` is what users write in `providers=[...]`. Options given as keywords are the user's provider options; raise
+    ProviderError for those that are not known, NoDevice on a machine that lacks the device. Without `default` it takes part
+    only where it is named: it is in neither `get_available_providers()` nor `providers=None`, which list the others by
+    falling `priority`, the CPU last. `api_version` is the API_VERSION that it was written for. `concurrency` says who may be
+    in its compiled partitions at once: "concurrent": any threads; "serial": one, the others wait, for this instance alone;
+    "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
+    that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
+    shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
+
+    A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
+    """
+
+    name: ClassVar[str] = ""
+    default: ClassVar[bool] = True
+    priority: ClassVar[int] = 0
+    api_version: ClassVar[str] = API_VERSION
+    concurrency: ClassVar[str] = "concurrent"
+    config_keys: ClassVar[Collection[str]] = ()
+    exact: ClassVar[bool] = False
+    device: Device = CPU
+
+    def __init__(self, **options: Any) -> None:
+        if options:
+            from ort_lite.errors import ProviderError
+
+            raise ProviderError(f"{type(self).name or type(self).__name__} knows no option {', '.join(options)}")
+
+    def configure(self, options: SessionOptions) -> None:
+        """Told once, before the first `get_capability`: the session's threads, memory flags and config entries."""
+
+    def get_capability(self, graph: GraphView) -> Iterable[Capability | Rejection]:
+        """What it takes of the nodes in `graph`, and what it declines and why. Must not change the graph."""
+        raise NotImplementedError
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        """One CompiledPartition for each, in order, or in the place of one that fails the exception."""
+        raise NotImplementedError
+
+    def supports_type(self, node: Node, dtype: str) -> bool:
+        """Whether it could run the node with floating-point tensors of `dtype`; asked before Casts are inserted."""
+        return True
+
+    def allocator(self) -> Allocator | None:
+        """For the inputs of its partitions (see DataTransfer); the same one each time. None: the transfer allocates by itself.
+
+        One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
+        (`ort_lite.memory.allocators.ArenaAllocator` has them).
+        """
+        return None
+
+    def data_transfer(self) -> DataTransfer | None:
+        """Needed when `device` is not the CPU."""
+        return None
+
+    def get_options(self) -> dict[str, Any]:
+        """The options in force, for `InferenceSession.get_provider_options`."""
+        return {}
+
+    # What it says before partitioning
+
+    @classmethod
+    def shape_rules(cls) -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
+        """Rules for operators of its own (`@shape_rule`), so that models with them have shapes. They come before others."""
+        return ()
+
+    @classmethod
+    def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
+        """Schemas of operators of its own (`ort_lite.inference.op_schema`): their nodes are checked by them, before others'."""
+        return ()
+
+    def available_resource(self) -> Resource | None:
+        """Its room now. Nodes are taken in topological order as long as they fit; the others are lost, code "budget"."""
+        return None
+
+    def cost(self, node: Node) -> float | None:
+        """Seconds that the node takes here, for the cost-based partitioner (see `ort_lite.partition.cost`); None: it estimates."""
+        return None
+
+    def overhead(self) -> Overhead | None:
+        """What starting a partition and moving values cost; None: it is estimated."""
+        return None
+
+    def preferred_layout(self, node: Node) -> str | None:
+        """For a node that it took: "NHWC" where it wants the image channels-last; None: as it is.
+
+        Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
+        those between two such nodes go. Not taken in that form, it is put back.
+        """
+        return None
+
+    # While a session lives
+
+    def on_session_initialization_end(self) -> None:
+        """Everything is compiled: what only compiling needed can go."""
+
+    def on_run_start(self, options: RunOptions | None) -> None:
+        """Before the first step of a run, in its thread."""
+
+    def on_run_end(self, options: RunOptions | None) -> None:
+        """After the last step of a run, also of one that failed, be it in `on_run_start`."""
+
+    def sync(self) -> None:
+        """Waits for work in flight. Called before a run returns, unless its options say
+        `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
+        """
+
+    def set_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Options that change while a session lives (`InferenceSession.set_ep_dynamic_options`). All or none are taken."""
+        from ort_lite.errors import InvalidArgument
+
+        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}")
+
+    def start_profiling(self) -> None:
+        """The session is profiled from now on."""
+
+    def end_profiling(self) -> Iterable[ProfileEvent]:
+        """What it did since `start_profiling`; goes into the session's profile."""
+        return ()
+
+    # Compiled models
+
+    def serialize(self, compiled: CompiledPartition) -> bytes | None:
+        """A compiled partition as bytes for `InferenceSession.save_compiled`; None: it cannot be saved."""
+        return None
+
+    def deserialize(self, partition: Partition, data: bytes) -> CompiledPartition:
+        """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
+        from ort_lite.errors import ProviderError
+
+        raise ProviderError(f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew")
+
+    def compatibility(self) -> str:
+        """What a saved partition depends on: versions, device. Saved beside it."""
+        return ""
+
+    def check_compatibility(self, saved: str) -> str | None:
+        """Why a partition that was saved with `saved` does not run here; None: it does."""
+        mine = self.compatibility()
+        return None if saved == mine else f"it was compiled for {saved!r}; this is {mine!r}"
+
+
+__all__ = [
+    "API_VERSION", "CPU", "CURRENT", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device",
+    "ExecutionProvider", "GraphView", "Overhead", "Partition", "ProfileEvent", "Rejection", "Resource", "RunOptions", "SessionOptions",
+    "run_options",
+]  # fmt: skip

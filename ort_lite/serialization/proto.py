@@ -1,0 +1,269 @@
+"""Protobuf: the generated classes of ONNX, bytes to ModelProto, TypeProto and AttributeProto to ours and back.
+
+The classes are loaded from the file of onnx's generated module, not through the package `onnx`, whose import costs four
+times as much. protobuf keeps one class for each message type, so a later `import onnx`, before or after, gives the same
+classes. The module is not put into `sys.modules`: the import system would then never bind `onnx.onnx_ml_pb2`.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
+from ort_lite.errors import InvalidGraph, InvalidProtobuf
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.node import Attr, MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.serialization.wire import Span, outline
+from ort_lite.shapes.expr import Dim
+
+
+def _generated() -> ModuleType:
+    """onnx's `onnx_ml_pb2`. Raises ImportError where onnx is not installed."""
+    if "onnx" in sys.modules:
+        return importlib.import_module("onnx.onnx_ml_pb2")
+    package = importlib.util.find_spec("onnx")  # of a top-level name: finds, imports nothing
+    folders = package.submodule_search_locations if package else None
+    spec = PathFinder.find_spec("onnx.onnx_ml_pb2", folders) if folders else None
+    if spec is None or spec.loader is None:
+        raise ImportError("ort_lite reads models with the classes of the package 'onnx': pip install onnx")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if TYPE_CHECKING:
+    from onnx import onnx_ml_pb2 as pb
+else:
+    pb = _generated()
+
+OUTLINE_FROM = 2**24  # bytes; below, protobuf has copied everything before Python has looked
+NEWEST_IR_VERSION: int = max(pb.Version.values())
+TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
+
+
+def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.ModelProto, frozenset[Span]]":
+    """The model, and which bytes of `data` are tensors that `segment` stands for (`ort_lite.serialization.wire`): large ones, or all.
+
+    Raises InvalidProtobuf, naming `origin`, for bytes that are no ModelProto.
+    """
+    if bytes(data[4:8]) == b"ORTM":
+        raise InvalidProtobuf(f"{origin} is in ORT format, which is not supported: load the .onnx model it was made from")
+    outlined = None
+    if in_place or len(data) >= OUTLINE_FROM:
+        outlined = outline(data, 1) if in_place else outline(data)
+    small, spans = outlined or (bytes(data), frozenset())
+    try:
+        return pb.ModelProto.FromString(small), spans
+    except DecodeError as error:
+        problem = "cannot be read as a ModelProto: it is no ONNX model, or was cut short"
+        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
+
+
+def serialize(proto: "pb.ModelProto") -> bytes:
+    """The same bytes for equal models. Raises InvalidProtobuf above protobuf's limit of 2 GiB."""
+    try:
+        data: bytes = proto.SerializeToString(deterministic=True)
+        return data
+    except (EncodeError, ValueError) as error:
+        raise InvalidProtobuf("the model exceeds protobuf's 2 GiB: save it with external_data=") from error
+
+
+def text(field: str | bytes) -> str:
+    """protobuf gives a string that is not UTF-8 as bytes: here with U+FFFD in the place of what cannot be read."""
+    return field if isinstance(field, str) else field.decode("utf-8", "replace")
+
+
+def element_type(code: int, who: str) -> DType:
+    """Raises InvalidGraph that names `who`."""
+    try:
+        return from_onnx(code)
+    except KeyError:
+        raise InvalidGraph(f"{who}: element type {code} is not known; TensorProto.DataType lists those that are") from None
+
+
+def read_type(proto: "pb.TypeProto", dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim], who: str) -> Type | None:
+    """None where the model leaves the type open. `dim` makes the dimensions from (proto, axis)."""
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.elem_type:
+            return None
+        known = tensor.HasField("shape")
+        shape = tuple(dim(d, axis) for axis, d in enumerate(tensor.shape.dim)) if known else None
+        return TensorType(element_type(tensor.elem_type, who), shape)
+    if kind == "sequence_type":
+        element = read_type(proto.sequence_type.elem_type, dim, who)
+        return None if element is None else SequenceType(element)
+    if kind == "optional_type":
+        element = read_type(proto.optional_type.elem_type, dim, who)
+        return None if element is None else OptionalType(element)
+    if kind == "map_type":
+        value = read_type(proto.map_type.value_type, dim, who)
+        return None if value is None else MapType(element_type(proto.map_type.key_type, who), value)
+    if kind is not None:
+        raise InvalidGraph(f"{who}: values of {kind} are not supported; tensors, sequences, maps and optionals are")
+    return None
+
+
+def write_type(type_: Type, proto: "pb.TypeProto", unnamed: Mapping[str, str] | None = None) -> None:
+    """Fills `proto`. Symbolic dimensions are written as text, as that which `unnamed` has for it, if any."""
+    match type_:
+        case TensorType(dtype, shape):
+            proto.tensor_type.elem_type = to_onnx(dtype)
+            if shape is not None:
+                proto.tensor_type.shape.SetInParent()
+            for dim in shape or ():
+                added = proto.tensor_type.shape.dim.add()
+                if isinstance(dim, int):
+                    added.dim_value = dim
+                elif text := (unnamed or {}).get(str(dim), str(dim)):
+                    added.dim_param = text
+        case SequenceType(element):
+            write_type(element, proto.sequence_type.elem_type, unnamed)
+        case OptionalType(element):
+            write_type(element, proto.optional_type.elem_type, unnamed)
+        case MapType(key, value):
+            proto.map_type.key_type = to_onnx(key)
+            write_type(value, proto.map_type.value_type, unnamed)
+
+
+_PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
+    1: ("FLOAT", lambda a: a.f),
+    2: ("INT", lambda a: a.i),
+    3: ("STRING", lambda a: a.s.decode(*TEXT)),
+    6: ("FLOATS", lambda a: list(a.floats)),
+    7: ("INTS", lambda a: list(a.ints)),
+    8: ("STRINGS", lambda a: [s.decode(*TEXT) for s in a.strings]),
+}
+_NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
+_FIELDS = {  # name of the type -> field
+    "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",
+    "FLOATS": "floats", "INTS": "ints", "STRINGS": "strings", "TENSORS": "tensors", "GRAPHS": "graphs",
+    "SPARSE_TENSORS": "sparse_tensors", "TYPE_PROTOS": "type_protos",
+}  # fmt: skip
+
+
+class AttributeReader:
+    """AttributeProto -> Attr. The three functions read what is nested: graphs, (sparse) tensors, dimensions."""
+
+    def __init__(
+        self,
+        graph: Callable[["pb.GraphProto"], Graph],
+        tensor: Callable[["pb.TensorProto | pb.SparseTensorProto", str], Array],
+        dim: Callable[["pb.TensorShapeProto.Dimension", int], Dim],
+    ) -> None:
+        self._graph, self._tensor, self._dim = graph, tensor, dim
+
+    def __call__(self, proto: "pb.AttributeProto", who: Callable[[], str]) -> Attr:
+        """Sparse tensors become dense ones (`sparse_value` of Constant its `value`). Raises InvalidGraph that
+        names `who` and the attribute.
+        """
+        code = proto.type or _guessed(proto)
+        name = proto.name
+        if proto.ref_attr_name:
+            return Attr(name, _NAMES.get(code, "UNDEFINED"), None, text(proto.ref_attr_name))
+        if (plain := _PLAIN.get(code)) is not None:
+            return Attr(name, plain[0], plain[1](proto))
+        kind = _NAMES.get(code, "UNDEFINED")
+        where = f"{who()}, attribute {name!r}"
+        if kind in ("TENSOR", "SPARSE_TENSOR"):
+            if kind == "SPARSE_TENSOR":
+                return Attr(name.removeprefix("sparse_"), "TENSOR", self._tensor(proto.sparse_tensor, where))
+            return Attr(name, kind, self._tensor(proto.t, where))
+        if kind in ("TENSORS", "SPARSE_TENSORS"):
+            many = proto.tensors if kind == "TENSORS" else proto.sparse_tensors
+            return Attr(name, "TENSORS", [self._tensor(tensor, where) for tensor in many])
+        if kind == "GRAPH":
+            return Attr(name, kind, self._graph(proto.g))
+        if kind == "GRAPHS":
+            return Attr(name, kind, [self._graph(graph) for graph in proto.graphs])
+        if kind == "TYPE_PROTO":
+            return Attr(name, kind, read_type(proto.tp, self._dim, where))
+        if kind == "TYPE_PROTOS":
+            return Attr(name, kind, [read_type(type_, self._dim, where) for type_ in proto.type_protos])
+        raise InvalidGraph(f"{where}: type {code} is not known; AttributeProto.AttributeType lists those that are")
+
+
+def _guessed(proto: "pb.AttributeProto") -> int:
+    """The type of an attribute that does not say it, as files of IR version 1 do: that of the field which is set."""
+    filled = {field.name for field, _ in proto.ListFields()}
+    return next((pb.AttributeProto.AttributeType.Value(kind) for kind, f in _FIELDS.items() if f in filled), 0)
+
+
+def write_attribute(
+    attribute: Attr,
+    proto: "pb.AttributeProto",
+    graph: Callable[[Graph, "pb.GraphProto"], None],
+    tensor: Callable[[Array, "pb.TensorProto"], None],
+) -> None:
+    """Fills `proto`; `graph` and `tensor` fill what is nested."""
+    proto.name = attribute.name
+    proto.type = pb.AttributeProto.AttributeType.Value(attribute.type)
+    if attribute.ref:
+        proto.ref_attr_name = attribute.ref
+        return
+    values = attribute.value if attribute.type.endswith("S") else [attribute.value]
+    field = _FIELDS[attribute.type]
+    match attribute.type.removesuffix("S"):
+        case "TENSOR":
+            for array in values:
+                tensor(array, proto.tensors.add() if field == "tensors" else proto.t)
+        case "GRAPH":
+            for body in values:
+                graph(body, proto.graphs.add() if field == "graphs" else proto.g)
+        case "TYPE_PROTO":
+            for type_ in values:
+                write_type(type_, proto.type_protos.add() if field == "type_protos" else proto.tp)
+        case "STRING":
+            encoded = [text.encode(*TEXT) for text in values]
+            proto.strings.extend(encoded) if field == "strings" else setattr(proto, field, encoded[0])
+        case _:
+            getattr(proto, field).extend(values) if attribute.type.endswith("S") else setattr(proto, field, values[0])
+
+
+def same_operator(domain: str, op_type: str, one: int, other: int) -> bool:
+    """Whether two opset versions hold the same version of an operator. Imports onnx: not for a process that only runs."""
+    import onnx
+
+    try:
+        versions = [onnx.defs.get_schema(op_type, version, domain).since_version for version in (one, other)]
+    except onnx.defs.SchemaError:
+        return False
+    return versions[0] == versions[1]
+
+
+def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
+    """Whether a use of the operator as of opset version `one` means the same in `other`: schemas differ in element types at
+    most, or `other` lacks it. Imports onnx.
+    """
+    import onnx
+
+    if one == other:
+        return True
+    try:
+        newer = onnx.defs.get_schema(op_type, one, domain)
+    except onnx.defs.SchemaError:  # of a domain that onnx does not know
+        return False
+    try:
+        older = onnx.defs.get_schema(op_type, other, domain)
+    except onnx.defs.SchemaError:
+        return True
+
+    def interface(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+        operands = [[(o.name, o.option) for o in listed] for listed in (schema.inputs, schema.outputs)]
+        return operands, {
+            name: (a.type, a.required, a.default_value.SerializeToString()) for name, a in schema.attributes.items()
+        }
+
+    return interface(newer) == interface(older)
+
+
+__all__ = [
+    "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
+    "same_operator", "serialize", "similar_operator", "text", "write_attribute", "write_type",
+]  # fmt: skip

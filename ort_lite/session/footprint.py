@@ -1,0 +1,135 @@
+"""What a session holds in memory: figures as plain data, one cap for all of it, and ways to hold less."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph.model import Model
+from ort_lite.memory.account import Account
+from ort_lite.options.options import RunOptions
+from ort_lite.provider.abilities import holds_memory, trims
+from ort_lite.provider.provider import CPU, ExecutionProvider
+from ort_lite.serialization.spans import span_of
+from ort_lite.transform.contract import all_graphs
+
+if TYPE_CHECKING:
+    from ort_lite.pipeline.pipeline import Prepared
+
+SHRINK = "memory.enable_memory_arena_shrinkage"
+"""A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
+
+
+def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
+    """What `InferenceSession.memory` returns, of the compiled forms of one model."""
+    constants = list(_unique(c for p in prepared for c in _constants(p.model)))
+    mapped = sum(array.nbytes for array in constants if _in_a_file(array))
+    known = {_root(array) for array in constants}
+    providers: dict[str, dict[str, Any]] = {}
+    own: list[Any] = []
+    for each in prepared:
+        for label, partition in _partitions(each):
+            held = partition.memory()
+            arrays = [array for array in _unique(held["arrays"]) if _root(array) not in known]
+            row = providers.setdefault(label, {"packed_weights": 0, "plans": 0, "plan_bytes": 0})
+            row["packed_weights"] += sum(array.nbytes for array in arrays)
+            row["plans"] += held["plans"]
+            row["plan_bytes"] += held["plan_bytes"]
+            own += arrays
+        for label, provider in each.assignment.providers.items():
+            if (allocator := _allocator(provider)) is not None:
+                providers.setdefault(label, {})["allocator"] = dict(allocator.statistics())
+    return {
+        "constants": sum(array.nbytes for array in constants),
+        "constants_in_files": mapped,
+        "packed_weights": sum(array.nbytes for array in _unique(own)),
+        "scratch": account.figures(),
+        "plans": sum(row.get("plans", 0) for row in providers.values()),
+        "plan_bytes": sum(row.get("plan_bytes", 0) for row in providers.values()),
+        "limit": account.budget.limit,
+        "providers": providers,
+    }
+
+
+def _in_a_file(array: Any) -> bool:
+    span = span_of(array)
+    return span is not None and span.owner is not None and os.path.isabs(span.owner.name)  # a map has its file's path
+
+
+def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
+    """Compiled partitions that say what they hold, with their provider's name in the session."""
+    labels = {id(provider): label for label, provider in prepared.assignment.providers.items()}
+    for partition in prepared.assignment.partitions:
+        compiled = prepared.compiled.partitions[partition.name]
+        if holds_memory(compiled):
+            yield labels[id(partition.provider)], compiled
+
+
+def _allocator(provider: ExecutionProvider) -> Any:
+    """The provider's, if it counts."""
+    found = provider.allocator()
+    return found if hasattr(found, "statistics") else None
+
+
+def _constants(model: Model) -> Iterator[Any]:
+    for graph in all_graphs(model.graph):
+        for value in graph.initializers.values():
+            if isinstance(value.constant, np.ndarray):
+                yield value.constant
+
+
+def _unique(arrays: Iterable[Any]) -> Iterator[Any]:
+    seen = set[tuple[int, int]]()
+    for array in arrays:
+        key = (array.__array_interface__["data"][0], array.nbytes)
+        if key not in seen:
+            seen.add(key)
+            yield array
+
+
+def _root(array: Any) -> int:
+    """Where the memory begins that an array is a view of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def charge(prepared: "Prepared", account: Account) -> None:
+    """Takes constants and packed weights off the session's limit. Raises OutOfMemory where they exceed it."""
+    if account.budget.limit is not None:
+        held = figures([prepared], account)
+        weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
+        account.budget.take(weights, "constants and packed weights")
+
+
+def trim(prepared: Iterable["Prepared"], account: Account) -> None:
+    """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators."""
+    for each in prepared:
+        for partition in each.compiled.partitions.values():
+            if trims(partition):
+                partition.trim()
+        for provider in each.assignment.providers.values():
+            if (allocator := _allocator(provider)) is not None:
+                allocator.shrink()
+    account.trim()
+
+
+def shrinking(
+    options: RunOptions, providers: Mapping[str, ExecutionProvider], account: Account
+) -> tuple[Callable[[], None], ...]:
+    """What to call after a run with these options. Raises InvalidArgument for a device without an arena."""
+    text = options.config(SHRINK, "")
+    if not text:
+        return ()
+    devices: dict[str, list[Any]] = {str(CPU): [account.trim]}
+    for provider in providers.values():
+        if (allocator := _allocator(provider)) is not None:
+            devices.setdefault(str(allocator.device), []).append(allocator.shrink)
+    wanted = [part.strip() for part in text.split(";") if part.strip()]
+    for device in wanted:
+        if device not in devices:
+            raise InvalidArgument(f"{SHRINK} is {text!r}: {device!r} has no arena here; those are {', '.join(devices)}")
+    return tuple(shrink for device in wanted for shrink in devices[device])

@@ -1,0 +1,81 @@
+"""What a session tells of its model: NodeArg and ModelMetadata, as onnxruntime spells them."""
+
+from collections.abc import Collection, Sequence
+
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import TensorType, Type, Value, type_name
+from ort_lite.record import Record, field
+from ort_lite.shapes.dims import as_symbol
+from ort_lite.shapes.expr import Dim
+
+
+class NodeArg(Record):
+    """An input or output. `type` is "tensor(float)", "seq(tensor(int64))", ...
+
+    `shape` has an int for a fixed dimension, a str for a named one and None for an open one; it is [] where not even the
+    rank is known, as in onnxruntime.
+    """
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+class ModelMetadata(Record):
+    """`version` is the model's own, `custom_metadata_map` its metadata_props."""
+
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+    description: str = ""
+    domain: str = ""
+    graph_description: str = ""
+    graph_name: str = ""
+    producer_name: str = ""
+    version: int = 0
+
+
+def metadata(model: Model) -> ModelMetadata:
+    return ModelMetadata(
+        custom_metadata_map=dict(model.metadata_props),
+        description=model.doc_string,
+        domain=model.domain,
+        graph_description=model.graph.doc_string,
+        graph_name=model.graph.name,
+        producer_name=model.producer_name,
+        version=model.model_version,
+    )
+
+
+def node_args(values: Sequence[Value], unnamed: Collection[str]) -> list[NodeArg]:
+    """`unnamed` are the symbols that the loader made up for dimensions without a name."""
+    return [NodeArg(value.name, type_name(value.type), _shape(value.type, unnamed)) for value in values]
+
+
+def refined(declared: Sequence[NodeArg], values: Sequence[Value], names: Collection[str]) -> list[NodeArg]:
+    """Declared outputs with what shape inference knows better: declared shapes may lie. `names`: the model's dimensions."""
+    return [_refined(arg, value.type, names) for arg, value in zip(declared, values, strict=True)]
+
+
+def _refined(arg: NodeArg, inferred: Type | None, names: Collection[str]) -> NodeArg:
+    if not isinstance(inferred, TensorType) or inferred.shape is None:
+        return arg if inferred is None else NodeArg(arg.name, type_name(inferred), arg.shape)
+    known: list[int | str | None] = [_named(dim, names) for dim in inferred.shape]
+    if len(known) == len(arg.shape):
+        known = [new if new is not None else old for new, old in zip(known, arg.shape, strict=True)]
+    return NodeArg(arg.name, type_name(inferred), known)
+
+
+def _named(dim: Dim, names: Collection[str]) -> int | str | None:
+    if isinstance(dim, int):
+        return dim
+    found = as_symbol(dim)
+    return found.name if found is not None and found.name in names else None
+
+
+def _shape(type_: Type | None, unnamed: Collection[str]) -> list[int | str | None]:
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return []
+    return [None if not isinstance(dim, int) and str(dim) in unnamed else _dim(dim) for dim in type_.shape]
+
+
+def _dim(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)

@@ -1,0 +1,97 @@
+"""A compiled model as a session calls it: checks feeds, runs, gives the outputs that were asked for."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.compile import lifecycle
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.feeds import Feeds
+from ort_lite.options import config_keys
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.session import footprint
+
+if TYPE_CHECKING:
+    from ort_lite.execute.profiling import Profiler
+    from ort_lite.verification.watch import Verifier
+
+
+class Ready:
+    """A compiled model with what `run` looks up."""
+
+    __slots__ = (
+        "_account", "_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled", "prepared",
+        "verifier",
+    )  # fmt: skip
+
+    def __init__(self, prepared: Prepared, profiler: "Profiler | None", options: SessionOptions) -> None:
+        self.prepared, self.compiled, self._account = prepared, prepared.compiled, options.account
+        self.verifier: Verifier | None = None
+        executable = prepared.compiled.executable
+        self._feeds = Feeds(executable.inputs)
+        self._names = [value.name for value in executable.outputs]
+        self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
+        self._shares = executable.shares
+        self._constants = [value for value in executable.returned if type(value) is not int]
+        self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
+        self._profiler = profiler
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Any]:
+        inputs = self._feeds(input_feed)
+        after: tuple[Callable[[], None], ...] = ()
+        if run_options is not None:
+            config_keys.check_run(run_options.config_entries, self._config_keys)
+            after = footprint.shrinking(run_options, self.prepared.assignment.providers, self._account)
+        outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
+        for shrink in after:
+            shrink()
+        if self._shares:
+            outputs = owned(outputs, [*inputs, *self._constants])
+        if not output_names or output_names == self._names:
+            return outputs
+        return self._chosen(output_names, outputs)
+
+    def run_other(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, options: SessionOptions,
+        executable: Executable,
+    ) -> list[Any]:  # fmt: skip
+        """As `run`, with another Executable for the model's."""
+        prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
+        return Ready(prepared, self._profiler, options).run(names, feed, run_options)
+
+    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).
+
+        None, with nothing run, where it cannot, or where something stands around a run.
+        """
+        executable = self.compiled.executable
+        if self._profiler is not None or self._shares or self._run != executable.run:
+            return None
+        outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
+        return None if outputs is None else dict(zip(self._names, outputs, strict=True))
+
+    def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
+        by_name = dict(zip(self._names, outputs, strict=True))
+        for name in names:
+            if name not in by_name:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+        return [by_name[name] for name in names]
+
+    def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
+        assert self._profiler is not None
+        begin = time.perf_counter_ns()
+        try:
+            return self._run(inputs, options, self._profiler.step)
+        finally:
+            self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+class Closed:
+    """In the place of a compiled model that was given up."""
+
+    def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None) -> list[Any]:
+        raise RuntimeException("the session is closed")

@@ -1,0 +1,268 @@
+"""InferenceSession: what a user calls; `session_state` makes what it calls, and keeps `run` short."""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.compile import lifecycle
+from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.graph.model import Model
+from ort_lite.options.options import RunOptions, SessionOptions
+from ort_lite.pipeline.explanation import Explanation
+from ort_lite.pipeline.opening import Params, source_to_keep
+from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.pipeline.preparation import arguments_of
+from ort_lite.plugins import selection
+from ort_lite.provider.abilities import plans_memory
+from ort_lite.serialization.source import ModelSource
+from ort_lite.session import footprint
+from ort_lite.session.metadata import ModelMetadata, NodeArg
+from ort_lite.session.ready import Closed, Ready
+from ort_lite.session.session_state import SessionState, make_state
+from ort_lite.tensors.session_methods import TensorMethods
+
+if TYPE_CHECKING:
+    from ort_lite.execute.profiling import Profiler
+    from ort_lite.verification.report import Report
+    from ort_lite.verification.settings import Verification
+
+
+class InferenceSession(TensorMethods):
+    """A model, ready to run. `run` may be called from many threads at once.
+
+    `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
+    (name, options), classes or instances in order of preference; None: all that are installed and take part by default.
+    The CPU provider comes last in any case. Options may hold those of `ort_lite.options.policies`. Keywords:
+    `placement_rules` (see `ort_lite.partition.placement`), `partitioning` ("greedy", "cost" or a strategy, see
+    `ort_lite.partition.cost`), `disabled_optimizers`, `parse_options` (ParseOptions), `params` (see `load_params`). Raises what
+    loading, transforms, providers and compilation raise.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: ModelSource | Model,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[selection.ProviderEntry] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = sess_options.copy() if sess_options is not None else SessionOptions()
+        params: Params | None = kwargs.pop("params", None)
+        self._arguments = arguments_of(providers, provider_options, kwargs, options)
+        self._profiler = _profiler(options)
+        self._kept = source_to_keep(path_or_bytes)
+        self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+        self._changing, self._told = threading.Lock(), threading.local()
+
+    # Running
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+        *,
+        verify: "str | Verification | None" = None,
+    ) -> list[Any]:
+        """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
+
+        `verify`: "partition" or a Verification: each partition of another provider runs on the CPU provider as well, from the
+        same inputs (see `ort_lite.verification`). Raises InvalidArgument for a feed or name that does not fit,
+        RuntimeException naming node and provider, VerificationError where a partition is off.
+        """
+        if verify is not None:
+            return self._verified(output_names, input_feed, run_options, verify)
+        state = self._state
+        if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
+            ready, input_feed = _override(state, input_feed)
+            return ready.run(output_names, input_feed, run_options)
+        return state.ready.run(output_names, input_feed, run_options)
+
+    def _verified(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None, verify: "str | Verification"
+    ) -> list[Any]:
+        state = self._state
+        ready: Ready | Closed = state.ready
+        if state.defaults and not state.defaults.keys().isdisjoint(feed):
+            ready, feed = _override(state, feed)
+        if isinstance(ready, Closed):
+            return ready.run(names, feed, options)
+        from ort_lite.verification.settings import settings
+        from ort_lite.verification.watch import Verifier
+
+        checks = settings(verify)
+        if ready.verifier is None:
+            ready.verifier = Verifier(ready.prepared, state.options)
+        run = partial(ready.run_other, names, feed, options, state.options)
+        return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
+
+    @property
+    def verification(self) -> "Report | None":
+        """What the last `run(verify=...)` of this thread found; None: there was none."""
+        return getattr(self._told, "report", None)
+
+    def save_compiled(self, path: str | os.PathLike[str], embed: bool = True) -> None:
+        """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.pipeline.context`), in the
+        model's file or, without `embed`, in files of their own beside it.
+
+        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions, and
+        RuntimeException once the session is closed.
+        """
+        prepared = self._state.prepared
+        if prepared is None:
+            raise RuntimeException("the session is closed")
+        from ort_lite.pipeline.context import with_contexts, write_files
+        from ort_lite.serialization.save import save
+
+        made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
+        if not embed:
+            write_files(made, os.fspath(path))
+        save(made, path)
+
+    def close(self) -> None:
+        """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
+
+        States of partitions are released when nobody is in them any more. What the session says of itself stays.
+        """
+        with self._changing:
+            state = self._state
+            if state.prepared is None:
+                return
+            self._state = state.closed()
+            forms = state.forms()
+            state.options.account.close()
+        for prepared in forms:
+            lifecycle.close_states(prepared.compiled)
+
+    def load_params(self, params: Params) -> None:
+        """Gives the model's parameters other values: arrays by name, or the bytes that `ort_lite.save_params` made.
+
+        A name is that of an initialiser, or of an input, which then need not be fed any more. Parameters that are not named
+        have the values of the model's file. The session is prepared anew, from the file or object that it was made from; runs
+        in flight end with the old values. Raises InvalidArgument for a name that the model lacks, another element type or
+        shape, a parameter that has no value at all, once the session is closed, and where it was made from a large buffer,
+        which it has not kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
+        """
+        state = self._state
+        if self._kept is None:
+            raise InvalidArgument(
+                "load_params: the session was made from a buffer or file object that it has not kept; "
+                "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
+            )
+        if state.prepared is not None:
+            fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
+            with self._changing:
+                if self._state.prepared is not None:
+                    self._state = fresh
+                    return
+            fresh.options.account.close()
+        raise InvalidArgument("load_params: the session is closed")
+
+    def __enter__(self) -> "InferenceSession":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # What the session is
+
+    @property
+    def _prepared(self) -> Prepared:
+        """What the stages made, for tools that look inside. Raises RuntimeException once the session is closed."""
+        prepared = self._state.prepared
+        if prepared is None:
+            raise RuntimeException("the session is closed")
+        return prepared
+
+    def get_inputs(self) -> list[NodeArg]:
+        return list(self._state.inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._state.outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Initialisers that a feed may replace (IR version 4 and newer, listed as inputs too)."""
+        return list(self._state.overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        return self._state.metadata
+
+    def get_providers(self) -> list[str]:
+        """Names in order of preference."""
+        return list(dict.fromkeys(provider.name for provider in self._state.selection.providers))
+
+    def get_provider_options(self) -> dict[str, dict[str, Any]]:
+        """The options in force, by name; of two instances of one provider those of the first."""
+        return {provider.name: provider.get_options() for provider in reversed(self._state.selection.providers)}
+
+    def get_session_options(self) -> SessionOptions:
+        """A copy: changing it changes nothing."""
+        return self._state.options.copy()
+
+    def explain(self) -> Explanation:
+        """Who runs each node and why nobody else does."""
+        return self._state.explain()
+
+    def memory_plans(self) -> dict[str, Any]:
+        """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
+        prepared = self._state.prepared
+        partitions = {} if prepared is None else prepared.compiled.partitions
+        return {name: p.memory_plan() for name, p in partitions.items() if plans_memory(p)}
+
+    def memory(self) -> dict[str, Any]:
+        """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,
+        in use by runs, held at most; leases, arenas), what is kept by shape; by provider too, and what their allocators count.
+
+        Arrays that sessions share count in each. Nothing once the session is closed.
+        """
+        state = self._state
+        return footprint.figures(state.forms(), state.options.account)
+
+    def trim(self) -> None:
+        """Gives back scratch memory that no run has, and forgets what is kept for each shape; the next run makes it anew.
+
+        Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
+        """
+        state = self._state
+        footprint.trim(state.forms(), state.options.account)
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""
+        lifecycle.set_dynamic_options(self._state.selection.providers, options)
+
+    # Profiling
+
+    def get_profiling_start_time_ns(self) -> int:
+        """On the clock of `time.perf_counter_ns`; 0 when profiling is off."""
+        return self._profiler.start if self._profiler is not None else 0
+
+    def end_profiling(self) -> str:
+        """Writes the profile and returns the file's name; "" when profiling is off."""
+        if self._profiler is None:
+            return ""
+        lifecycle.collect_events(self._state.selection.providers, self._profiler)
+        return self._profiler.end()
+
+    # There is no fallback behind the caller's back that these could turn on or off.
+
+    def disable_fallback(self) -> None:
+        """Accepted for compatibility."""
+
+    def enable_fallback(self) -> None:
+        """Accepted for compatibility."""
+
+
+def _profiler(options: SessionOptions) -> "Profiler | None":
+    if not options.enable_profiling:
+        return None
+    from ort_lite.execute.profiling import Profiler
+
+    return Profiler(options.profile_file_prefix)
+
+
+def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
+    """The model compiled with overridable initialisers as inputs, and the whole feed."""
+    ready = state.ready if state.overriding is None else state.overriding.ready()
+    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **feed}

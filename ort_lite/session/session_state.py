@@ -1,0 +1,112 @@
+"""All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ort_lite.compile import lifecycle
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import Value
+from ort_lite.options import config_keys
+from ort_lite.options.options import SessionOptions
+from ort_lite.pipeline.explanation import Explanation
+from ort_lite.pipeline.opening import Params, save_optimized
+from ort_lite.pipeline.pipeline import Prepared, Span, no_span, prepare
+from ort_lite.pipeline.preparation import Arguments, load_model
+from ort_lite.plugins import selection
+from ort_lite.record import Record
+from ort_lite.serialization.source import ModelSource
+from ort_lite.session import footprint
+from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
+from ort_lite.session.ready import Closed, Ready
+
+if TYPE_CHECKING:
+    from ort_lite.execute.profiling import Profiler
+
+
+class SessionState(Record):
+    """A compiled model with what is said of it. `prepared` is None once the session is closed.
+
+    Whoever needs two things of it takes the state once: the session may have another a moment later.
+    """
+
+    options: SessionOptions
+    ready: Ready | Closed
+    prepared: Prepared | None
+    selection: selection.Selection
+    metadata: ModelMetadata
+    inputs: tuple[NodeArg, ...]
+    outputs: tuple[NodeArg, ...]
+    overridable: tuple[NodeArg, ...]
+    defaults: Mapping[str, Value]
+    """Overridable initialisers, by name."""
+    overriding: "Overriding | None"
+    explained: Explanation | None = None
+    """What is left to say once the session is closed."""
+
+    def explain(self) -> Explanation:
+        if self.explained is not None or self.prepared is None:
+            assert self.explained is not None
+            return self.explained
+        notes = (*self.selection.notes, *self.prepared.incidents)
+        return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts())
+
+    def forms(self) -> list[Prepared]:
+        """The compiled forms of the model: with overridable initialisers as constants, and perhaps as inputs."""
+        other = self.overriding.made if self.overriding is not None else None
+        return [found.prepared for found in (self.ready, other) if isinstance(found, Ready)]
+
+    def closed(self) -> "SessionState":
+        """What stays of it."""
+        return self.replace(ready=Closed(), prepared=None, overriding=None, explained=self.explain())
+
+
+class Overriding:
+    """The model compiled with its overridable initialisers as inputs, at the first run that overrides one."""
+
+    def __init__(self, source: Model, make: Callable[[Model], Ready]) -> None:
+        self._source, self._make, self._lock = source, make, threading.Lock()
+        self.made: Ready | None = None
+
+    def ready(self) -> Ready:
+        with self._lock:
+            if self.made is None:
+                self.made = self._make(self._source.clone())
+            return self.made
+
+
+def make_state(
+    source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None, profiler: "Profiler | None"
+) -> SessionState:
+    """Takes a model through all stages. Raises what they raise."""
+    span: Span = profiler.span if profiler is not None else no_span
+    with span("session_initialization"):
+        loaded = load_model(source, options, given, params, span)
+        model, chosen = loaded.model, loaded.selection
+        about = metadata(model)
+        inputs = node_args(model.graph.inputs, model.unnamed_dims)
+        overridable = node_args(list(loaded.defaults.values()), model.unnamed_dims)
+        outputs = node_args(model.graph.outputs, model.unnamed_dims)
+        names = {dim for arg in inputs for dim in arg.shape if isinstance(dim, str)}
+        if profiler is not None:
+            lifecycle.start_profiling(chosen.providers)
+
+        def prepared_from(model: Model, span: Span = no_span) -> Prepared:
+            return prepare(
+                model, chosen.providers, options, span, given.disabled, chosen.policies, given.placement_rules, given.partitioning
+            )  # fmt: skip
+
+        prepared = prepared_from(model, span)
+        outputs = refined(outputs, model.graph.outputs, names)
+        if options.optimized_model_filepath:
+            save_optimized(model, options)
+        if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
+            lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
+        lifecycle.initialized(chosen.providers)
+        footprint.charge(prepared, options.account)
+    other = loaded.overridable
+    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, options))
+    return SessionState(
+        options, Ready(prepared, profiler, options), prepared, chosen, about, tuple(inputs), tuple(outputs), tuple(overridable),
+        loaded.defaults, overriding,
+    )  # fmt: skip

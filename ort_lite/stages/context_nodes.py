@@ -1,9 +1,0 @@
-"""Which nodes stand for compiled partitions (see `ort_lite.stages.context`)."""
-
-from ort_lite.graph import Node
-
-DOMAIN, OPERATOR = "com.microsoft", "EPContext"
-
-
-def is_context(node: Node) -> bool:
-    return node.op_type == OPERATOR and node.domain == DOMAIN

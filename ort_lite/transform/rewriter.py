@@ -1,0 +1,298 @@
+"""The Rewriter: how transforms change a graph, so that types, names and dead code stay in order."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ort_lite.dtypes import Array
+from ort_lite.graph.graph import Graph
+from ort_lite.graph.model import Names
+from ort_lite.graph.node import Attr, Node, TensorType, Type, Value
+from ort_lite.inference.inference import CONTENTS_LIMIT, Inference, Info
+from ort_lite.shapes.dims import differ
+from ort_lite.transform.patterns import Match
+
+FOLD_LIMIT = 16 << 20
+"""Bytes that the result of a folded node may have, unless it is no larger than what it is computed from."""
+
+
+class Done:
+    """The graph was changed."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Done)
+
+    def __hash__(self) -> int:
+        return hash(Done)
+
+
+class Skip(NamedTuple):
+    """The pattern was there, the rewrite was not possible."""
+
+    reason: str
+
+
+class Rewriter:
+    """Changes a graph on behalf of transforms, and keeps types, names and dead code in order while it does.
+
+    New nodes are inserted before the root of the match (for a pass: before `anchor`), with inferred types; nodes that a
+    replacement leaves without readers are removed at once.
+    """
+
+    def __init__(self, graph: Graph, inference: Inference, opset_imports: dict[str, int], fold_limit: int = FOLD_LIMIT) -> None:
+        self.graph, self.inference, self.opset_imports, self.fold_limit = graph, inference, opset_imports, fold_limit
+        self.names = Names(graph)
+        self.match: tuple[Node, ...] = ()
+        self.anchor: Node | None = None
+        self.touched: dict[Node, None] = {}
+        """Nodes to look at again; the driver takes them out."""
+        self.stale: set[Node] = set()
+        """Touched nodes whose inputs are now known better."""
+        self.skips: dict[tuple[str, str], None] = {}
+        self.added: list[Node] = []
+        self.removed: list[str] = []
+        self._fed = {value for value in graph.inputs if value.constant is not None}
+        self._new_constants: list[tuple[Graph, Value]] = []
+
+    # What is known
+
+    def array(self, value: Value | None) -> Array | None:
+        """The value's array if it is constant and no feed can override it. Not to be written to; may be a broadcast view."""
+        return None if value is None or value.constant is None or value in self._fed else value.constant
+
+    def number(self, value: Value | None) -> Any:
+        """The only element of a constant, as a Python number or string; None for everything else."""
+        array = self.array(value)
+        return array.item() if array is not None and array.size == 1 else None
+
+    def info(self, value: Value) -> Info:
+        """Type, contents and constant, as inferred."""
+        return self.inference.of(value)
+
+    def is_private(self, node: Node) -> bool:
+        """Whether only the match reads what the node computes: no other node, no nested graph, no graph output."""
+        return self._foreign_reader(node) is None
+
+    def _foreign_reader(self, node: Node) -> Value | None:
+        for value in node.outputs:
+            if value is not None and (value.is_graph_output() or any(n not in self.match for n, _ in value.uses)):
+                return value
+        return None
+
+    # What can be made
+
+    def op(self, op_type: str, *inputs: Value | None, **options: Any) -> Value:
+        """Inserts a node and returns its first output. Options: those of `node`, and attributes."""
+        return self.node(op_type, inputs, **options).output
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Iterable[Value | None],
+        *,
+        outputs: int = 1,
+        domain: str = "",
+        version: int | None = None,
+        name: str = "",
+        like: Node | None = None,
+        **attributes: Any,
+    ) -> Node:
+        """Inserts a node before the anchor; attributes that are None are left out, those of `like` are taken over.
+
+        `version` defaults to that of `like`, or to the model's opset, so that a saved model says what is meant.
+        """
+        anchor = self.anchor
+        if anchor is None or anchor.graph is None:
+            raise ValueError(f"{op_type}: there is no node to insert it before; set rewriter.anchor")
+        given = list(inputs)
+        while given and given[-1] is None:
+            given.pop()
+        if version is None and like is not None and like.domain == domain:
+            version = like.version
+        version = version or self.opset_imports.get(domain, 1)
+        self.opset_imports.setdefault(domain, version)
+        copied = {} if like is None else dict(like.attributes)
+        copied |= {key: Attr.of(key, value) for key, value in attributes.items() if value is not None}
+        base = anchor.outputs[0].name if anchor.outputs and anchor.outputs[0] is not None else op_type
+        results = [Value(self.names(base)) for _ in range(outputs)]
+        title = self.names(name or self._title(op_type))
+        made = Node(op_type, given, results, copied.values(), domain=domain, version=version, name=title)
+        return self.insert(made, anchor)
+
+    def insert(self, node: Node, anchor: Node) -> Node:
+        """Puts a node that was made elsewhere before `anchor` and infers what it computes."""
+        assert anchor.graph is not None
+        anchor.graph.insert_before(anchor, node)
+        self.infer(node)
+        self.added.append(node)
+        self.touched[node] = None
+        return node
+
+    def _title(self, op_type: str) -> str:
+        """Says what a new node stands for: "conv1+relu1", or the operator with the root's name where many are fused."""
+        names = [node.name for node in reversed(self.match) if node.name]
+        return "+".join(names) if 0 < len(names) <= 3 else "_".join([op_type, *names[-1:]])
+
+    def constant(self, array: Array, name: str = "") -> Value:
+        """Adds an initialiser to the anchor's graph."""
+        graph = self.graph if self.anchor is None or self.anchor.graph is None else self.anchor.graph
+        value = Value(self.names(name or "constant"), constant=array)
+        graph.add_initializer(value)
+        self._new_constants.append((graph, value))
+        return value
+
+    def replace(self, node: Node, *values: Value) -> Done | Skip:
+        """Readers of the node's outputs take `values` instead; the node goes, and with it what only it read.
+
+        Outputs beyond the last value must be unused. Nothing happens, and Skip says why, where they are not, where a graph
+        output would lose its name, or where a value would change its type.
+        """
+        pairs: list[tuple[Value, Value]] = []
+        for index, old in enumerate(node.outputs):
+            if old is None or (index >= len(values) and not old.uses and not old.is_graph_output()):
+                continue
+            if index >= len(values):
+                return Skip(f"{old.name}, output {index} of {node}, is used")
+            if reason := _why_not(old, values[index], node):
+                return Skip(reason)
+            if old.is_graph_output() and any(values[index] is new and out.is_graph_output() for out, new in pairs):
+                return Skip(f"{values[index].name} cannot be two graph outputs")
+            pairs.append((old, values[index]))
+        for old, new in pairs:
+            self._substitute(old, new)
+        self.discard(node)
+        return Done()
+
+    def fold(self, node: Node, *arrays: Array) -> Done | Skip:
+        """The node's outputs become initialisers under their own names, and the node goes. As `replace`."""
+        graph = node.graph
+        assert graph is not None
+        values = [Value(old.name, constant=new) for old, new in zip(node.outputs, arrays, strict=False) if old is not None]
+        result = self.replace(node, *values)
+        if isinstance(result, Done):
+            for value in values:
+                graph.add_initializer(value)
+        return result
+
+    def _substitute(self, old: Value, new: Value) -> None:
+        before, after = self.info(old), self.info(new)
+        if after.type is None:
+            self.inference.infos[new] = after = Info(before.type, before.contents)
+            new.type = before.type
+        readers = old.readers
+        self.touched.update((reader, None) for reader in readers)
+        if not same_info(before, after):
+            self.stale.update(readers)
+        old.replace_all_uses_with(new)
+
+    def discard(self, *nodes: Node) -> int:
+        """Removes those of the nodes that nobody reads, and then what they alone read. Returns how many. O(removed)."""
+        pending, count = list(nodes), 0
+        while pending:
+            node = pending.pop()
+            if node.graph is None or any(v is not None and (v.uses or v.is_graph_output()) for v in node.outputs):
+                continue
+            inputs = dict.fromkeys(v for v in node.inputs if v is not None)
+            for body in node.subgraphs():
+                inputs.update(dict.fromkeys(body.captures()))
+                for inner in body.all_nodes():
+                    self._forget(inner)
+            node.graph.remove(node)
+            self._forget(node)
+            count += 1
+            for value in inputs:
+                if value.producer is not None:
+                    pending.append(value.producer)
+                    self.touched[value.producer] = None
+                    if len(value.uses) == 1:  # what kept it from a match may be gone
+                        self.touched[next(iter(value.uses))[0]] = None
+        return count
+
+    def _forget(self, node: Node) -> None:
+        self.removed.append(node.name or str(node))
+        self.touched.pop(node, None)
+        self.stale.discard(node)
+
+    def infer(self, node: Node) -> bool:
+        """Infers a node anew and writes the types down. Returns whether an output is known better or otherwise than before."""
+        before = [None if value is None else self.inference.infos.get(value) for value in node.outputs]
+        self.inference.node(node)
+        changed = False
+        for value, old in zip(node.outputs, before, strict=True):
+            if value is not None:
+                new = self.inference.of(value)
+                if new.type is not None:
+                    value.type = new.type
+                changed |= old is None or not same_info(old, new)
+        return changed
+
+    def refresh(self, node: Node) -> None:
+        """Infers a stale node anew; where that tells more, its readers become stale."""
+        self.stale.discard(node)
+        if self.infer(node):
+            for value in node.outputs:
+                for reader in value.readers if value is not None else ():
+                    self.stale.add(reader)
+                    self.touched[reader] = None
+
+    def skip(self, node: Node | Value, reason: str) -> None:
+        """For passes: notes why something was left as it is."""
+        self.skips[node.name or str(node), reason] = None
+
+    # What the driver does around a rule
+
+    def apply(self, function: Callable[..., Done | Skip], match: Match, private: bool = False) -> Done | Skip:
+        """Runs a rule's function on a match; after Skip the graph is as it was."""
+        self.begin(match.nodes)
+        for node in match.nodes[1:] if private else ():
+            value = self._foreign_reader(node)
+            if value is not None:
+                return Skip(f"{value.name} has other readers")
+        result = function(self, **match.captured)
+        if isinstance(result, Skip):
+            self.discard(*self.added)
+            for graph, value in self._new_constants:
+                if not value.uses:
+                    graph.initializers.pop(value.name, None)
+        return result
+
+    def begin(self, match: tuple[Node, ...] = ()) -> None:
+        """Starts a new entry of what was added and removed."""
+        self.match, self.anchor = match, match[0] if match else None
+        self.added.clear()
+        self.removed.clear()
+        self._new_constants.clear()
+
+
+def _why_not(old: Value, new: Value, node: Node) -> str:
+    """Why `new` cannot stand for the node's output `old`; empty when it can."""
+    if old.is_graph_output() and (new.producer is None or new.producer.graph is not node.graph):
+        return f"{old.name} is a graph output, and {new.name} comes from no node of that graph"
+    if not old.can_be_replaced_by(new):
+        return f"{old.name} and {new.name} are both graph outputs"
+    if clash(old.type, new.type):
+        return f"{old.name} would change its type from {old.type} to {new.type}"
+    return ""
+
+
+def same_info(a: Info, b: Info) -> bool:
+    """Whether both tell rules the same; no rule reads large constants."""
+    if a is b:
+        return True
+    if a.type != b.type or a.contents != b.contents:
+        return False
+    return a.contents is not None or all(x is None or x.size > CONTENTS_LIMIT for x in (a.constant, b.constant))
+
+
+def clash(a: Type | None, b: Type | None) -> bool:
+    """Whether two types cannot be those of one value, as far as they are known."""
+    if a is None or b is None:
+        return False
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        return type(a) is not type(b)
+    if a.dtype != b.dtype:
+        return True
+    if a.shape is None or b.shape is None:
+        return False
+    return len(a.shape) != len(b.shape) or any(differ(x, y) for x, y in zip(a.shape, b.shape, strict=True))

@@ -1,0 +1,304 @@
+"""Stage 2: transforms change the graph until none of them finds anything more to do.
+
+Levels come one after the other, so that fusions see a graph that is already simple: `required` transforms, then those of
+`basic` until nothing changes, then `basic` and `extended`, then all. Inside a level graph passes run in the order of the
+list, then rules, over all nodes in graph order and then over those that something happened to. A level ends with a round that
+changes nothing. Same model, same transforms: same result, name for name.
+"""
+
+import warnings
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
+from ort_lite.graph.model import Model
+from ort_lite.graph.node import Node
+from ort_lite.inference.annotate import annotate
+from ort_lite.inference.inference import Inference
+from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.transform.contract import LEVELS, GraphPass, LocalRule, Transform
+from ort_lite.transform.patterns import Match, Pattern, find, operators_before
+from ort_lite.transform.rewriter import FOLD_LIMIT, Rewriter, Skip
+
+# onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
+UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "layout": "extended", "all": "all"}
+
+# Far above what real models need (8 rounds a level, a change for two nodes): what reaches them goes on for ever.
+_MOST_ROUNDS = 64
+_MOST_CHANGES = (1000, 20)  # a constant, and as many again for each node
+
+
+class Change(NamedTuple):
+    """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
+
+    transform: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
+
+
+class Skipped(NamedTuple):
+    """A place where a transform's pattern was found and left as it was."""
+
+    transform: str
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.transform} skipped {self.node}: {self.reason}"
+
+
+class TransformReport(NamedTuple):
+    """What transforms did to a model. Printed, one transform a line:
+
+    level all: 1070 nodes became 612 in 7 rounds
+    fold_constants          basic     311 changes
+    merge_transposes        basic       4 changes, 1 skipped: y has other readers
+    """
+
+    level: str
+    nodes_before: int
+    nodes_after: int
+    rounds: int
+    changes: tuple[Change, ...]
+    skipped: tuple[Skipped, ...]
+    levels: tuple[tuple[str, str], ...]
+    """(transform, its level), in the order of the list."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Number of changes by transform."""
+        counts: Counter[str] = Counter()
+        for change in self.changes:
+            counts[change.transform] += change.times
+        return counts
+
+    def __str__(self) -> str:
+        skips: dict[str, list[str]] = {}
+        for skip in self.skipped:
+            skips.setdefault(skip.transform, []).append(skip.reason)
+        counts = self.counts
+        lines = [f"level {self.level}: {self.nodes_before} nodes became {self.nodes_after} in {self.rounds} rounds"]
+        for name, level in self.levels:
+            if counts.get(name) or name in skips:
+                line = f"{name:<32} {level:<9} {counts.get(name, 0):>5} changes"
+                reasons = skips.get(name, ())
+                lines.append(line + (f", {len(reasons)} skipped: {reasons[0]}" if reasons else ""))
+        return "\n".join(lines)
+
+
+def transform(
+    model: Model,
+    transforms: Sequence[Transform],
+    level: str = "all",
+    *,
+    rules: ShapeRules,
+    disabled: Collection[str] = (),
+    fold_limit: int = FOLD_LIMIT,
+) -> TransformReport:
+    """Changes `model.graph` in place and annotates every value with its type.
+
+    `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
+    when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
+    names that are not known, ShapeInferenceError for a model whose shapes do not fit.
+    """
+    _check(transforms, level, disabled)
+    graph = model.graph
+    chosen = [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= LEVELS.index(UP_TO[level])]
+    before = sum(1 for _ in graph.all_nodes())
+    driver = _Driver(model, chosen, rules, fold_limit)
+    for current in LEVELS[: LEVELS.index(UP_TO[level]) + 1]:
+        driver.run(current)
+    return TransformReport(
+        level=level,
+        nodes_before=before,
+        nodes_after=sum(1 for _ in graph.all_nodes()),
+        rounds=driver.rounds,
+        changes=tuple(driver.changes),
+        skipped=tuple(driver.skipped),
+        levels=tuple((t.name, t.level) for t in chosen),
+    )
+
+
+def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> None:
+    if level not in UP_TO:
+        raise InvalidArgument(f"graph optimisation level {level!r} is none of {', '.join(UP_TO)}")
+    names = [t.name for t in transforms]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidArgument(f"two transforms are called {twice[0]!r}: rename one, or disable the distribution it is from")
+    for name in disabled:
+        if name not in names:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InvalidArgument(f"no transform is called {name!r}{hint}")
+
+
+class _Driver:
+    def __init__(
+        self,
+        model: Model,
+        transforms: Iterable[Transform],
+        rules: ShapeRules,
+        fold_limit: int,
+    ) -> None:
+        self.graph = model.graph
+        self.transforms = list(transforms)
+        self.rounds = 0
+        self.changes: list[Change] = []
+        self._skips: dict[str, list[Skipped]] = {}  # by pass
+        self._node_skips: dict[Node, list[Skipped]] = {}
+        self._budget = _MOST_CHANGES[0] + _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes())
+        self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
+        self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
+        # Before inference, so that a weight in a Constant node is a weight to it.
+        self._passes([t for t in self.transforms if isinstance(t, GraphPass) and t.level == "required"])
+        self.rewriter.inference = annotate(self.graph, rules)
+        self.rewriter.stale.clear()
+
+    @property
+    def skipped(self) -> list[Skipped]:
+        """What was left alone in the graph as it is now."""
+        local = [skip for node, skips in self._node_skips.items() if node.graph is not None for skip in skips]
+        return [*(skip for skips in self._skips.values() for skip in skips), *local]
+
+    def run(self, level: str) -> None:
+        """Runs the transforms up to `level` until nothing changes; the first look at all nodes is for rules that are new."""
+        chosen = [t for t in self.transforms if LEVELS.index(t.level) <= LEVELS.index(level)]
+        if all(t.level != level for t in chosen):
+            return
+        passes = [t for t in chosen if isinstance(t, GraphPass)]
+        rules = [t for t in chosen if isinstance(t, LocalRule)]
+        index, new = _index(rules), _index([t for t in rules if t.level == level])
+        deep = _index([t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)])
+        self.rewriter.touched.clear()
+        for _ in range(_MOST_ROUNDS):
+            self.rounds += 1
+            before = len(self.changes)
+            self._passes(passes)
+            self._sweep(new, index)
+            if len(self.changes) == before:
+                return
+            if self._budget <= 0:
+                break
+            new = deep  # a change puts its direct surroundings on the list, all that the other rules look at
+        busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
+        warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)
+
+    def _passes(self, passes: Iterable[GraphPass]) -> None:
+        """Runs those passes that have not seen the graph as it is."""
+        for found in passes:
+            if self._seen.get(found.name) == len(self.changes):
+                continue
+            self.rewriter.begin()
+            self.rewriter.skips.clear()
+            try:
+                count = found.function(self.graph, self.rewriter)
+            except OrtLiteError:
+                raise
+            except Exception as error:
+                raise _failure(found, f"graph {self.graph.name!r}", error) from error
+            self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
+            if count:
+                self._note(found.name, count)
+            self._seen[found.name] = len(self.changes)
+
+    def _sweep(self, first: "_Index", index: "_Index") -> None:
+        """Visits every node with the rules of `first`, and with all of `index` those that something happened to."""
+        touched = self.rewriter.touched
+        if first:
+            for node in list(self.graph.all_nodes()):
+                if node.graph is None:  # removed meanwhile
+                    continue
+                if node in touched:
+                    del touched[node]
+                    self._visit(node, index)
+                else:
+                    self._visit(node, first)
+        queue = deque(touched)
+        waiting = set(touched)
+        touched.clear()
+        while queue and self._budget > 0:
+            node = queue.popleft()
+            waiting.discard(node)
+            if node.graph is not None:
+                self._visit(node, index)
+            if touched:
+                queue.extend(found for found in touched if found not in waiting)
+                waiting.update(touched)
+                touched.clear()
+
+    def _visit(self, node: Node, index: "_Index") -> None:
+        """Tries the rules until one of them fires."""
+        rewriter = self.rewriter
+        if node in rewriter.stale:
+            rewriter.refresh(node)
+        rules = index.get(node.op_type) or index.get("*")
+        if not rules:
+            return
+        before = operators_before(node)
+        skips = []
+        for rule, patterns in rules:
+            for pattern in patterns:
+                match = find(pattern, node, rewriter.array, before)
+                if match is not None:
+                    break
+            else:
+                continue
+            result = self._apply(rule, match, node)
+            if result is None:
+                if node.graph is not None:
+                    rewriter.touched[node] = None
+                return
+            skips.append(result)
+        if skips or node in self._node_skips:
+            others = [skip for skip in self._node_skips.get(node, ()) if all(skip.transform != rule.name for rule, _ in rules)]
+            self._node_skips[node] = others + skips
+
+    def _apply(self, rule: LocalRule, match: Match, node: Node) -> Skipped | None:
+        who = node.name or str(node)
+        try:
+            result = self.rewriter.apply(rule.function, match, rule.private)
+        except OrtLiteError as error:
+            error.add_note(f"while the transform {rule.name} looked at {who}")
+            raise
+        except Exception as error:
+            raise _failure(rule, str(node), error) from error
+        if isinstance(result, Skip):
+            return Skipped(rule.name, who, result.reason)
+        self._note(rule.name)
+        return None
+
+    def _note(self, name: str, count: int = 1) -> None:
+        self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
+        self._budget -= 1
+
+
+def _failure(transform: Transform, where: str, error: Exception) -> Fail:
+    return Fail(
+        f"the transform {transform.name} failed at {where}: {type(error).__name__}: {error}; without it: "
+        f"disabled_optimizers=[{transform.name!r}]"
+    )
+
+
+_Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]
+
+
+def _index(rules: Sequence[LocalRule]) -> _Index:
+    """Rules with those of their patterns that may have their root at an operator, by operator; "*" for any other."""
+    types = {op_type for rule in rules for pattern in rule.patterns for op_type in pattern.op_types}
+    index: _Index = {}
+    for rule in rules:
+        fitting: dict[str, list[Pattern]] = {}
+        for pattern in rule.patterns:
+            for op_type in types if "*" in pattern.op_types else pattern.op_types:
+                fitting.setdefault(op_type, []).append(pattern)
+        for op_type, patterns in fitting.items():
+            index.setdefault(op_type, []).append((rule, patterns))
+    return index

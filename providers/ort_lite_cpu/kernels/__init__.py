@@ -1,0 +1,1 @@
+"""Kernels that operators share, and what they are written in."""

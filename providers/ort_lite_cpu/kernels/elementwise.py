@@ -1,0 +1,89 @@
+"""Globals of generated elementwise kernels: the native language and the formulas that it lacks."""
+
+from typing import Any
+
+from ort_lite.native.floats import (
+    ceil,
+    copysign,
+    erf,
+    exp,
+    fabs,
+    floor,
+    fmax,
+    fmin,
+    isinf,
+    isnan,
+    log,
+    rint,
+    sigmoid,
+    sqrt,
+    tanh,
+)
+from ort_lite.native.halves import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from ort_lite.native.integers import cast, iabs, idiv, ifloormod, imax, imin, imod, like, shl, shr, wadd, wmul, wneg, wsub
+from ort_lite.native.lang import OK, select, span
+from ort_lite.native.libm import acos, acosh, asin, asinh, atan, atanh, cos, cosh, fmod_trunc, log1p, power, sin, sinh, tan
+from ort_lite.native.marks import Ptr, arithmetic
+from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.kernels.narrow import (
+    f32_to_narrow,
+    f32_to_power,
+    i32_to_narrow,
+    narrow_to_f32,
+    narrow_to_i32,
+    power_to_f32,
+    quantized_narrow,
+)
+
+
+def ipower(base: Any, exponent: Any) -> Any:
+    """Integer power by squaring, wrapping; a negative exponent gives what C's truncated 1 / base**n gives."""
+    if exponent < 0:
+        return select(
+            base == like(base, 1),
+            like(base, 1),
+            select(base == like(base, -1), like(base, 1 - 2 * (exponent & 1)), like(base, 0)),
+        )
+    result = like(base, 1)
+    factor = base
+    while exponent > 0:
+        if exponent & 1:
+            result = wmul(result, factor)
+        factor = wmul(factor, factor)
+        exponent = exponent >> 1
+    return result
+
+
+def fmod_floor(a: Any, b: Any) -> Any:
+    """Remainder with the sign of b, as Python's %; NaN for b = 0. Spec: ONNX Mod-13, fmod=0."""
+    rest = fmod_trunc(a, b)
+    crossed = (rest < like(rest, 0)) != (b < like(b, 0))
+    return select(rest == like(rest, 0), copysign(like(rest, 0), b), select(crossed, rest + b, rest))
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1; NaN for NaN."""
+    return select(x > like(x, 0), like(x, 1), select(x < like(x, 0), like(x, -1), x))
+
+
+@arithmetic("@2(f32,A,static)")
+def quantized(x: Any, zero: Any, name: str) -> Any:
+    """x rounded, half to even, plus `zero`, saturated to the 8- or 16-bit type of that name; NaN becomes its smallest value."""
+    bits = int(name[1:])
+    low = 0 if name[0] == "u" else -(1 << (bits - 1))
+    least, most = float(low) - zero.to("f32"), float(low + (1 << bits) - 1) - zero.to("f32")
+    bounded = (x > least).choose(x, least)
+    bounded = (bounded < most).choose(bounded, most)
+    # Adding 1.5 * 2**23 leaves the rounded integer in the low bits: quicker than rounding and then converting.
+    whole = (bounded + 12582912.0).bits() - 0x4B400000
+    return (whole + zero.to("i32")).to(name)
+
+
+__all__ = [
+    "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
+    "cosh", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
+    "floor", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
+    "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "power", "power_to_f32",
+    "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
+    "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
+]  # fmt: skip

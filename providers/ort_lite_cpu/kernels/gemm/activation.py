@@ -1,0 +1,74 @@
+"""What an epilogue applies last. Relu and Clip are limits inside the register tile; the others are a pass over a block."""
+
+import math
+from collections.abc import Sequence
+
+from ort_lite.native.floats import exp, fabs, fmax, fmin, log, sigmoid, tanh
+from ort_lite.native.integers import like
+from ort_lite.native.lang import select
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.record import Record
+
+
+class Activation(Record):
+    """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes."""
+
+    kind: str = ""
+    low: float = -math.inf
+    high: float = math.inf
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def scalars(self) -> tuple[float, float, float, float]:
+        return self.low, self.high, self.alpha, self.beta
+
+
+NONE = Activation()
+
+_LIMITS = {"": (-math.inf, math.inf), "Relu": (0.0, math.inf), "Clip": (-math.inf, math.inf)}
+_DEFAULTS = {
+    "Elu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5), "LeakyRelu": (0.01, 0.0),
+    "Selu": (1.6732632, 1.0507010), "Sigmoid": (0.0, 0.0), "Softplus": (0.0, 0.0), "Softsign": (0.0, 0.0), "Swish": (1.0, 0.0),
+    "Tanh": (0.0, 0.0), "ThresholdedRelu": (1.0, 0.0),
+}  # fmt: skip
+
+
+def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
+    """The activation for an operator's name and its parameters as com.microsoft's fused operators give them, or None."""
+    defaults = _LIMITS.get(name) or _DEFAULTS.get(name)
+    if defaults is None:
+        return None
+    first, second = (*map(float, params), *defaults[len(params) :])[:2]
+    return Activation(low=first, high=second) if name in _LIMITS else Activation(name, alpha=first, beta=second)
+
+
+@native
+def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: Static) -> None:
+    """c (m, n), row stride ldc, = kind(c) in place."""
+    a, b, zero, one = like(c, alpha), like(c, beta), like(c, 0), like(c, 1)
+    for i in range(m):
+        for j in range(i * ldc, i * ldc + n):
+            x = c[j]
+            if kind == "LeakyRelu":
+                c[j] = select(x < zero, x * a, x)
+            elif kind == "ThresholdedRelu":
+                c[j] = select(x > a, x, zero)
+            elif kind == "Sigmoid":
+                c[j] = sigmoid(x)
+            elif kind == "Swish":
+                c[j] = x * sigmoid(x * a)
+            elif kind == "Tanh":
+                c[j] = tanh(x)
+            elif kind == "HardSigmoid":
+                c[j] = fmax(zero, fmin(one, x * a + b))
+            elif kind == "HardSwish":
+                c[j] = x * fmax(zero, fmin(one, x * a + b))
+            elif kind == "Elu":
+                c[j] = select(x < zero, (exp(x) - one) * a, x)
+            elif kind == "Selu":
+                c[j] = select(x < zero, (exp(x) - one) * a, x) * b
+            elif kind == "Softplus":
+                c[j] = fmax(x, zero) + log(exp(-fabs(x)) + one)
+            elif kind == "Softsign":
+                c[j] = x / (fabs(x) + one)

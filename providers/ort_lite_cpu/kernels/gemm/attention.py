@@ -1,0 +1,332 @@
+"""Scaled dot-product attention: softmax(scale * Q @ K^T + mask) @ V for blocks of query rows, scores never leaving the cache.
+
+Many rows: keys and values are packed once a head, then each block of rows is two products over the register tile with a softmax in
+between. Few rows: packing would cost more than the products, which read keys and values in place, once for several heads.
+
+The keys that a query sees are a range (padding, causality, windows) and, inside of it, what a mask leaves.
+"""
+
+import math
+
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import exp, fmax, sqrt, tanh
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, null, shift, span
+from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, panel
+from ort_lite_cpu.kernels.gemm.pack import pack_panel
+from ort_lite_cpu.kernels.halves import highest, rounded, softmax_rounded
+
+FEW = 3
+"""Up to this many query rows a head keys and values are read in place."""
+BLOCK = 64
+"""Most query rows of one block."""
+SCORES = 1 << 17
+"""Scores of one block, unless BLOCK says less or one tile of rows has more."""
+SHARED = 4
+"""Heads that read a piece of keys and values together."""
+PIECE = 64
+"""Keys of such a piece."""
+ROWS = 16
+"""Rows of scores for which scratch must have room: one register tile, or SHARED heads of FEW rows."""
+FAR = 1 << 40
+"""More keys than memory holds. Lengths and windows are cut there: sums of them do not overflow."""
+
+RAW, CAPPED, MASKED, SOFTMAX, SEEN, NOTHING = range(6)
+"""What becomes of the scores beside the result: ONNX's qk_matmul_output_mode; as MASKED with 0 for what is not seen; nothing."""
+
+
+@native
+def visible(i: int, offset: int, left: int, right: int, count: int) -> tuple[int, int]:
+    """First key that query i sees, and the one after the last; -1 for `left` or `right` is no limit on that side.
+
+    Neither falls from one query to the next: scores are stored from the first key of the first query on. That holds because `frame`
+    gives counts that are keys, and it and `emit_attention` nothing beyond FAR.
+    """
+    last = count if right < 0 else max(min(count, i + offset + right + 1), 0)
+    return 0 if left < 0 else min(max(i + offset - left, 0), last), last
+
+
+@native
+def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int, past: int, anchored: int) -> tuple[int, int]:
+    """(valid keys of batch b, how many of them come before its first query), whatever number lengths[b] is."""
+    if null(lengths):
+        return min(length, columns), past
+    count = min(max(int(lengths[b]) + extra, 0), FAR)
+    return min(count, length, columns), count - rows if anchored else past
+
+
+@native(fastmath=REDUCE, inline=False)
+def normalise_row(
+    s: Ptr, first: int, last: int, n: int, mask: Ptr, sink: Ptr, softcap: float, qk: Ptr, masked: Static, output: Static,
+    half: Static, precision: Static,
+) -> None:  # fmt: skip
+    """The n scores s become probabilities: softmax over [first, last), 0 elsewhere, and everywhere if nothing is left.
+
+    masked: "" (no mask), "bool" (True takes part) or "add". sink: null or one more score, that of no key. The scores go to
+    qk (n,) at the stage that `output` says. half: "" or the 16-bit type to which every step rounds, softmax apart, whose steps
+    round to `precision`.
+    """
+    if half != "":
+        for j in range(n):
+            s[j] = rounded(s[j], half)
+    lowest = like(s, -math.inf)
+    unseen = like(s, 0) if output == SEEN else lowest
+    if output == RAW:
+        for j in range(n):
+            qk[j] = s[j]
+    if softcap > 0:
+        cap = rounded(like(s, softcap), half)
+        begin, end = (0, n) if output in (CAPPED, MASKED) else (first, last)
+        for j in range(begin, end):
+            s[j] = rounded(cap * rounded(tanh(rounded(s[j] / cap, half)), half), half)
+    if output == CAPPED:
+        for j in range(n):
+            qk[j] = s[j]
+    open_ = like(s, 0)
+    if masked == "bool":
+        for j in range(first, last):
+            s[j] = s[j] if mask[j] != 0 else lowest
+    elif masked == "add":
+        open_ = lowest
+        for j in range(first, last):
+            open_ = fmax(open_, mask[j])
+            s[j] = rounded(s[j] + mask[j], half)
+    for j in range(first):
+        s[j] = unseen
+    for j in range(last, n):
+        s[j] = unseen
+    if output in (MASKED, SEEN):
+        for j in range(n):
+            qk[j] = s[j]
+    if half == precision == "":
+        softmax_row(s, first, last, n, sink, open_ == lowest)
+    else:
+        softmax_row_rounded(s, first, last, n, open_ == lowest, half, precision)
+    if output == SOFTMAX:
+        for j in range(n):
+            qk[j] = s[j]
+
+
+@native(fastmath=REDUCE)
+def softmax_row(s: Ptr, first: int, last: int, n: int, sink: Ptr, closed: bool) -> None:
+    """In place over [first, last), zeros elsewhere; zeros everywhere if `closed`, or no score is above -inf."""
+    top = like(s, -math.inf)
+    for j in range(first, last):
+        top = fmax(top, s[j])
+    total = like(s, 0)
+    if not null(sink):
+        top = fmax(top, sink[0])
+        total = exp(sink[0] - top)
+    if closed or top == like(s, -math.inf):
+        first = last = n
+    for j in range(first, last):
+        e = exp(s[j] - top)
+        s[j] = e
+        total += e
+    factor = like(s, 1) / total
+    for j in range(first, last):
+        s[j] *= factor
+    for j in range(first):
+        s[j] = like(s, 0)
+    for j in range(last, n):
+        s[j] = like(s, 0)
+
+
+@native
+def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, half: Static, precision: Static) -> None:
+    """As `softmax_row`, without a sink, computed in `precision` ("": f32); the probabilities are of type `half`."""
+    for j in range(first, last):
+        s[j] = rounded(s[j], precision)
+    if closed or highest(s, first, last) == like(s, -math.inf):
+        first = last = n
+    softmax_rounded(s, first, last, precision)
+    for j in range(first, last):
+        s[j] = rounded(s[j], half)
+    for j in range(first):
+        s[j] = like(s, 0)
+    for j in range(last, n):
+        s[j] = like(s, 0)
+
+
+@native
+@extents(
+    k="walk(k_at, batch, k_batch, heads, k_head, length, k_row, size, 1)",
+    v="walk(v_at, batch, v_batch, heads, v_head, length, v_row, value_size, 1)",
+    keys="select(less(FEW, rows), batch * heads * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
+    values="select(less(FEW, rows), batch * heads * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
+)  # fmt: skip
+def pack_heads(
+    k: Ptr, v: Ptr, keys: Ptr, values: Ptr, heads: int, rows: int, length: int, size: int, value_size: int,
+    k_at: int, k_batch: int, k_head: int, k_row: int, v_at: int, v_batch: int, v_head: int, v_row: int, batch: int, scale: float,
+    vectors: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """Panels of scale * K^T (batch, heads, ceil(length / width), size, width) and V (batch, heads, ceil(.), length, width)."""
+    width = vectors * lanes
+    pieces, across = (length + width - 1) // width, (value_size + width - 1) // width
+    factor = scale if scale != 0 else 1 / sqrt(float(size))
+    if rows <= FEW:
+        return OK
+    for job in span(batch * heads * pieces, part, parts):
+        head, t = job // pieces, job % pieces * width
+        b, h = head // heads, head % heads
+        count = min(length - t, width)
+        source = shift(k, k_at + b * k_batch + h * k_head + t * k_row)
+        pack_panel(source, k_row, True, count, size, factor, shift(keys, job * size * width), vectors, lanes)
+        source = shift(v, v_at + b * v_batch + h * v_head + t * v_row)
+        for p in range(across):
+            columns = min(value_size - p * width, width)
+            target = shift(values, ((head * across + p) * length + t) * width)
+            pack_panel(shift(source, p * width), v_row, False, columns, count, 1.0, target, vectors, lanes)
+    return OK
+
+
+@native
+@extents(
+    q="walk(q_at, batch, q_batch, heads, q_head, rows, q_row, size, 1)",
+    keys="select(less(FEW, rows), ((batch - 1) * (heads // group) + ceildiv(heads, max(group, 1)))"
+    " * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
+    values="select(less(FEW, rows), ((batch - 1) * (heads // group) + ceildiv(heads, max(group, 1)))"
+    " * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    scratch="(parts - 1) * room + min(BLOCK * ceildiv(length, vectors * lanes) * vectors * lanes,"
+    " max(SCORES, ROWS * ceildiv(length, vectors * lanes) * vectors * lanes))",
+)  # fmt: skip
+def attend(
+    q: Ptr, keys: Ptr, values: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
+    batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
+    q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
+    anchored: int, left: int, right: int, room: int, softcap: float,
+    masked: Static, output: Static, half: Static, precision: Static, tall: Static, vectors: Static, lanes: Static, part: int,
+    parts: int,
+) -> int:  # fmt: skip
+    """y = softmax(Q @ keys) @ values, from packed heads, a head for each `group` of query heads; parts share blocks of rows.
+
+    mask[b, h, i, :columns] lies at its steps, what is beyond is masked; qk (batch, heads, rows, length); scratch: `room` elements
+    a part. Batch b has lengths[b] + extra keys, of which, if `anchored`, the last `rows` belong to the queries, else `past`
+    come before them. Spec: ONNX Attention-25.
+    """
+    width = vectors * lanes
+    stride, across = (length + width - 1) // width * width, (value_size + width - 1) // width
+    block = max(min(BLOCK, SCORES // max(stride, 1)) // tall, 1) * tall
+    blocks = (rows + block - 1) // block
+    s = shift(scratch, part * room)
+    if rows <= FEW:
+        return OK
+    for job in span(batch * heads * blocks, part, parts):
+        head, start = job // blocks, job % blocks * block
+        b, h = head // heads, head % heads
+        shared = b * (heads // group) + h // group
+        m = min(rows - start, block)
+        count, offset = frame(b, rows, length, columns, lengths, extra, past, anchored)
+        begin, end = 0, length
+        if output == NOTHING:
+            begin = visible(start, offset, left, right, count)[0] // width * width
+            end = max(visible(start + m - 1, offset, left, right, count)[1], begin)
+        x = shift(q, q_at + b * q_batch + h * q_head + start * q_row)
+        for j in range(begin, end, width):
+            packed = shift(keys, (shared * stride + j) * size)
+            panel(x, q_row, 0, 1, packed, shift(s, j - begin), stride, m, width, size, 0, x, x, 0.0, 0.0, tall, vectors, lanes)
+        for i in range(start, start + m):
+            first, last = visible(i, offset, left, right, count)
+            normalise_row(
+                shift(s, (i - start) * stride), first - begin, last - begin, end - begin,
+                shift(mask, b * m_batch + h * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else h), softcap,
+                shift(qk, (head * rows + i) * length), masked, output, half, precision,
+            )  # fmt: skip
+        pieces, piece = cut(end - begin, DEPTH)
+        for p in range(across):
+            target = shift(y, b * y_batch + h * y_head + start * y_row + p * width)
+            for t in range(pieces):
+                at = t * piece
+                packed = shift(values, ((shared * across + p) * length + begin + at) * width)
+                panel(
+                    shift(s, at), stride, 0, 1, packed, target, y_row, m, value_size - p * width, min(piece, end - begin - at),
+                    0 if t == 0 else ACCUMULATE, s, s, 0.0, 0.0, tall, vectors, lanes,
+                )  # fmt: skip
+    return OK
+
+
+@native
+@extents(
+    q="walk(q_at, batch, q_batch, heads, q_head, rows, q_row, size, 1)",
+    k="walk(k_at, batch, k_batch, heads // group, k_head, length, k_row, size, 1)",
+    v="walk(v_at, batch, v_batch, heads // group, v_head, length, v_row, value_size, 1)",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    scratch="(parts - 1) * room + SHARED * FEW * length",
+)  # fmt: skip
+def attend_few(
+    q: Ptr, k: Ptr, v: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
+    batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
+    q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
+    anchored: int, left: int, right: int, room: int, softcap: float, k_at: int, k_batch: int, k_head: int, k_row: int,
+    v_at: int, v_batch: int, v_head: int, v_row: int, scale: float, masked: Static, output: Static, half: Static,
+    precision: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As `attend` for at most FEW rows and heads that are not packed; parts share heads, up to SHARED of a group at a time."""
+    factor = scale if scale != 0 else 1 / sqrt(float(size))
+    bunches = (group + SHARED - 1) // SHARED
+    s = shift(scratch, part * room)
+    if rows > FEW:
+        return OK
+    for job in span(batch * (heads // group) * bunches, part, parts):
+        shared, bunch = job // bunches, job % bunches * SHARED
+        b, kv_head = shared // (heads // group), shared % (heads // group)
+        h, many = kv_head * group + bunch, min(group - bunch, SHARED) * rows
+        count, offset = frame(b, rows, length, columns, lengths, extra, past, anchored)
+        begin, end = 0, length
+        if output == NOTHING:
+            begin = visible(0, offset, left, right, count)[0]
+            end = max(visible(rows - 1, offset, left, right, count)[1], begin)
+        x = shift(q, q_at + b * q_batch + h * q_head)
+        key = shift(k, k_at + b * k_batch + kv_head * k_head)
+        for t in range(begin, end, PIECE):
+            for r in range(many):
+                row, out = shift(x, r // rows * q_head + r % rows * q_row), shift(s, r * length - begin)
+                score(row, key, k_row, t, min(t + PIECE, end), size, factor, out)
+        for r in range(many):
+            i, hr = r % rows, h + r // rows
+            first, last = visible(i, offset, left, right, count)
+            normalise_row(
+                shift(s, r * length), first - begin, last - begin, end - begin,
+                shift(mask, b * m_batch + hr * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else hr), softcap,
+                shift(qk, ((b * heads + hr) * rows + i) * length), masked, output, half, precision,
+            )  # fmt: skip
+        target, value = shift(y, b * y_batch + h * y_head), shift(v, v_at + b * v_batch + kv_head * v_head)
+        for r in range(many):
+            out = shift(target, r // rows * y_head + r % rows * y_row)
+            for d in range(value_size):
+                out[d] = like(y, 0)
+        for t in range(begin, end, PIECE):
+            for r in range(many):
+                out = shift(target, r // rows * y_head + r % rows * y_row)
+                blend(shift(s, r * length - begin), value, v_row, t, min(t + PIECE, end), value_size, out)
+    return OK
+
+
+@native(fastmath=REDUCE)
+def score(x: Ptr, keys: Ptr, step: int, first: int, last: int, size: int, scale: float, s: Ptr) -> None:
+    """s[t] = scale * x . keys[t] for t in [first, last)."""
+    for t in range(first, last):
+        total = like(x, 0)
+        for d in range(size):
+            total += x[d] * keys[t * step + d]
+        s[t] = total * like(x, scale)
+
+
+@native(fastmath=REDUCE)
+def blend(p: Ptr, values: Ptr, step: int, first: int, last: int, size: int, y: Ptr) -> None:
+    """y += p[t] * values[t] for t in [first, last), four t at a time."""
+    t = first
+    while t + 4 <= last:
+        a, b, c, d = t * step, (t + 1) * step, (t + 2) * step, (t + 3) * step
+        for i in range(size):
+            y[i] += p[t] * values[a + i] + p[t + 1] * values[b + i] + p[t + 2] * values[c + i] + p[t + 3] * values[d + i]
+        t += 4
+    while t < last:
+        for i in range(size):
+            y[i] += p[t] * values[t * step + i]
+        t += 1

@@ -1,0 +1,267 @@
+"""Convolution as a matrix product, channels last: rows are output pixels, gathered block by block, columns output channels.
+
+A block of rows holds what its pixels see of the input, for one piece of the depth: a scratch that stays in the second cache
+level and never holds the whole "im2col" matrix. The depth is ordered (kd, kh, kw, channel), so that what a pixel sees of one
+input row is one run of memory where taps are neighbours.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, shift
+from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
+from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+
+BLOCK = 120
+"""Output pixels that a block has at most."""
+
+
+class Sizes(NamedTuple):
+    """Channels-last sizes. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
+
+    c: int
+    id_: int
+    ih: int
+    iw: int
+    o: int
+    od: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    sd: int
+    sh: int
+    sw: int
+    pd: int
+    ph: int
+    pw: int
+    dd: int
+    dh: int
+    dw: int
+    channels: int
+    """Input channels of one group."""
+    outputs: int
+    """Output channels of one group."""
+
+
+class Piece(NamedTuple):
+    """A piece of the depth: kernel lines r0 to r1 (number kd * kh + kh), of each run of taps and channels o0 to o1."""
+
+    r0: int
+    r1: int
+    o0: int
+    o1: int
+
+
+class Block(NamedTuple):
+    """Output pixels: rows (of all images and depths) top to bottom, of each begin to end."""
+
+    top: int
+    bottom: int
+    begin: int
+    end: int
+
+
+@native
+@extents(
+    x="n * id_ * ih * iw * c", w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
+    bias="o", residual="n * od * oh * ow * o", y="n * od * oh * ow * o", scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
+)  # fmt: skip
+def conv(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
+    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
+    dd: int, dh: int, dw: int, groups: int, low: float, high: float, alpha: float, beta: float,
+    kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
+
+    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of
+    one; parts share blocks and panels. Spec: ONNX Conv-22.
+    """
+    width = vectors * lanes
+    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
+    across = max((g.outputs + width - 1) // width, 1)
+    scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
+    lines = kd * kh
+    heights = max(BLOCK // max(ow, 1), 1)
+    chunks, length = cut(ow, BLOCK)
+    all_rows = n * od * oh
+    first, last, left, right = grid((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
+    for number in range(first, last):
+        top, begin = number // chunks * heights, number % chunks * length
+        block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
+        for group in range(left // across, (right + across - 1) // across):
+            p0, p1 = max(left - group * across, 0), min(right - group * across, across)
+            j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
+            factors = shift(w, (group * across + p0) * lines * kw * g.channels * width)
+            _block(
+                shift(x, group * g.channels), factors, bias, residual, y, scratch, j, count, g, block, lines, kd == 1,
+                low, high, rows, vectors, lanes,
+            )  # fmt: skip
+            if kind != "":
+                for row in range(block.top, block.bottom):
+                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
+    return OK
+
+
+@native(inline=False)
+def _block(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, j: int, count: int, g: Sizes, block: Block, lines: int,
+    direct: bool, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """Output channels j to j + count of a block, piece by piece of the depth.
+
+    A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
+    """
+    width = vectors * lanes
+    run = g.kw * g.channels
+    ldw = lines * run * width
+    if _neighbours(g):
+        cuts, most = cut(run, DEPTH)
+        stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
+    elif g.channels <= DEPTH:
+        cuts, most = cut(g.kw, max(DEPTH // max(g.channels, 1), 1))
+        stacks, some, most = lines, 1, most * g.channels
+    else:
+        cuts, most = cut(g.channels, DEPTH)
+        stacks, some, cuts = lines, 1, cuts * g.kw
+    # Pixels from `west` to `east` of a row see no padding at its sides: what they see is read in place.
+    west = min(max((g.pw + g.sw - 1) // g.sw, 0), g.ow)
+    room = g.iw + g.pw - (g.kw - 1) * g.dw - 1
+    east = min(room // g.sw + 1, g.ow) if room >= 0 else 0
+    clips = low > -math.inf or high < math.inf
+    for step in range(stacks * cuts):
+        r0, o0 = step // cuts * some, step % cuts * most
+        if g.channels > DEPTH and not _neighbours(g):
+            o0 = step % cuts // (cuts // g.kw) * g.channels + step % (cuts // g.kw) * most
+            piece = Piece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
+        else:
+            piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
+        mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
+        factors = shift(w, (r0 * run + o0) * width)
+        added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
+        if direct and east - west >= rows:
+            inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
+            _in_place(
+                x, factors, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes
+            )  # fmt: skip
+            for column in range(block.begin, block.end):
+                if column < west or column >= east:
+                    edge = Block(block.top, block.bottom, column, column + 1)
+                    _gathered(
+                        x, factors, added, other, out, scratch, count, ldw, g, edge, g.ow * g.o, piece, mode, low, high,
+                        rows, vectors, lanes,
+                    )  # fmt: skip
+        else:
+            _gathered(
+                x, factors, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high,
+                rows, vectors, lanes,
+            )  # fmt: skip
+
+
+@native(inline=False)
+def _in_place(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, ldw: int, g: Sizes, block: Block, piece: Piece, mode: int,
+    low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """n output channels of a block whose pixels see no padding at the sides; what they see above and below is left out."""
+    width = vectors * lanes
+    count = block.end - block.begin
+    tap, taps = piece.o0 // g.channels, 1
+    depth, inner = piece.o1 - piece.o0, piece.o0 - tap * g.channels
+    line = g.dh * g.iw * g.c
+    if not _neighbours(g) and depth > g.channels:
+        taps, depth = depth // g.channels, g.channels
+    for p in range((n + width - 1) // width):
+        for row in range(block.top, block.bottom):
+            h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+            r0, r1 = piece.r0, piece.r1
+            if d < 0 or d >= g.id_:
+                r1 = r0
+            while r0 < r1 and h + r0 * g.dh < 0:
+                r0 += 1
+            while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
+                r1 -= 1
+            start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line
+            at = (row * g.ow + block.begin) * g.o + p * width
+            step, lines = line, r1 - r0
+            if _neighbours(g):
+                start += piece.o0
+            else:
+                step, lines, start = g.dw * g.c, taps * lines, start + tap * g.dw * g.c + inner
+            panel(
+                shift(x, start), g.sw * g.c, step, lines, shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width),
+                shift(y, at), g.o, count, n - p * width, depth, mode, shift(bias, p * width), shift(residual, at),
+                low, high, rows, vectors, lanes,
+            )  # fmt: skip
+
+
+@native
+def _neighbours(g: Sizes) -> bool:
+    """Whether what a pixel sees of one input row is one run of memory."""
+    return g.dw == 1 and g.channels == g.c
+
+
+@native(inline=False)
+def _gathered(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, ldw: int, g: Sizes, block: Block, ldy: int,
+    piece: Piece, mode: int, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see."""
+    width = vectors * lanes
+    depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
+    gather(x, scratch, g, block, piece, lanes)
+    at = (block.top * g.ow + block.begin) * g.o
+    for p in range((n + width - 1) // width):
+        panel(
+            scratch, depth, 0, 1, shift(w, p * ldw), shift(y, at + p * width), ldy,
+            (block.bottom - block.top) * (block.end - block.begin), n - p * width, depth,
+            mode, shift(bias, p * width), shift(residual, at + p * width), low, high, rows, vectors, lanes,
+        )  # fmt: skip
+
+
+@native(inline=False)
+def gather(x: Ptr, out: Ptr, g: Sizes, block: Block, piece: Piece, lanes: Static) -> None:
+    """out (pixels, r1 - r0, o1 - o0): what the pixels of a block see, zeros for padding."""
+    at, first, last = 0, piece.o0 // g.channels, (piece.o1 - 1) // g.channels + 1
+    for row in range(block.top, block.bottom):
+        h, d, batch = row % g.oh * g.sh - g.ph, row // g.oh % g.od * g.sd - g.pd, row // (g.oh * g.od)
+        for column in range(block.begin, block.end):
+            for line in range(piece.r0, piece.r1):
+                di, hi = d + line // g.kh * g.dd, h + line % g.kh * g.dh
+                source = ((batch * g.id_ + di) * g.ih + hi) * g.iw
+                for tap in range(first, last):
+                    begin, end = max(piece.o0 - tap * g.channels, 0), min(piece.o1 - tap * g.channels, g.channels)
+                    w = column * g.sw - g.pw + tap * g.dw
+                    if di >= 0 and di < g.id_ and hi >= 0 and hi < g.ih and w >= 0 and w < g.iw:
+                        copy_run(shift(out, at), shift(x, (source + w) * g.c + begin), end - begin, lanes)
+                    else:
+                        for i in range(at, at + end - begin):
+                            out[i] = like(out, 0)
+                    at += end - begin
+
+
+@native
+def copy_run(y: Ptr, x: Ptr, count: int, lanes: Static) -> None:
+    """y[i] = x[i]; the two do not overlap. The last vector of a short run is copied in part twice: cheaper than a tail."""
+    if count >= lanes:
+        i = 0
+        while i + lanes <= count:
+            _copy_vector(shift(y, i), shift(x, i), lanes)
+            i += lanes
+        if i < count:
+            _copy_vector(shift(y, count - lanes), shift(x, count - lanes), lanes)
+    else:
+        for i in range(count):
+            y[i] = x[i]
+
+
+@emitted("void(*F,*F,static)")
+def _copy_vector(builder: Any, y: Any, x: Any, lanes: int) -> None:
+    emit = Vectors(builder, x.type.pointee, lanes)
+    emit.store(emit.load(x, 0), y, 0)

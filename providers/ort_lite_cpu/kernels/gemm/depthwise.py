@@ -1,0 +1,164 @@
+"""Depthwise convolution, channels last: no matrix product, but sums of neighbouring pixels side by side in the registers.
+
+An input vector is read once for all pixels of a tile that see it, and some rows of output follow each other at one place, so
+that what they share of the input is still in the first cache level.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, null, shift, span
+from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+
+PIXELS = 4
+"""Output pixels of a tile: with two vectors of channels as many sums as keep the multipliers busy."""
+ROWS = 2
+"""Output rows that are computed at one place."""
+MAX_TAPS = 64
+"""Kernels up to this width are unrolled."""
+MAX_STRIDE = 8
+"""What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
+
+
+@native
+@extents(
+    x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c",
+)  # fmt: skip
+def depthwise(
+    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
+    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
+    dd: int, dh: int, dw: int, low: float, high: float, alpha: float, beta: float,
+    kind: Static, taps: Static, stride: Static, dilation: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
+
+    Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
+    Spec: ONNX Conv-22 with group = C = M.
+    """
+    clips = low > -math.inf or high < math.inf
+    mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
+    groups = (oh + ROWS - 1) // ROWS
+    for job in span(n * groups, part, parts):
+        image, top = job // groups, job % groups * ROWS
+        bottom = min(top + ROWS, oh)
+        for column in range(0, ow, PIXELS):
+            start = column * stride - pw
+            count = min(ow - column, PIXELS)
+            inside = start >= 0 and count == PIXELS and start + (PIXELS - 1) * stride + (taps - 1) * dilation < iw
+            for row in range(top, bottom):
+                h = row * sh - ph
+                first = (-h + dh - 1) // dh if h < 0 else 0
+                last = kh if h + (kh - 1) * dh < ih else max((ih - h + dh - 1) // dh, first)
+                if iw == 0:  # what lies outside of a line reads its first column
+                    last = first
+                at = ((image * oh + row) * ow + column) * c
+                _channels(
+                    shift(x, (image * ih + h + first * dh) * iw * c), dh * iw * c, start, iw, shift(w, first * taps * c), c,
+                    last - first, bias, shift(residual, at), shift(y, at), count, inside, mode, low, high,
+                    taps, stride, dilation, lanes,
+                )  # fmt: skip
+        if kind != "":
+            activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
+    return OK
+
+
+@native(inline=False)
+def _channels(
+    x: Ptr, line: int, start: int, iw: int, w: Ptr, c: int, lines: int, bias: Ptr, residual: Ptr, y: Ptr,
+    count: int, inside: bool, mode: int, low: float, high: float, taps: Static, stride: Static, dilation: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """One tile of pixels, all channels: two vectors at a time, which is a cache line where vectors have 32 bytes."""
+    i = 0
+    if inside:
+        while i + 2 * lanes <= c:
+            _tile(
+                shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+                mode, low, high, False, taps, stride, dilation, 2, lanes,
+            )  # fmt: skip
+            i += 2 * lanes
+    while i + 2 * lanes <= c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 2, lanes,
+        )  # fmt: skip
+        i += 2 * lanes
+    while i + lanes <= c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 1, lanes,
+        )  # fmt: skip
+        i += lanes
+    while i < c:
+        _tile(
+            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
+            mode, low, high, True, taps, stride, dilation, 1, 1,
+        )  # fmt: skip
+        i += 1
+
+
+@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
+def _tile(
+    builder: Any, x: Any, line: Any, start: Any, iw: Any, w: Any, c: Any, lines: Any, bias: Any, residual: Any, y: Any,
+    count: Any, mode: Any, low: Any, high: Any, edge: bool, taps: int, stride: int, dilation: int, vectors: int, lanes: int,
+) -> None:  # fmt: skip
+    """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
+
+    Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
+    """
+    emit = Vectors(builder, x.type.pointee, lanes)
+    columns = sorted({p * stride + j * dilation for p in range(PIXELS) for j in range(taps)})
+    places, inside = {}, {}
+    for column in columns:
+        place = builder.add(start, emit.integer(column))
+        if edge:
+            inside[column] = builder.icmp_unsigned("<", place, iw)
+            place = builder.select(inside[column], place, emit.integer(0))
+        places[column] = builder.mul(place, c)
+
+    if not edge:
+        for i in range(stride):
+            below = emit.move(x, builder.mul(line, builder.sub(lines, emit.integer(1 + i))))
+            for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
+                emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
+
+    def along(i: Any, carried: Sequence[Any]) -> list[Any]:
+        source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
+        weights = [[emit.load(emit.move(factors, emit.mul(c, j)), v * lanes) for v in range(vectors)] for j in range(taps)]
+        sums = list(carried)
+        for column in columns:
+            place = emit.move(source, places[column])
+            for v in range(vectors):
+                value = emit.load(place, v * lanes)
+                if edge:
+                    value = builder.select(inside[column], value, emit.zero)
+                for p in range(PIXELS):
+                    j, rest = divmod(column - p * stride, dilation)
+                    if rest == 0 and 0 <= j < taps:
+                        sums[p * vectors + v] = emit.fma(value, weights[j][v], sums[p * vectors + v])
+        return sums
+
+    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (PIXELS * vectors), along)[1]
+    parts = [v * lanes for v in range(vectors)]
+    sums = emit.when(emit.bit(mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(bias, at) for at in parts] * PIXELS))
+    for p in range(PIXELS):
+        own, at = sums[p * vectors : (p + 1) * vectors], emit.mul(c, p)
+        if edge:
+            with builder.if_then(builder.icmp_signed("<", emit.integer(p), count)):
+                _finish(emit, own, at, mode, residual, y, low, high)
+        else:
+            _finish(emit, own, at, mode, residual, y, low, high)
+
+
+def _finish(emit: Vectors, values: list[Any], at: Any, mode: Any, residual: Any, y: Any, low: Any, high: Any) -> None:
+    """Residual, limits and store of one pixel."""
+    offsets = [v * emit.lanes for v in range(len(values))]
+    other, limits = emit.move(residual, at), (emit.splat(low), emit.splat(high))
+    values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, [emit.load(other, k) for k in offsets]))
+    values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(value, *limits) for value in v])
+    for value, offset in zip(values, offsets, strict=True):
+        emit.store(value, emit.move(y, at), offset)

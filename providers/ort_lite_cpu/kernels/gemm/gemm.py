@@ -1,0 +1,166 @@
+"""Blocked matrix products over the register tile. Parts share tiles of rows and panels of columns: same bits for any number."""
+
+import math
+
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like, wadd, wmul
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
+from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.pack import pack_panel
+
+DEPTH = 384
+"""Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
+BLOCK = 240
+"""About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""
+
+
+@native
+def cut(k: int, depth: int) -> tuple[int, int]:
+    """(number of pieces, size of a piece) of a depth of k; one empty piece for k = 0."""
+    pieces = max((k + depth - 1) // depth, 1)
+    return pieces, (k + pieces - 1) // pieces
+
+
+@native
+def grid(rows: int, columns: int, part: int, parts: int) -> tuple[int, int, int, int]:
+    """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
+
+    Of equally even ways the one with the fewest cuts through the columns wins: each cut reads all rows again.
+    """
+    best, across = rows * columns + 1, 1
+    for cuts in range(1, parts + 1):
+        if parts % cuts == 0:
+            down = parts // cuts
+            most = ((rows + down - 1) // down) * ((columns + cuts - 1) // cuts)
+            if most < best:
+                best, across = most, cuts
+    down = parts // across
+    i, j = part // across, part % across
+    return rows * i // down, rows * (i + 1) // down, columns * j // across, columns * (j + 1) // across
+
+
+@native
+@extents(a="m * k", b="ceildiv(n, vectors * lanes) * k * vectors * lanes", bias="n", residual="m * n", c="m * n")
+def gemm(
+    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, low: float, high: float,
+    alpha: float, beta: float, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)); b as `pack.panels` makes it.
+
+    For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
+    the second. Spec: ONNX MatMul-13, Gemm-13.
+    """
+    width = vectors * lanes
+    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, part, parts)
+    last = min(last * rows, m)
+    clips = low > -math.inf or high < math.inf
+    pieces, size = cut(k, DEPTH if m > rows else k)
+    block = max(BLOCK // rows, 1) * rows
+    for i in range(first * rows, last, block):
+        count = min(block, last - i)
+        for piece in range(pieces):
+            start = piece * size
+            depth = min(size, k - start)
+            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+            for p in range(left, right):
+                j = p * width
+                at = i * n + j
+                panel(
+                    shift(a, i * k + start), k, 0, 1, shift(b, (p * k + start) * width), shift(c, at), n, count, n - j, depth,
+                    mode, shift(bias, j), shift(residual, at), low, high, rows, vectors, lanes,
+                )  # fmt: skip
+        if kind != "":
+            activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, alpha, beta, kind)
+    return OK
+
+
+@native
+@extents(
+    a="walk(0, d0, a0, d1, a1, d2, a2, m, lda, k, 1)",
+    b="walk(0, d0, b0, d1, b1, d2, b2, n if transposed else k, ldb, k if transposed else n, 1)",
+    bias="n", residual="d0 * d1 * d2 * m * n", c="d0 * d1 * d2 * m * n", scratch="parts * DEPTH * vectors * lanes",
+)  # fmt: skip
+def matmul(
+    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, scratch: Ptr, m: int, n: int, k: int, lda: int, ldb: int,
+    scale: float, low: float, high: float, alpha: float, beta: float, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
+    b0: int, b1: int, b2: int,
+    transposed: Static, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
+
+    a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
+    `ldb` apart. Panels are packed into `scratch` (parts, DEPTH, vectors * lanes) just before they are used; where m is small
+    that would cost more than the product, which then reads b in place. Spec: ONNX MatMul-13.
+    """
+    width = vectors * lanes
+    across = max((n + width - 1) // width, 1)
+    down = (m + rows - 1) // rows
+    first, last, left, right = grid(down, d0 * d1 * d2 * across, part, parts)
+    top, bottom = first * rows, min(last * rows, m)
+    clips = low > -math.inf or high < math.inf
+    pieces, size = cut(k, DEPTH)
+    panel_scratch = shift(scratch, part * DEPTH * width)
+    for batch in range(left // across, (right + across - 1) // across):
+        i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
+        x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * lda)
+        w = shift(b, i0 * b0 + i1 * b1 + i2 * b2)
+        out = (batch * m + top) * n
+        begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
+        if m <= FEW:
+            mode = mode_of(True, True, bias, residual, clips)
+            few_rows(
+                x, lda, w, ldb, bias, shift(residual, out), shift(c, out), bottom - top, n, k, begin, end, scale, mode, low, high,
+                transposed,
+            )  # fmt: skip
+        else:
+            for j in range(begin, end, width):
+                for piece in range(pieces):
+                    start = piece * size
+                    depth = min(size, k - start)
+                    mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+                    source = shift(w, j * ldb + start if transposed else start * ldb + j)
+                    count = min(n - j, width)
+                    pack_panel(source, ldb, transposed, count, depth, scale, panel_scratch, vectors, lanes)
+                    panel(
+                        shift(x, start), lda, 0, 1, panel_scratch, shift(c, out + j), n, bottom - top, n - j, depth,
+                        mode, shift(bias, j), shift(residual, out + j), low, high, rows, vectors, lanes,
+                    )  # fmt: skip
+        if kind != "":
+            activate(shift(c, out + begin), n, bottom - top, end - begin, alpha, beta, kind)
+    return OK
+
+
+@native
+@extents(
+    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n",
+)  # fmt: skip
+def integer_matmul(
+    a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
+    b0: int, b1: int, b2: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As matmul, for integers, which wrap: row by row of c, a multiple of a row of b at a time. Spec: ONNX MatMul-13."""
+    for row in span(d0 * d1 * d2 * m, part, parts):
+        batch, i = row // m, row % m
+        i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
+        x = i0 * a0 + i1 * a1 + i2 * a2 + i * k
+        w = i0 * b0 + i1 * b1 + i2 * b2
+        for j in range(n):
+            c[row * n + j] = like(c, 0)
+        for p in range(k):
+            factor = a[x + p]
+            for j in range(n):
+                c[row * n + j] = wadd(c[row * n + j], wmul(factor, b[w + p * n + j]))
+    return OK
+
+
+@native
+@extents(x="walk(0, m, row, n, column)", y="m * n")
+def scaled(x: Ptr, y: Ptr, m: int, n: int, row: int, column: int, factor: float, part: int, parts: int) -> int:
+    """y (m, n) = factor * x, x broadcast by its strides `row` and `column`."""
+    for i in span(m, part, parts):
+        for j in range(n):
+            y[i * n + j] = x[i * row + j * column] * like(y, factor)
+    return OK

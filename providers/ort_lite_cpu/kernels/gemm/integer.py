@@ -1,0 +1,273 @@
+"""Exact products of 8-bit integers: operands widened to 16 bits less their zero points, multiplied in pairs of k, summed in 32 bits.
+
+Both signednesses share the kernels: an int8 byte with its highest bit flipped is the value plus 128, and so is its zero point, whose
+difference is what counts. `flip` is 128 for int8 operands and 0 for uint8.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.cpu import Target, host
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like, wmul, wsub
+from ort_lite.native.lang import OK, null, shift, span
+from ort_lite.native.marks import Ptr, Static, arithmetic, emitted, native
+from ort_lite.record import Record
+from ort_lite.shapes import ceildiv, maximum, minimum
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.gemm import grid
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+
+CAPACITY = 1 << 17
+"""Elements of a block of widened rows: 256 KiB, what the second cache level holds."""
+FLIPS = {"uint8": 0, "int8": 128}
+
+
+class IntegerTile(Record):
+    """Shape of the register tile, and LLVM's name of the instruction that multiplies pairs and adds them, if there is one."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    madd: str
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def statics(self) -> dict[str, int | str]:
+        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
+
+
+def integer_tile(target: Target | None = None) -> IntegerTile:
+    """The tile of a machine: as many accumulators as the vector registers hold beside the operands."""
+    target = target or host()
+    if target.has("avx512bw"):
+        return IntegerTile(14, 2, 16, "llvm.x86.avx512.pmaddw.d.512")
+    if target.has("avx2"):
+        return IntegerTile(6, 2, 8, "llvm.x86.avx2.pmadd.wd")
+    return IntegerTile(6, 2, 4, "llvm.x86.sse2.pmadd.wd" if target.has("sse2") else "")
+
+
+def pairs(b: Array, width: int) -> Array:
+    """(..., K, N) -> (..., ceil(N / width), ceil(K / 2), width, 2): two values of k beside each other, zeros at the ends.
+
+    int8 where all values fit, which the tile widens as it reads, else int16.
+    """
+    *batch, k, n = b.shape
+    across, half = -(-n // width), -(-k // 2)
+    fits = b.size == 0 or (b.min() >= -128 and b.max() <= 127)
+    padded = np.zeros((*batch, 2 * half, across * width), np.int8 if fits else np.int16)
+    padded[..., :k, :n] = b
+    split = padded.reshape(*batch, half, 2, across, width)
+    rank = len(batch)
+    return np.ascontiguousarray(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
+
+
+@arithmetic("i16(u8,u8,i16)")
+def centred(x: Any, flip: Any, zero: Any) -> Any:
+    """The value of a byte less its zero point, which is flipped already: in 16 bits all the way, so that loops are fast."""
+    return (x ^ flip).to("i16") - zero
+
+
+@native
+def zero_point(zero: Ptr, at: int, flip: int) -> int:
+    """Element `at` of the zero points as `centred` takes it; null: they are all 0."""
+    return flip if null(zero) else like(flip, zero[at]) ^ flip
+
+
+@native
+@extents(
+    w="walk(0, batch, step, min(k, inner), inner_step, ceildiv(k, inner), outer_step, n, column)",
+    zero="walk(0, batch, zero_batch, n, zero_column)", out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
+)  # fmt: skip
+def pack_pairs(
+    w: Ptr, zero: Ptr, out: Ptr, batch: int, k: int, n: int, inner: int, step: int, inner_step: int, outer_step: int, column: int,
+    zero_batch: int, zero_column: int, flip: int, width: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As `pairs`, at run time, of w - zero.
+
+    w[i, p, j] lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
+    one, at i * zero_batch + j * zero_column.
+    """
+    across, half = (n + width - 1) // width, (k + 1) // 2
+    for job in span(batch * across, part, parts):
+        i, first = job // across, job % across * width
+        for column_ in range(width):
+            j = first + column_
+            away = zero_point(zero, i * zero_batch + min(j, n - 1) * zero_column, flip)
+            for p in range(2 * half):
+                at = i * step + p % inner * inner_step + p // inner * outer_step + j * column
+                inside = p < k and j < n
+                target = ((job * half + p // 2) * width + column_) * 2 + p % 2
+                out[target] = centred(w[at], flip, away) if inside else like(out, 0)
+    return OK
+
+
+@native
+def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
+    """out[i] = x[i] - zero in 16 bits, for a zero point that is flipped already."""
+    for i in range(count):
+        out[i] = centred(x[i], flip, zero)
+
+
+@native
+def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
+    """Rows of a block, a multiple of `rows`: as many of `depth` elements as CAPACITY holds, and one block or more for each part."""
+    share = ((m + parts - 1) // parts + rows - 1) // rows
+    return max(min(CAPACITY // max(depth, 1) // rows, share), 1) * rows
+
+
+def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
+    """Elements that a part needs for its block of widened rows."""
+    depth = 2 * ceildiv(k, 2)
+    return minimum(maximum(CAPACITY, rows * depth), ceildiv(m, rows) * rows * depth)
+
+
+@native
+@extents(
+    a="walk(0, batch, a_step, m, k, k, 1)", zero="walk(0, batch * m, zero_row)",
+    b="walk(0, batch, b_step * (ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2),"
+    " ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2, 1)",
+    b_zero="n", c="batch * m * n",
+    scratch="(parts - 1) * size + min(max(CAPACITY, rows * (2 * ceildiv(k, 2))), ceildiv(m, rows) * rows * (2 * ceildiv(k, 2)))",
+)  # fmt: skip
+def integer_gemm(
+    a: Ptr, zero: Ptr, b: Ptr, b_zero: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int,
+    zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """c (batch, m, n) = (a - zero) @ (b - b_zero), a 8-bit, b as `pairs` makes it; b_zero (n,) is null where b has none left.
+
+    a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for
+    each row of c. scratch (parts, size) holds rows of a. Parts share blocks of rows and panels. Spec: ONNX MatMulInteger-10.
+    """
+    width, half = vectors * lanes, (k + 1) // 2
+    across = (n + width - 1) // width
+    block = block_rows(m, 2 * half, rows, parts)
+    down = (m + block - 1) // block
+    scratch = shift(scratch, part * size)
+    first, last, left, right = grid(batch * down, across, part, parts)
+    for number in range(first, last):
+        i, top = number // down, number % down * block
+        count = min(block, m - top)
+        for row in range(count):
+            away = zero_point(zero, (i * m + top + row) * zero_row, flip)
+            widen(shift(a, i * a_step + (top + row) * k), shift(scratch, row * 2 * half), k, away, flip)
+            if k < 2 * half:
+                scratch[row * 2 * half + k] = like(scratch, 0)
+        for p in range(left, right):
+            panel = shift(b, (i * b_step * across + p) * half * width * 2)
+            target = shift(c, (i * m + top) * n + p * width)
+            integer_panel(scratch, panel, target, n, count, n - p * width, half, rows, vectors, lanes, madd)
+        if not null(b_zero):
+            for row in range(count):
+                total = like(c, _sum(shift(scratch, row * 2 * half), 2 * half))
+                target = shift(c, (i * m + top + row) * n)
+                for j in range(left * width, min(right * width, n)):
+                    target[j] = wsub(target[j], wmul(total, b_zero[j]))
+    return OK
+
+
+@native
+def _sum(x: Ptr, n: int) -> int:
+    total = 0
+    for i in range(n):
+        total += x[i]
+    return total
+
+
+@native(inline=False)
+def integer_panel(
+    a: Ptr, b: Ptr, c: Ptr, ldc: int, m: int, n: int, half: int, rows: Static, vectors: Static, lanes: Static, madd: Static
+) -> None:
+    """c (m, n), row stride ldc, = a (m, 2 * half) @ one panel of b; a has room for a multiple of `rows` rows."""
+    i = 0
+    while m - i >= rows // 2 and i < m:
+        _tile(shift(a, i * 2 * half), b, shift(c, i * ldc), ldc, m - i, n, half, rows, vectors, lanes, madd)
+        i += rows
+    while i < m:
+        _tile(shift(a, i * 2 * half), b, shift(c, i * ldc), ldc, m - i, n, half, 1, vectors, lanes, madd)
+        i += 1
+
+
+@emitted("void(*i16,*I,*i32,i64,i64,i64,i64,static,static,static,static)")
+def _tile(
+    builder: Any, a: Any, b: Any, c: Any, ldc: Any, m: Any, n: Any, half: Any, rows: int, vectors: int, lanes: int, madd: str
+) -> None:
+    """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
+    emit = PairSums(builder, lanes, madd)
+    starts = [emit.words(emit.move(a, emit.mul(half, 2 * i))) for i in range(rows)]
+
+    def step(at: Any, sums: Sequence[Any]) -> list[Any]:
+        panel = emit.move(b, emit.mul(at, 2 * lanes * vectors))
+        values = [emit.load_as(emit.move(panel, emit.integer(2 * lanes * j)), emit.factors) for j in range(vectors)]
+        factors = [emit.splat_pair(builder.load(emit.move(start, at), align=2)) for start in starts]
+        return [emit.madd(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
+
+    sums = emit.loop(emit.integer(0), half, 1, [emit.zero] * (rows * vectors), step)[1]
+    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
+    masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
+    for i in range(rows):
+        target = emit.move(c, emit.mul(ldc, i))
+        with builder.if_then(builder.icmp_signed("<", emit.integer(i), m)), builder.if_else(whole) as (inside, edge):
+            with inside:
+                for j in range(vectors):
+                    emit.store(sums[i * vectors + j], target, j * lanes)
+            with edge:
+                for j in range(vectors):
+                    emit.store(sums[i * vectors + j], target, j * lanes, masks[j])
+
+
+class IntegerVectors(Vectors):
+    """Vectors of 32-bit integers, and what becomes one when it is read."""
+
+    def __init__(self, builder: Any, lanes: int) -> None:
+        from llvmlite import ir
+
+        super().__init__(builder, ir.FloatType(), lanes)
+        self.element = ir.IntType(32)
+        self.type = ir.VectorType(self.element, lanes)
+        self.zero = ir.Constant(self.type, [0] * lanes)
+        self.name = f"v{lanes}i32"
+
+    def load_as(self, pointer: Any, kind: Any, signed: bool = True) -> Any:
+        """A vector of what lies there, as the vector type `kind`, whose elements are as wide or wider."""
+        held = self.ir.VectorType(pointer.type.pointee, kind.count)
+        values = self.builder.load(self.builder.bitcast(pointer, held.as_pointer()), align=1)
+        if held == kind:
+            return values
+        return self.builder.sext(values, kind) if signed else self.builder.zext(values, kind)
+
+
+class PairSums(IntegerVectors):
+    """Sums of pairs of products: beside the sums there are vectors of twice as many 16-bit factors."""
+
+    def __init__(self, builder: Any, lanes: int, madd: str) -> None:
+        super().__init__(builder, lanes)
+        self.instruction = madd
+        self.factors = self.ir.VectorType(self.ir.IntType(16), 2 * lanes)
+
+    def words(self, pointer: Any) -> Any:
+        """A pointer to 16-bit elements as one to pairs of them."""
+        return self.builder.bitcast(pointer, self.element.as_pointer())
+
+    def splat_pair(self, pair: Any) -> Any:
+        return self.builder.bitcast(self.splat(pair), self.factors)
+
+    def madd(self, x: Any, y: Any, z: Any) -> Any:
+        """z + x[2i] * y[2i] + x[2i + 1] * y[2i + 1]."""
+        if self.instruction:
+            function = self._declare(self.instruction, self.type, [self.factors] * 2)
+            return self.builder.add(z, self.builder.call(function, [x, y]))
+        even, odd = (self.builder.mul(self._half(x, offset), self._half(y, offset)) for offset in (0, 1))
+        return self.builder.add(self.builder.add(z, even), odd)
+
+    def _half(self, x: Any, offset: int) -> Any:
+        kind = self.ir.VectorType(self.ir.IntType(32), self.lanes)
+        numbers = self.ir.Constant(kind, list(range(offset, 2 * self.lanes, 2)))
+        undefined = self.ir.Constant(self.factors, self.ir.Undefined)
+        return self.builder.sext(self.builder.shuffle_vector(x, undefined, numbers), self.type)

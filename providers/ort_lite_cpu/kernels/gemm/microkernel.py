@@ -1,0 +1,198 @@
+"""The register tile of all matrix products: C = A @ B for a few rows and one panel of columns, as LLVM vector IR.
+
+A is read in place, row by row; B is a packed panel: `columns` values of one row of B after the other. The sums stay in
+registers over the whole depth and leave them through the epilogue: earlier sums, bias, residual, clip. Every element is one
+chain of fused multiply-adds in the order of k, so that results do not depend on which tile computed it, with one exception:
+one or two rows alone would leave the multipliers idle, and use several chains.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ort_lite.native.cpu import Target, host
+from ort_lite.native.lang import null, shift
+from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite.record import Record
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+
+ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
+"""Bits of a tile's mode: add to what C holds; then, after the last piece of the depth, add a bias, a residual, and clip."""
+
+UNROLLED = 4
+"""k that one round of the inner loop takes."""
+
+
+class Tile(Record):
+    """Shape of the register tile: rows x (vectors * lanes)."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def statics(self) -> dict[str, int]:
+        return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
+
+
+def tile_for(native_type: str, target: Target | None = None) -> Tile:
+    """The tile for elements of "f32" or "f64": as many sums as LLVM keeps in registers beside the operands.
+
+    With 32 registers 14 x 2 and 8 x 3 would fit too, but then the inner loop reloads pointers, or the sums, from the stack.
+    """
+    return _tile(native_type, target or host())
+
+
+@cache
+def _tile(native_type: str, target: Target) -> Tile:
+    lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
+    if target.vector_registers == 16:
+        return Tile(6, 2, lanes)
+    return Tile(12, 2, lanes) if target.vector_bytes == 64 else Tile(6, 3, lanes)
+
+
+@native(inline=False)
+def panel(
+    a: Ptr, lda: int, line: int, lines: int, b: Ptr, c: Ptr, ldc: int, m: int, n: int, k: int, mode: int, bias: Ptr,
+    residual: Ptr, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
+) -> None:  # fmt: skip
+    """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
+
+    Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
+    holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller that cuts
+    C there gets the same bits. What is left over is done in powers of two.
+    """
+    i = 0
+    while i + rows <= m:
+        at = i * ldc
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            rows, vectors, lanes,
+        )  # fmt: skip
+        i += rows
+    if rows > 8 and m - i >= 8:
+        at = i * ldc
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            8, vectors, lanes,
+        )  # fmt: skip
+        i += 8
+    if m - i >= 4:
+        at = i * ldc
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            4, vectors, lanes,
+        )  # fmt: skip
+        i += 4
+    if m - i >= 2:
+        at = i * ldc
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            2, vectors, lanes,
+        )  # fmt: skip
+        i += 2
+    if m - i >= 1:
+        at = i * ldc
+        tile(
+            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
+            1, vectors, lanes,
+        )  # fmt: skip
+
+
+@native
+def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> int:
+    """The mode of one piece of the depth."""
+    mode = 0 if first else ACCUMULATE
+    if last:
+        mode += 0 if null(bias) else BIAS
+        mode += 0 if null(residual) else RESIDUAL
+        mode += CLIP if clips else 0
+    return mode
+
+
+@emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+def tile(
+    builder: Any, a: Any, lda: Any, line: Any, lines: Any, b: Any, c: Any, ldc: Any, n: Any, k: Any, mode: Any, bias: Any,
+    residual: Any, low: Any, high: Any, rows: int, vectors: int, lanes: int,
+) -> None:  # fmt: skip
+    """One tile of `rows` rows and min(n, vectors * lanes) columns."""
+    emit = Vectors(builder, a.type.pointee, lanes)
+    sums = _products(emit, a, lda, line, lines, b, k, rows, vectors)
+    outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
+    residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
+    limits = emit.splat(low), emit.splat(high)
+
+    def finish(j: int, mask: Any) -> None:
+        at = j * lanes
+        values = [row[j] for row in sums]
+
+        def loaded(pointers: Sequence[Any]) -> list[Any]:
+            return [emit.load(pointer, at, mask) for pointer in pointers]
+
+        values = emit.when(emit.bit(mode, ACCUMULATE), values, lambda v: emit.add_all(v, loaded(outputs)))
+        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, loaded([bias]) * rows))
+        values = emit.when(emit.bit(mode, RESIDUAL), values, lambda v: emit.add_all(v, loaded(residuals)))
+        values = emit.when(emit.bit(mode, CLIP), values, lambda v: [emit.clip(x, *limits) for x in v])
+        for value, pointer in zip(values, outputs, strict=True):
+            emit.store(value, pointer, at, mask)
+
+    whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
+    with builder.if_else(whole) as (inside, edge):
+        with inside:
+            for j in range(vectors):
+                finish(j, None)
+        with edge:
+            for j in range(vectors):
+                left = builder.sub(n, emit.integer(j * lanes))
+                with builder.if_else(builder.icmp_signed(">=", left, emit.integer(lanes))) as (full, part):
+                    with full:
+                        finish(j, None)
+                    with part, builder.if_then(builder.icmp_signed(">", left, emit.integer(0))):
+                        finish(j, emit.mask(left))
+
+
+def _products(
+    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int
+) -> list[list[Any]]:
+    """sums[i][j]: vector j of row i of A @ B."""
+    builder = emit.builder
+    count, chains = rows * vectors, max(1, 8 // (rows * vectors))
+    # Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine.
+    leading = range(0, rows, 3)
+    steps = [emit.mul(lda, i) for i in range(3)]
+
+    def along(number: Any, sums: Sequence[Any]) -> list[Any]:
+        """One line."""
+        start = emit.move(a, builder.mul(line, number))
+        starts = [emit.opaque(emit.move(start, emit.mul(lda, i))) for i in leading]
+        panel = emit.move(b, emit.mul(builder.mul(k, number), vectors * emit.lanes))
+
+        def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
+            """`unrolled` k; they go round `used` chains."""
+            pointers, sums = list(values[: len(leading) + 1]), list(values[len(leading) + 1 :])
+            for u in range(unrolled):
+                own = slice(u % used * count, (u % used + 1) * count)
+                factors = [
+                    emit.splat(builder.load(emit.move(emit.move(pointers[i // 3], steps[i % 3]), emit.integer(u))))
+                    for i in range(rows)
+                ]
+                right = [emit.load(pointers[-1], (u * vectors + j) * emit.lanes) for j in range(vectors)]
+                sums[own] = [emit.fma(factors[n // vectors], right[n % vectors], x) for n, x in enumerate(sums[own])]
+            moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers[:-1]]
+            return [*moved, emit.move(pointers[-1], emit.integer(unrolled * vectors * emit.lanes)), *sums]
+
+        values = [*starts, panel, *sums]
+        at, values = emit.loop(emit.integer(0), k, UNROLLED, values, lambda _, v: step(UNROLLED, chains, v))
+        own = slice(0, len(leading) + 1 + count)
+        values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
+        return values[len(leading) + 1 :]
+
+    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (count * chains), along)[1]
+    total = sums[:count]
+    for chain in range(1, chains):
+        total = emit.add_all(total, sums[chain * count : (chain + 1) * count])
+    return [total[i * vectors : (i + 1) * vectors] for i in range(rows)]

@@ -1,0 +1,83 @@
+"""Packed panels: the form in which the register tile reads the right operand of a matrix product.
+
+Panel p holds columns p * width to (p + 1) * width of B, row after row, zeros where B has no more columns.
+"""
+
+import math
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite_cpu.kernels.once import run_once
+
+
+def panels(b: Array, width: int) -> Array:
+    """(..., K, N) -> (..., ceil(N / width), K, width). O(size)."""
+    *batch, k, n = b.shape
+    if not batch and b.T.flags.c_contiguous:
+        return np.asarray(filters(b.T[..., None], 1, width)[0])
+    count = -(-n // width)
+    out = np.zeros((*batch, count, k, width), b.dtype)
+    for p in range(count):
+        piece = b[..., p * width : (p + 1) * width]
+        out[..., p, :, : piece.shape[-1]] = piece
+    return out
+
+
+def filters(weight: Array, groups: int, width: int) -> Array:
+    """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
+    outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
+    taps = math.prod(kernel)
+    out = np.empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
+    run_once(pack_filters, [np.ascontiguousarray(weight), out], groups, outputs, channels, taps, width)
+    return out
+
+
+@native
+@extents(w="groups * outputs * channels * taps", out="groups * ceildiv(outputs, width) * taps * channels * width")
+def pack_filters(
+    w: Ptr, out: Ptr, groups: int, outputs: int, channels: int, taps: int, width: int, part: int, parts: int
+) -> int:
+    """As `filters`; outputs and channels are those of one group."""
+    across = (outputs + width - 1) // width
+    depth = taps * channels
+    for job in span(groups * across, part, parts):
+        group, j = job // across, job % across * width
+        count = min(outputs - j, width)
+        for k in range(depth):
+            target = (job * depth + k) * width
+            source = ((group * outputs + j) * channels + k % channels) * taps + k // channels
+            for i in range(count):
+                out[target + i] = w[source + i * depth]
+            for i in range(count, width):
+                out[target + i] = like(out, 0)
+    return OK
+
+
+@native
+def pack_panel(
+    b: Ptr, ldb: int, transposed: Static, n: int, k: int, scale: float, out: Ptr, vectors: Static, lanes: Static
+) -> None:
+    """out (k, width) = scale * b, for b (k, n), or (n, k) if transposed, rows `ldb` apart; n <= width = vectors *
+    lanes.
+    """
+    factor, width = like(b, scale), vectors * lanes
+    if n < width:
+        for i in range(k * width):
+            out[i] = like(b, 0)
+    if transposed:
+        for j in range(n):
+            for i in range(k):
+                out[i * width + j] = b[j * ldb + i] * factor
+    elif n == width:
+        for i in range(k):
+            for j in range(width):
+                out[i * width + j] = b[i * ldb + j] * factor
+    else:
+        for i in range(k):
+            for j in range(n):
+                out[i * width + j] = b[i * ldb + j] * factor

@@ -1,0 +1,61 @@
+"""Softmax as float16 and bfloat16 define it: values are kept in f32 and rounded wherever an operator of its function ends."""
+
+from typing import Any
+
+from ort_lite.native.floats import exp, fmax
+from ort_lite.native.halves import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
+from ort_lite.native.integers import like
+from ort_lite.native.marks import STRICT, Ptr, Static, native
+
+RUN = 8
+"""bfloat16 numbers that are added one after the other; sums of so many are added in f32."""
+
+
+@native(fastmath=STRICT)
+def rounded(x: Any, half: Static) -> Any:
+    """x, an f32, to the nearest number of the 16-bit type `half`; "": x."""
+    if half == "float16":
+        return f16_to_f32(f32_to_f16(x))
+    if half == "bfloat16":
+        return bf16_to_f32(f32_to_bf16(x))
+    return x
+
+
+@native(fastmath=STRICT)
+def highest(s: Ptr, first: int, last: int) -> Any:
+    """The largest of s[first : last], NaN if there is one, -inf of none."""
+    top = like(s, -float("inf"))
+    for j in range(first, last):
+        top = fmax(top, s[j])
+    return top
+
+
+@native(fastmath=STRICT)
+def sum_rounded(s: Ptr, first: int, last: int, half: Static) -> Any:
+    """The sum of s[first : last]. float16: rounded once. bfloat16: after each addition of a run, then once at the end.
+
+    The expected values of onnx add bfloat16 numbers so, however many; but such a sum stays where it is when it is 256 times as
+    large as the numbers, and a softmax over a thousand keys would be twice too large.
+    """
+    total = like(s, 0)
+    if half != "bfloat16":
+        for j in range(first, last):
+            total += s[j]
+        return rounded(total, half)
+    for start in range(first, last, RUN):
+        run = like(s, 0)
+        for j in range(start, min(start + RUN, last)):
+            run = rounded(run + s[j], half)
+        total += run
+    return rounded(total, half)
+
+
+@native(fastmath=STRICT)
+def softmax_rounded(s: Ptr, first: int, last: int, half: Static) -> None:
+    """In place: differences, exponentials, sum and quotients are rounded to `half`. Spec: the function of ONNX Softmax-13."""
+    top = highest(s, first, last)
+    for j in range(first, last):
+        s[j] = rounded(exp(rounded(s[j] - top, half)), half)
+    total = sum_rounded(s, first, last, half)
+    for j in range(first, last):
+        s[j] = rounded(s[j] / total, half)

@@ -1,0 +1,54 @@
+"""Kernels that run at once, over arrays: what lowering makes of constants (packed weights) takes memory's time, not NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from ort_lite.dtypes import Array, from_numpy
+from ort_lite.native import Spec, load
+from ort_lite.native.extents import contract, within
+from ort_lite_cpu.lowering.tensor import NATIVE_TYPES
+from ort_lite_cpu.run.address import address_of
+
+
+def run_once(
+    kernel: Callable[..., int], arrays: list[Array], *scalars: int | float, statics: Mapping[str, int | str] | None = None
+) -> None:
+    """kernel(arrays, scalars) in the calling thread.
+
+    Raises TypeError for a call that does not fit the kernel: other scalars or arrays than it takes, arrays that are not contiguous
+    or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
+    """
+    _check_call(kernel, arrays, scalars, statics or {})
+    types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
+    (address,) = load([Spec(kernel, types, statics or {})])
+    words = [word for array in arrays for word in (0, address_of(array))]
+    words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
+    descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)
+    status = _entry(address)(ctypes.addressof(descriptor), ctypes.addressof(memory), 0, 1)
+    if status:
+        raise RuntimeError(f"{kernel.__name__} returned status {status}")
+
+
+def _check_call(
+    kernel: Callable[..., int], arrays: list[Array], scalars: tuple[int | float, ...], statics: Mapping[str, int | str]
+) -> None:
+    made = contract(kernel)
+    touched = made.reaches(scalars, statics, 1)
+    if len(arrays) != len(made.pointers):
+        raise TypeError(f"kernel {made.name}: {len(arrays)} arrays came, {len(made.pointers)} are expected: {made.pointers}")
+    for name, array, extent in zip(made.pointers, arrays, touched, strict=True):
+        if extent is None or not array.flags.c_contiguous or within(extent, array.nbytes, array.itemsize) != 1:
+            order = "contiguous" if array.flags.c_contiguous else "not contiguous"
+            raise TypeError(
+                f"kernel {made.name} would touch {extent} elements of {name!r}, which is {array.dtype} {array.shape}, {order}"
+            )
+
+
+@cache
+def _entry(address: int) -> Any:
+    return ctypes.CFUNCTYPE(*[ctypes.c_int64] * 5)(address)

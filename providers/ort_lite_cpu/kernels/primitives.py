@@ -1,0 +1,163 @@
+"""Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
+
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite_cpu.kernels.access import fetch, put
+from ort_lite_cpu.kernels.square import SIZE, prefetch, transpose_square
+
+
+@native
+def nothing(part: int, parts: int) -> int:
+    """In the place of an instruction whose results have no elements: loops around none may be as long as a model likes."""
+    return OK
+
+
+@native
+@extents(x="count", y="count")
+def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y[i] = x[i]."""
+    for i in span(count, part, parts):
+        y[i] = x[i]
+    return OK
+
+
+@native
+@extents(
+    x="walk(at_x, n0, s0, n1, s1, n2, s2, n3, s3, n4, s4, n5, s5)",
+    y="walk(at_y, n0, t0, n1, t1, n2, t2, n3, t3, n4, t4, n5, t5)",
+)
+def strided(
+    x: Ptr, y: Ptr, at_x: int, at_y: int, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
+    s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, t0: int, t1: int, t2: int, t3: int, t4: int, t5: int,
+    dense: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y[at_y + i . t] = x[at_x + i . s] for all i in (n0, ..., n5); strides in elements. dense: s5 and t5 are 1."""
+    for row in span(n0 * n1 * n2 * n3, part, parts):
+        i3 = row % n3
+        rest = row // n3
+        i2 = rest % n2
+        rest = rest // n2
+        i1 = rest % n1
+        i0 = rest // n1
+        source = at_x + i0 * s0 + i1 * s1 + i2 * s2 + i3 * s3
+        target = at_y + i0 * t0 + i1 * t1 + i2 * t2 + i3 * t3
+        for i in range(n4):
+            if dense:
+                for j in range(n5):
+                    y[target + i * t4 + j] = x[source + i * s4 + j]
+            else:
+                for j in range(n5):
+                    y[target + i * t4 + j * t5] = x[source + i * s4 + j * s5]
+    return OK
+
+
+@native
+@extents(x="given", y="given", table="3 * rank")
+def strided_any(x: Ptr, y: Ptr, table: Ptr, at_x: int, at_y: int, rank: int, part: int, parts: int) -> int:
+    """As `strided` for any number of loops: table holds the dims, then the strides of x, then those of y, `rank` of each."""
+    rows = 1
+    for k in range(rank - 1):
+        rows *= table[k]
+    for row in span(rows, part, parts):
+        source, target, rest = at_x, at_y, row
+        for k in range(rank - 2, -1, -1):
+            i = rest % table[k]
+            rest = rest // table[k]
+            source += i * table[rank + k]
+            target += i * table[2 * rank + k]
+        for j in range(table[rank - 1]):
+            y[target + j * table[3 * rank - 1]] = x[source + j * table[2 * rank - 1]]
+    return OK
+
+
+@native
+@extents(value="1", y="count")
+def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
+    """y[i] = value[0]."""
+    v = value[0]
+    for i in span(count, part, parts):
+        y[i] = v
+    return OK
+
+
+@native
+@extents(x="outer * rows * columns", y="outer * rows * columns")
+def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
+    tiles = (columns + 31) // 32
+    for job in span(outer * tiles, part, parts):
+        base = (job // tiles) * rows * columns
+        first = (job % tiles) * 32
+        last = min(first + 32, columns)
+        whole = first + (last - first) // SIZE * SIZE
+        for r0 in range(0, rows, 16):
+            r1 = min(r0 + 16, rows)
+            middle = r0 + (r1 - r0) // SIZE * SIZE
+            for r in range(r0, r1):  # of the next tile: rows that are pages apart are not foreseen
+                prefetch(shift(x, base + r * columns + last))
+                prefetch(shift(x, base + r * columns + last + 16))
+            for c in range(first, whole, SIZE):
+                for r in range(r0, middle, SIZE):
+                    transpose_square(shift(x, base + r * columns + c), columns, shift(y, base + c * rows + r), rows)
+            for c in range(whole, last):
+                for r in range(r0, middle):
+                    y[base + c * rows + r] = x[base + r * columns + c]
+            for r in range(middle, r1):
+                for c in range(first, last):
+                    y[base + c * rows + r] = x[base + r * columns + c]
+    return OK
+
+
+@native
+@extents(x="outer * few * count", y="outer * few * count")
+def weave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, few, count): a few rows interleaved. Parts share runs of 1,024."""
+    runs = (count + 1023) // 1024
+    for job in span(outer * runs, part, parts):
+        base = (job // runs) * few * count
+        first = (job % runs) * 1024
+        for c in range(first, min(first + 1024, count)):
+            for r in range(few):
+                put(y, base + c * few + r, fetch(x, base + r * count + c))
+    return OK
+
+
+@native
+@extents(x="outer * few * count", y="outer * few * count")
+def unweave(x: Ptr, y: Ptr, outer: int, count: int, few: Static, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, count, few): the reverse of `weave`."""
+    runs = (count + 1023) // 1024
+    for job in span(outer * runs, part, parts):
+        base = (job // runs) * few * count
+        first = (job % runs) * 1024
+        for r in range(first, min(first + 1024, count)):
+            for c in range(few):
+                put(y, base + c * count + r, fetch(x, base + r * few + c))
+    return OK
+
+
+@native
+@extents(y="at + count")
+def store(
+    y: Ptr, at: int, count: int, v0: int, v1: int, v2: int, v3: int, v4: int, v5: int, v6: int, v7: int, part: int, parts: int
+) -> int:
+    """y[at : at + count] = the first of v0 to v7: contents known as symbolic integers become memory."""
+    for i in range(count):
+        v = v0
+        if i == 1:
+            v = v1
+        elif i == 2:
+            v = v2
+        elif i == 3:
+            v = v3
+        elif i == 4:
+            v = v4
+        elif i == 5:
+            v = v5
+        elif i == 6:
+            v = v6
+        elif i == 7:
+            v = v7
+        y[at + i] = v
+    return OK

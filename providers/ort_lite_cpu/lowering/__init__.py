@@ -1,0 +1,1 @@
+"""Nodes with symbolic shapes become instructions over buffers."""

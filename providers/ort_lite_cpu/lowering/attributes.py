@@ -1,0 +1,53 @@
+"""Attributes that steer kernels, compared with what they may be while a node is lowered: kernels rely on it and do not look again."""
+
+from collections.abc import Collection, Sequence
+from math import prod
+
+from ort_lite.shapes import equal, less, modulo
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+
+MOST = 2**31 - 1
+"""The largest window, stride, dilation, padding: products of them with positions stay far below what an int64 holds."""
+
+
+def axis_of(op: Op, axis: int, rank: int) -> int:
+    """`axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
+    if not -rank <= axis < rank:
+        raise op.reject(f"axis {axis} is out of range [{-rank}, {rank})")
+    return axis % rank
+
+
+def choice(op: Op, name: str, default: str, known: Collection[str]) -> str:
+    """The attribute `name`. Raises NotImplemented where it is none of those known."""
+    value: str = op.attr(name, default)
+    if value not in known:
+        raise op.reject(f"{name} {value!r}; it should be one of {', '.join(known)}")
+    return value
+
+
+def check_groups(op: Op, channels: Dim, groups: int, what: str = "groups") -> None:
+    """Groups of channels are as large as each other: raises NotImplemented for no groups, the run fails for a rest."""
+    if groups < 1:
+        raise op.reject(f"{groups} {what}; there should be one or more")
+    op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
+
+
+def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
+    """The attributes of windows over 1 to 3 spatial axes: as many numbers as there are axes, sizes and steps that are positive.
+
+    Raises NotImplemented for others. `result`: dimensions of the output, which are negative where no window fits; the run fails.
+    """
+    if not 1 <= rank <= 3:
+        raise op.reject(f"{rank} spatial axes; there are 1 to 3")
+    choice(op, "auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))  # "" as in onnxruntime
+    for name, count, low in (
+        ("kernel_shape", rank, 1), ("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, -MOST), ("output_padding", rank, 0),
+    ):  # fmt: skip
+        values = op.attr(name)
+        if values and (len(values) != count or min(values) < low or max(values) > MOST):
+            raise op.reject(f"{name} {list(values)} should be {count} numbers from {low} to {MOST}")
+    if prod(op.attr("kernel_shape") or ()) > MOST:
+        raise op.reject(f"a window of {prod(op.attr('kernel_shape'))} elements; it should have {MOST} at most")
+    for dim in result:
+        op.require(1 - less(dim, 0), "its windows do not fit: there would be {0} of them along an axis", dim)

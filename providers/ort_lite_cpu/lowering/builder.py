@@ -1,0 +1,250 @@
+"""A program under construction: tensors get memory, storage orders and other element types, instructions follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import DType, itemsize, to_numpy
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Node
+from ort_lite.inference import Info
+from ort_lite.native.extents import Extent
+from ort_lite.native.spec import Spec
+from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Lowered, Message, Requirement, Source
+from ort_lite_cpu.lowering.op import Kernel
+from ort_lite_cpu.lowering.strided import emit_permute
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits
+from ort_lite_cpu.lowering.wall import check_call, native_types
+
+
+class Builder:
+    """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
+
+    def __init__(self, parts: int) -> None:
+        """`parts`: into how many an instruction is cut at most."""
+        self.parts = parts
+        self.owner = NOWHERE
+        """The node that is being lowered: whose fault it is where something inserted does not fit."""
+        self.fitting: set[Any] = set()
+        """Calls that `wall.check_call` has found to fit, whatever the open dimensions are."""
+        self.result = Lowered()
+        self._pinned: dict[Buffer, Shape] = {}
+        """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
+        self._shared: set[Buffer] = set()
+        """Those of them whose arrays may be somebody else's too."""
+        self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
+        self._required: set[Dim] = set()
+        self._unseen: dict[Buffer, tuple[Node, Tensor]] = {}
+        """What steps in Python made and no kernel has read yet: its shape is what inference says, and not what is there."""
+
+    # --- tensors
+    def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = None) -> Tensor:
+        if perm is not None and perm == tuple(range(len(shape))):
+            perm = None
+        buffer = Buffer(product(shape) * itemsize(dtype))
+        tensor = Tensor(dtype, tuple(shape), buffer, perm)
+        self.result.primary[buffer] = tensor
+        return tensor
+
+    def view(self, tensor: Tensor, shape: Shape) -> Tensor:
+        tensor = self.stored(tensor)
+        return Tensor(tensor.dtype, tuple(shape), tensor.buffer)
+
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+        """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
+        if perm is not None and perm == tuple(range(len(tensor.shape))):
+            perm = None
+        tensor = self.computed(tensor)
+        if tensor.perm == perm:
+            return tensor
+        found = tensor.layouts.get(perm)
+        if found is None:
+            found = tensor.layouts[perm] = self._permuted(tensor, perm)
+        return found
+
+    def computed(self, tensor: Tensor) -> Tensor:
+        """`tensor` in memory, in whatever storage order it has."""
+        if tensor.pending is not None:
+            from ort_lite_cpu.lowering.fuse import materialise
+
+            materialise(self, tensor)
+        if tensor.buffer is None:
+            self._store_contents(tensor)
+        return tensor
+
+    def _store_contents(self, tensor: Tensor) -> None:
+        assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
+        if all(isinstance(element, int) for element in tensor.contents):
+            shape = [dim for dim in tensor.shape if isinstance(dim, int)]
+            array = np.array(tensor.contents, to_numpy(tensor.dtype)).reshape(shape)
+            tensor.buffer = Buffer(array.nbytes, array)
+            return
+        made = self.new(tensor.dtype, tensor.shape)
+        tensor.buffer = made.buffer
+        assert made.buffer is not None
+        self.result.primary[made.buffer] = tensor
+        for at in range(0, len(tensor.contents), 8):
+            chunk = tensor.contents[at : at + 8]
+            padded = (*chunk, *(0,) * (8 - len(chunk)))
+            self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), work=1)
+
+    def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
+        old = tensor.perm or tuple(range(len(tensor.shape)))
+        wanted = perm or tuple(range(len(tensor.shape)))
+        if [a for a in old if not same(tensor.shape[a], 1)] == [a for a in wanted if not same(tensor.shape[a], 1)]:
+            return tensor.replace(perm=perm)  # only axes of one element move: the same bytes
+        made = self.new(tensor.dtype, tensor.shape, perm)
+        made.layouts = tensor.layouts
+        tensor.layouts[tensor.perm] = tensor
+        emit_permute(self, NOWHERE, tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        return made
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """`tensor` as elements of another type, in the storage order it has; made once and shared."""
+        if tensor.dtype == dtype:
+            return tensor
+        if dtype not in tensor.casts:
+            from ort_lite_cpu.operators.cast import converted
+
+            tensor.casts[dtype] = self.computed(converted(self.computed(tensor), dtype))
+        return tensor.casts[dtype]
+
+    def packed(self, source: Any, form: str, make: Callable[[], Tensor]) -> Tensor:
+        key = (id(source), form)
+        if key not in self._packed:
+            self._packed[key] = (source, make())  # the source is kept: its id must stay its own
+        return self._packed[key][1]
+
+    # --- instructions
+    def emit(
+        self,
+        node: Node,
+        kernel: Kernel | Spec,
+        operands: Sequence[Tensor | None],
+        scalars: Sequence[Dim | float],
+        *,
+        work: Dim | None = None,
+        types: Sequence[str] | None = None,
+        statics: Mapping[str, int | float | bool | str] = {},
+        inplace: tuple[int, int] | None = None,
+        message: Message = "",
+        touched: Mapping[str, Extent] = {},
+    ) -> None:
+        """See `Op.emit`. For a Spec of generated code `touched` has an extent for each operand, by its number."""
+        if work is None:
+            last = operands[-1]
+            work = 1 if last is None else last.size
+        spec = kernel if isinstance(kernel, Spec) else Spec(kernel, types or native_types(operands), statics)
+        check_call(self, self.owner if node is NOWHERE else node, spec, operands, scalars, touched)
+        buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
+        for buffer in buffers:
+            if buffer in self._unseen:
+                self._require_shape(*self._unseen.pop(buffer))
+        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace))
+
+    def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
+        node = self.owner if node is NOWHERE else node
+        if isinstance(condition, int):
+            if not condition:
+                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}")
+            return
+        if condition not in self._required:
+            self._required.add(condition)
+            self.result.items.append(Requirement(node, condition, message, numbers))
+
+    def _require_shape(self, node: Node, tensor: Tensor) -> None:
+        """The array that a step made has the shape that kernels believe. Without elements any other will do: none is read."""
+        assert tensor.buffer is not None
+        found: list[Dim] = []
+        for axis, dim in enumerate(tensor.shape):
+            own, source = as_symbol(dim), Source(tensor.buffer, axis, element=False)
+            if isinstance(dim, int) or (own is not None and self.result.sources.get(own) == source):
+                found.append(dim)
+                continue
+            name = f"{tensor.name}.shape[{axis}]#{len(self.result.sources)}"
+            self.result.sources[Symbol(name)] = source
+            found.append(symbol(name))
+        fits = product(equal(dim, there) for dim, there in zip(tensor.shape, found, strict=True))
+        if not same(fits, 1):
+            empty = equal(product(tensor.shape), 0) * equal(product(found), 0)
+            count = len(found)
+            came, wanted = (", ".join(f"{{{k}}}" for k in range(at, at + count)) for at in (0, count))
+            name = tensor.name.replace("{", "{{").replace("}", "}}")
+            message = f"its result {name!r} has the shape ({came}), expected ({wanted})"
+            self.require(node, maximum(fits, empty), message, (*found, *tensor.shape))
+
+    # --- steps outside of segments
+    def step(
+        self,
+        node: Node,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Tensor | None],
+        infos: Sequence[Info | None],
+        python: bool = True,
+        shared: Collection[int] = (),
+    ) -> list[Tensor | None]:
+        """Adds a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
+
+        What it makes has their element types, ranks and known dims, or the run fails (`program._taken`). Dims that are expressions,
+        or symbols of somebody else, become a requirement where the first kernel reads it.
+        shared: outputs that may be, or hold, an array that the step was given, or a constant.
+        """
+        given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
+        made = tuple(None if info is None else self.made_outside(info) for info in infos)
+        self._unseen.update(
+            {tensor.buffer: (node, tensor) for tensor in made if tensor is not None and tensor.buffer is not None}
+        )
+        self._shared.update(t.buffer for k, t in enumerate(made) if k in shared and t is not None and t.buffer is not None)
+        self.result.items.append(HostStep(node, function, given, made, python))
+        return list(made)
+
+    def made_outside(self, info: Info, name: str = "") -> Tensor:
+        """A tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
+        known = info.shape is not None and info.dtype is not None and info.dtype != "string"
+        buffer = Buffer(product(info.shape or ()) * itemsize(info.dtype or "") if known else 0)
+        tensor = Tensor(info.dtype or "", info.shape or (), buffer, name=name, ranked=info.shape is not None)
+        self.result.primary[buffer] = tensor
+        self._pinned[buffer] = tensor.shape
+        self._define(buffer, tensor.shape)
+        return tensor
+
+    def pinned(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+        """`tensor` in logical order in a buffer whose array has its shape: a copy where somebody else sees another shape.
+
+        `node` is whose the copy is, for messages.
+        """
+        tensor = self.stored(tensor)
+        buffer = tensor.buffer
+        assert buffer is not None
+        if not tensor.ranked:
+            return tensor
+        if buffer.constant is not None:
+            # Folded constants may have strides of 0; kernels of a body read it from its first byte on.
+            array = np.require(buffer.constant, requirements="C")
+            if array is buffer.constant and array.shape == tensor.shape:
+                return tensor
+            return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
+        pinned = self._pinned.setdefault(buffer, tensor.shape)
+        if pinned != tensor.shape:
+            return self.pinned(self.copied(tensor, node))
+        self.result.primary[buffer] = tensor
+        return tensor
+
+    def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
+        made = self.new(tensor.dtype, tensor.shape)
+        source, target = bits(tensor), bits(made)
+        self.emit(node, primitives.copy, [source, target], (target.size,), work=tensor.size)
+        return made
+
+    def _define(self, buffer: Buffer, shape: Shape) -> None:
+        for axis, dim in enumerate(shape):
+            found = as_symbol(dim)
+            if found is not None and found not in self.result.sources:
+                self.result.sources[found] = Source(buffer, axis, element=False)

@@ -1,0 +1,252 @@
+"""Pending expressions become instructions: one generated loop over the output, operands broadcast by strides.
+
+The loop nest is cut down first: dimensions of 1 vanish, and neighbours that every operand walks contiguously (or not at all) are
+joined, so that equal shapes give one flat loop whatever their rank. The text of the kernel depends on the structure alone; it is
+compiled once a structure and cached on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ort_lite.graph import Node
+from ort_lite.native.digest import blake2b
+from ort_lite.native.extents import Reach, walk
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
+from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import elementwise as language
+from ort_lite_cpu.lowering.expression import leaves_of, scalar_constant, storage_order
+from ort_lite_cpu.lowering.lowered import NOWHERE
+from ort_lite_cpu.lowering.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.builder import Builder
+
+HALVES = {"float16": ("f16_to_f32", "f32_to_f16"), "bfloat16": ("bf16_to_f32", "f32_to_bf16")}
+
+
+class _Loops(Record, frozen=False):
+    """Dimensions, outermost first, and for each leaf its strides along them, in elements."""
+
+    dims: list[Dim]
+    strides: list[list[Dim]]
+
+
+class _Text(Record, frozen=False):
+    """The kernel under construction."""
+
+    leaves: list[Tensor] = field(default_factory=list)
+    scalars: list[float | Dim] = field(default_factory=list)
+    scalar_lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    cost: float = 0.2
+
+
+def materialise(lowering: Builder, tensor: Tensor) -> None:
+    """Emits the instruction that computes a pending tensor; it then has a buffer and a storage order."""
+    assert tensor.pending is not None
+    node = tensor.pending.node or NOWHERE
+    perm = storage_order(tensor)
+    text = _Text()
+    for leaf in leaves_of(tensor):
+        if scalar_constant(leaf) is None:
+            text.leaves.append(leaf)
+    stored = [_stored(lowering, leaf, tensor, perm) for leaf in text.leaves]
+    root = _write(text, tensor)
+    out = lowering.new(tensor.dtype, tensor.shape, perm)
+    for leaf in stored:
+        require_broadcast(lowering, node, leaf.shape, out.shape)
+    loops, aligned = _loops(out, stored)
+    source, scalars = _kernel(text, root, tensor.dtype, loops)
+    name = "elementwise_" + blake2b(source.encode(), digest_size=6).hexdigest()
+    types = [leaf.native for leaf in stored] + [out.native]
+    spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
+    whole = product(loops.dims)
+    work = _work(whole, text.cost)
+    inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
+    touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
+    lowering.emit(
+        node, spec, [*stored, out], [*scalars, *text.scalars], work=work, touched=touched,
+        inplace=None if inplace is None else (len(stored), inplace),
+    )  # fmt: skip
+    tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
+    assert out.buffer is not None
+    lowering.result.primary[out.buffer] = tensor
+
+
+def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
+    """What the loops touch of a leaf. What does not move in the innermost loop is read before it, however often that turns."""
+    loops = list(zip(dims, strides, strict=True))
+    if loops and same(strides[-1], 0):
+        loops.pop()
+    return walk(0, *(number for pair in loops for number in pair))
+
+
+def require_broadcast(lowering: Builder, node: Node, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
+    """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound: nobody reads beyond an operand."""
+    fewer = int(len(shape) <= len(out))
+    lowering.require(node, fewer, "an input of {0} dimensions does not broadcast to {1}", (len(shape), len(out)))
+    for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
+        if not same(dim, 1) and not same(dim, wanted):
+            fits = select(equal(dim, 1), 1, equal(dim, wanted))
+            lowering.require(node, fits, "dimension {0} of an input is neither 1 nor {1}, that of the others", (dim, wanted))
+
+
+def _work(size: Dim, cost: float) -> Dim:
+    return size * max(1, round(cost * 4)) // 4
+
+
+def _stored(lowering: Builder, leaf: Tensor, out: Tensor, perm: tuple[int, ...] | None) -> Tensor:
+    """Leaves of the output's shape take its storage order; others are read in logical order through strides."""
+    full = len(leaf.shape) == len(out.shape) and all(same(a, b) for a, b in zip(leaf.shape, out.shape, strict=True))
+    return lowering.stored(leaf, perm if full else None)
+
+
+def _write(text: _Text, tensor: Tensor) -> str:
+    """Adds the lines that compute `tensor` for one element; returns the name of the result."""
+    known = text.names.get(id(tensor))
+    if known is not None:
+        return known
+    name = text.names[id(tensor)] = f"t{len(text.names)}"
+    pending = tensor.pending
+    if pending is None:
+        value = scalar_constant(tensor)
+        if value is None:
+            text.names[id(tensor)] = f"v{next(k for k, leaf in enumerate(text.leaves) if leaf is tensor)}"
+        else:
+            text.names[id(tensor)] = _scalar(text, value, tensor.dtype)
+        return text.names[id(tensor)]
+    operands = [_write(text, operand) for operand in pending.operands]
+    first = pending.operands[0].dtype
+    scalars = {f"s{k}": _scalar(text, value, first) for k, value in enumerate(pending.scalars)}
+    text.lines.append(f"{name} = {pending.formula.format(*operands, **scalars)}")
+    text.cost += pending.cost
+    return name
+
+
+def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
+    """A scalar parameter, converted once outside the loops to the type that values of `dtype` have."""
+    number = len(text.scalars)
+    text.scalars.append(value)
+    if dtype == "bool":
+        text.scalar_lines.append(f"c{number} = k{number} != 0")
+    else:
+        text.scalar_lines.append(f'c{number} = cast(k{number}, "{value_type(dtype)}")')
+    return f"c{number}"
+
+
+def value_type(dtype: str) -> str:
+    """The type in which values are computed: 16-bit floats as f32."""
+    from ort_lite_cpu.lowering.tensor import POINTER_TYPES
+
+    return "f32" if dtype in HALVES else POINTER_TYPES[dtype]
+
+
+def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:
+    """The loop nest, and for each leaf whether it lies element by element as the output does."""
+    dims = list(out.stored_shape)
+    order = out.perm or tuple(range(len(out.shape)))
+    strides = [_leaf_strides(out, leaf, order) for leaf in [*leaves, out]]
+    kept = [k for k, dim in enumerate(dims) if not same(dim, 1)]
+    merged = _Loops([], [[] for _ in strides])
+    for k in kept:
+        if merged.dims and all(same(s[-1], own[k] * dims[k]) for s, own in zip(merged.strides, strides, strict=True)):
+            merged.dims[-1] = merged.dims[-1] * dims[k]
+            for s, own in zip(merged.strides, strides, strict=True):
+                s[-1] = own[k]
+        else:
+            merged.dims.append(dims[k])
+            for s, own in zip(merged.strides, strides, strict=True):
+                s.append(own[k])
+    own = merged.strides.pop()  # the output's: contiguous
+    return merged, [steps == own and same(leaf.size, out.size) for steps, leaf in zip(merged.strides, leaves, strict=True)]
+
+
+def _leaf_strides(out: Tensor, leaf: Tensor, order: Sequence[int]) -> list[Dim]:
+    """Strides of a leaf along the output's storage axes; 0 where it is broadcast, an expression where that is open."""
+    lead = len(out.shape) - len(leaf.shape)
+    own = leaf.perm or tuple(range(len(leaf.shape)))
+    contiguous: dict[int, Dim] = {}
+    stride: Dim = 1
+    for axis in reversed(own):
+        contiguous[axis] = stride
+        stride = stride * leaf.shape[axis]
+    result: list[Dim] = []
+    for axis in order:
+        position = axis - lead
+        if position < 0 or same(leaf.shape[position], 1):
+            result.append(0)
+        elif same(leaf.shape[position], out.shape[axis]) or isinstance(leaf.shape[position], int):
+            result.append(contiguous[position])
+        else:
+            result.append(select(equal(leaf.shape[position], 1), 0, contiguous[position]))
+    return result
+
+
+def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, list[Dim]]:
+    """(source, scalars before those of the expression)."""
+    rank = len(loops.dims)
+    dims: list[Dim] = loops.dims if rank else [1]
+    strides: list[list[Dim]] = loops.strides if rank else [[0] for _ in loops.strides]
+    outer = len(dims) - 1
+    parameters = [f"n{k}" for k in range(len(dims))]
+    scalars: list[Dim] = list(dims)
+    before, inside = [], []
+    for leaf, (tensor, own) in enumerate(zip(text.leaves, strides, strict=True)):
+        offset = []
+        for k in range(outer):
+            if not same(own[k], 0):
+                parameters.append(f"q{leaf}_{k}")
+                scalars.append(own[k])
+                offset.append(f"i{k} * q{leaf}_{k}")
+        base = " + ".join(offset) or "0"
+        if same(own[outer], 0):
+            before.append(f"v{leaf} = {_load(tensor.dtype, f'fetch(x{leaf}, {base})')}")
+            continue
+        step = "j"
+        if not same(own[outer], 1):
+            parameters.append(f"q{leaf}")
+            scalars.append(own[outer])
+            step = f"j * q{leaf}"
+        before.append(f"o{leaf} = {base}")
+        inside.append(f"v{leaf} = {_load(tensor.dtype, f'fetch(x{leaf}, o{leaf} + {step})')}")
+    pointers = [f"x{k}: Ptr" for k in range(len(text.leaves))] + ["y: Ptr"]
+    kinds = [f"k{k}: {'float' if isinstance(v, float) else 'int'}" for k, v in enumerate(text.scalars)]
+    head = ", ".join([*pointers, *(f"{p}: int" for p in parameters), *kinds, "part: int", "parts: int"])
+    lines = [f"def NAME({head}) -> int:", *_indented(text.scalar_lines, 1)]
+    inner = [*inside, *text.lines, f"put(y, at + j, {_store(dtype, root)})"]
+    if outer == 0:
+        lines += [*_indented(["at = 0", *before, "for j in span(n0, part, parts):"], 1), *_indented(inner, 2)]
+    else:
+        lines += _indented([f"for row in span({' * '.join(f'n{k}' for k in range(outer))}, part, parts):"], 1)
+        lines += _indented([*_indices(outer), f"at = row * n{outer}", *before, f"for j in range(n{outer}):"], 2)
+        lines += _indented(inner, 3)
+    return "\n".join([*lines, "    return OK", ""]), scalars
+
+
+def _indices(outer: int) -> list[str]:
+    """i0, ..., of row number `row` of the outer dimensions."""
+    lines = ["rest = row"]
+    for k in reversed(range(1, outer)):
+        lines += [f"i{k} = rest % n{k}", f"rest = rest // n{k}"]
+    return [*lines, "i0 = rest"]
+
+
+def _load(dtype: str, text: str) -> str:
+    if dtype == "bool":
+        return f"{text} != 0"
+    return f"{HALVES[dtype][0]}({text})" if dtype in HALVES else text
+
+
+def _store(dtype: str, name: str) -> str:
+    if dtype == "bool":
+        return f'cast({name}, "u8")'
+    return f"{HALVES[dtype][1]}({name})" if dtype in HALVES else name
+
+
+def _indented(lines: Sequence[str], depth: int) -> list[str]:
+    return ["    " * depth + line for line in lines]

@@ -1,0 +1,82 @@
+"""What lowering leaves: instructions and steps over buffers, in order, with symbolic sizes. `segment.assemble` goes on from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.graph import Node
+from ort_lite.inference import Info
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
+from ort_lite.shapes import Symbol
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+    from ort_lite_cpu.program.program import Program
+    from ort_lite_cpu.run.kept import Kept
+
+Message = str | Callable[["Failure"], str]
+"""What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
+
+
+class Source(Record):
+    """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
+
+    buffer: Buffer
+    axis: int
+    element: bool
+
+
+class Instruction(Record, frozen=False):
+    """One kernel call. Scalars are symbolic integers or floats; operands None are null pointers."""
+
+    node: Node
+    spec: Spec
+    operands: tuple[Buffer | None, ...]
+    scalars: tuple[Dim | float, ...]
+    work: Dim
+    message: Message
+    inplace: tuple[int, int] | None
+
+
+class HostStep(Record, frozen=False):
+    """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
+
+    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted). `programs` are those that it
+    has lowered during runs, and keeps.
+    """
+
+    node: Node
+    function: Callable[..., Sequence[Any]]
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor | None, ...]
+    python: bool
+    programs: Kept[Any, Program] | None = None
+
+
+class Requirement(Record, frozen=False):
+    """The run fails with `message` where `condition` is 0; {0}, {1}, ... in it stand for the numbers."""
+
+    node: Node
+    condition: Dim
+    message: str
+    numbers: tuple[Dim, ...]
+
+
+class Lowered(Record, frozen=False):
+    """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
+
+    items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
+    inputs: list[Buffer] = field(default_factory=list)
+    input_infos: list[Info] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    sources: dict[Symbol, Source] = field(default_factory=dict)
+    primary: dict[Buffer, Tensor] = field(default_factory=dict)
+    """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
+
+
+NOWHERE = Node("Copy", (), (), name="(inserted)")
+"""The node of instructions that no node asked for: changes of storage order, copies."""

@@ -1,0 +1,245 @@
+"""What the author of an operator works with: the node being lowered, its inputs as Tensors, and `emit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType
+from ort_lite.errors import InvalidArgument
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Node
+from ort_lite.inference import Info
+from ort_lite.memory.sharing import shared
+from ort_lite.native.extents import Extent
+from ort_lite.native.spec import Spec
+from ort_lite.shapes import as_symbol, equal
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lowered import Message, Source
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.lower import Lowering
+    from ort_lite_cpu.options import Options
+
+Kernel = Callable[..., int]
+
+
+class Op:
+    """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
+
+    def __init__(self, lowering: Lowering, node: Node, infos: Sequence[Info]) -> None:
+        self.lowering, self.node, self._infos = lowering, node, infos
+
+    # --- what the node says
+    @property
+    def options(self) -> Options:
+        return self.lowering.options
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether the optional input is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def wants(self, index: int) -> bool:
+        """Whether the optional output is asked for."""
+        return index < len(self.node.outputs) and self.node.outputs[index] is not None
+
+    def info(self, index: int = 0) -> Info:
+        """What inference found out about output `index`."""
+        return self._infos[index]
+
+    def reject(self, message: str) -> NotSupported:
+        """For `raise op.reject(...)`: something about the node that no kernel serves."""
+        return NotSupported(f"{self.node} (CPUExecutionProvider): {message}")
+
+    # --- inputs
+    def raw(self, index: int) -> Tensor:
+        """Input `index` as it is: perhaps in another storage order, pending, or known contents without memory.
+
+        Where not even its rank is known, the node is lowered during the run.
+        """
+        value = self.node.inputs[index]
+        assert value is not None, f"{self.node}: input {index} is left out"
+        tensor = self.lowering.tensor(value)
+        if not tensor.ranked and tensor.dtype:
+            raise self.lowering.open(value)
+        return tensor
+
+    def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
+        """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        return self.lowering.stored(self.raw(index), perm)
+
+    def optional(self, index: int) -> Tensor | None:
+        return self.input(index) if self.has(index) else None
+
+    def constant(self, index: int) -> Array | None:
+        """The array of a constant input (logical order, not to be written to), None when it is computed or left out."""
+        value = self.node.inputs[index] if self.has(index) else None
+        return None if value is None else self.lowering.constant(value)
+
+    def known(self, index: int) -> Array:
+        """The array of an input: where it is computed, the node is lowered during the run, for each. To be asked first."""
+        array = self.constant(index)
+        if array is None:
+            value = self.node.inputs[index]
+            assert value is not None
+            raise self.lowering.open(value, numbers=True)
+        return array
+
+    def contents(self, index: int) -> tuple[Dim, ...]:
+        """Elements of a small integer input as symbolic integers; ends the segment when only the run tells them."""
+        value = self.node.inputs[index]
+        assert value is not None
+        return self.lowering.contents(value, self.node)
+
+    def numbers(self, index: int) -> list[int]:
+        """As `contents`, as numbers; otherwise as `known`."""
+        value = self.node.inputs[index]
+        assert value is not None
+        contents = self.lowering.inference.of(value).contents
+        if contents is not None and all(isinstance(element, int) for element in contents):
+            return [element for element in contents if isinstance(element, int)]
+        return [int(element) for element in self.known(index).reshape(-1)]
+
+    def dim(self, index: int, axis: int) -> int:
+        """A dimension of input `index` as a number: where it is open, the node is lowered during the run. To be asked first."""
+        value = self.node.inputs[index]
+        assert value is not None
+        dim = self.raw(index).shape[axis]
+        if not isinstance(dim, int):
+            raise self.lowering.open(value)
+        return dim
+
+    # --- outputs
+    def output(self, index: int = 0, perm: tuple[int, ...] | None = None) -> Tensor:
+        """Output `index` with memory of its own, to be written by an emitted kernel, stored in the order `perm`."""
+        info = self._infos[index]
+        assert info.dtype is not None and info.shape is not None, f"{self.node}: output {index} has no known rank"
+        tensor = self.lowering.new(info.dtype, info.shape, perm)
+        self.set(index, tensor)
+        return tensor
+
+    def set(self, index: int, tensor: Tensor) -> None:
+        """Makes `tensor` output `index`."""
+        value = self.node.outputs[index] if index < len(self.node.outputs) else None
+        if value is not None:
+            tensor.name = tensor.name or value.name
+            self.lowering.tensors[value] = tensor
+
+    def pass_on(self, tensor: Tensor) -> None:
+        """Makes `tensor`, as it is, output 0: the output is the input. It is computed first if it is read more than once."""
+        value = self.node.outputs[0]
+        if value is not None and tensor.pending is not None and self.lowering.remaining.get(value, 1) != 1:
+            self.lowering.computed(tensor)
+        self.set(0, tensor)
+
+    def alias(self, tensor: Tensor, index: int = 0) -> None:
+        """Output `index` is the memory of `tensor` under another shape (Reshape, Squeeze, Identity): no work at run time."""
+        info = self._infos[index]
+        assert info.shape is not None
+        self.set(index, self.lowering.view(tensor, info.shape))
+
+    def view(self, tensor: Tensor, shape: Shape) -> Tensor:
+        """The same memory under another shape of as many elements."""
+        return self.lowering.view(tensor, shape)
+
+    def counted(self, dim: Dim, total: Tensor) -> None:
+        """`dim` of an output, which the shape rule left open, is total[0]: read here, between two segments."""
+        found = as_symbol(dim)
+        assert total.buffer is not None
+        if found is not None:
+            self.lowering.result.items.append(None)
+            self.lowering.result.sources[found] = Source(total.buffer, 0, element=True)
+
+    # --- work
+    def temporary(self, dtype: DType, shape: Shape) -> Tensor:
+        """Memory for the time from its first to its last use by an emitted kernel."""
+        return self.lowering.new(dtype, shape)
+
+    def array(self, array: Array) -> Tensor:
+        """A constant made while lowering (packed weights, tables)."""
+        from ort_lite.dtypes import from_numpy
+
+        array = np.require(array, requirements="C")
+        return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array))
+
+    def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
+        """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
+
+        Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
+        """
+        return self.lowering.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
+
+    def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
+        """The tensor in another element type (made once, then shared), as ONNX Cast."""
+        return self.lowering.cast(tensor, dtype)
+
+    def emit(
+        self,
+        kernel: Kernel | Spec,
+        operands: Sequence[Tensor | None],
+        *scalars: Dim | float,
+        work: Dim | None = None,
+        types: Sequence[str] | None = None,
+        statics: Mapping[str, int | float | bool | str] = {},
+        inplace: tuple[int, int] | None = None,
+        message: Message = "",
+        touched: Mapping[str, Extent] = {},
+    ) -> None:
+        """Adds an instruction: kernel(operands, scalars, part, parts).
+
+        work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
+        last operand). types: pointer types of operands that are left out; those of the others are their own (`tensor.bits` and its
+        like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
+        failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
+        to its caller, by the name of the parameter. Raises TypeError for a call that does not fit the kernel; the run fails, or
+        lowering, where the kernel would touch more than an operand has.
+        """
+        self.lowering.emit(
+            self.node, kernel, operands, scalars, work=work, types=types, statics=statics, inplace=inplace, message=message,
+            touched=touched,
+        )  # fmt: skip
+
+    def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
+        """The run fails with the node's name and `message` for shapes for which `condition` is 0.
+
+        {0}, {1}, ... in the message stand for the values of `numbers`.
+        """
+        self.lowering.require(self.node, condition, message, numbers)
+
+    def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
+        """As `require`, for two shapes that must be equal. Raises InvalidArgument for shapes of two ranks."""
+        if len(a) != len(b):
+            raise InvalidArgument(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}")
+        for x, y in zip(a, b, strict=True):
+            self.require(equal(x, y), message + ": {0} against {1}", x, y)
+
+    def python(
+        self,
+        function: Callable[..., Sequence[Any]],
+        inputs: Sequence[Tensor | None] | None = None,
+        outputs: Sequence[int] | None = None,
+    ) -> None:
+        """Runs as a Python step: `function(*arrays)` returns the outputs.
+
+        By default of all the node's inputs, None for those left out, and for all outputs; else of the tensors `inputs`, for
+        the outputs with the numbers `outputs`.
+        """
+        if inputs is None:
+            self.lowering.host(self.node, function, python=True)
+            return
+        indices = range(len(self.node.outputs)) if outputs is None else outputs
+        infos = [self.info(k) if self.wants(k) else None for k in indices]
+        for k, tensor in zip(indices, self.lowering.step(self.node, function, inputs, infos), strict=True):
+            if tensor is not None:
+                self.set(k, tensor)

@@ -1,0 +1,90 @@
+"""Copies with strides: changes of storage order, slices, broadcasts. Every operator that only moves data comes down to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ort_lite.graph import Node
+from ort_lite.native.extents import walk
+from ort_lite.shapes import product, same
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.tensor import Tensor, bits
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.builder import Builder
+
+
+def emit_permute(lowering: Builder, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+    """y = x (of `shape`, contiguous) with its axes in `order`."""
+    steps = contiguous(shape)
+    dims = tuple(shape[axis] for axis in order)
+    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+
+
+def contiguous(shape: Shape) -> list[Dim]:
+    """Strides of a contiguous tensor, in elements."""
+    strides: list[Dim] = []
+    stride: Dim = 1
+    for dim in reversed(shape):
+        strides.append(stride)
+        stride = stride * dim
+    return strides[::-1]
+
+
+def emit_strided(
+    lowering: Builder, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
+    x_at: Dim = 0, y_at: Dim = 0,
+) -> None:  # fmt: skip
+    """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
+
+    Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
+    """
+    loops: list[tuple[Dim, Dim, Dim]] = []
+    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
+        if same(n, 1):
+            continue
+        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
+            loops[-1] = (loops[-1][0] * n, s, t)
+        else:
+            loops.append((n, s, t))
+    size = product(dims)
+    operands = [bits(x), bits(y)]
+    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
+        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+        columns, rows = loops[-2][0], loops[-1][0]
+        for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
+            if isinstance(few, int) and few <= 4:
+                lowering.emit(node, kernel, operands, (outer, count), work=size // 2, statics={"few": few})
+                return
+        lowering.emit(node, primitives.swap, operands, (outer, rows, columns), work=size)
+        return
+    if len(loops) > 6:
+        numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
+        table = lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
+        touched = {
+            "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
+            "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
+        }
+        lowering.emit(
+            node, primitives.strided_any, [*operands, table], (x_at, y_at, len(loops)), work=size * 2, touched=touched
+        )
+        return
+    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
+    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
+        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
+    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
+    numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
+    work = size // 4 if dense else size
+    lowering.emit(node, primitives.strided, operands, (x_at, y_at, *numbers), work=work, statics={"dense": dense})
+
+
+def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:
+    """Whether the loops transpose the two innermost dimensions of contiguous tensors."""
+    if len(loops) not in (2, 3):
+        return False
+    (n, s, t), (m, s2, t2) = loops[-2], loops[-1]
+    plain = same(s, 1) and same(t, m) and same(s2, n) and same(t2, 1)
+    return plain and (len(loops) == 2 or (same(loops[0][1], n * m) and same(loops[0][2], n * m)))

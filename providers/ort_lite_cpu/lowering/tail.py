@@ -1,0 +1,111 @@
+"""What cannot be lowered before the run: the nodes after a value whose shape, or whose elements, only the run tells.
+
+The tail is one step at the end of a program. It makes a Program of the remaining nodes for the ranks that came (and for the
+exact shape, or the very elements, of the value that was open), and keeps it for the next run that brings the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy
+from ort_lite.graph import Node, SequenceType, TensorType, Value
+from ort_lite.inference import Info, constant_info
+from ort_lite.shapes import symbol
+from ort_lite_cpu.lowering.lowered import HostStep
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.run.kept import Kept
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.lower import Lowering
+    from ort_lite_cpu.program.program import Program
+
+PROGRAMS_KEPT = 64
+
+
+def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value, numbers: bool) -> None:
+    """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further.
+
+    numbers: its elements are wanted, else its shape.
+    """
+    made = {value for node in nodes for value in node.outputs if value is not None}
+    needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]
+    live = list(dict.fromkeys(value for value in needed if value not in made))
+    wanted = [value for value in outputs if value in made]
+    step = Tail(lowering, nodes, live, wanted, open_, numbers)
+    inputs = tuple(lowering.pinned(lowering.tensor(value)) for value in live)
+    results = []
+    for value in wanted:
+        buffer = Buffer(0)
+        tensor = lowering.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
+        lowering.inference.infos[value] = Info()
+        lowering.result.primary[buffer] = tensor
+        results.append(tensor)
+    lowering.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
+
+
+class Tail:
+    """Callable with the arrays of the live values; returns the arrays of the wanted ones."""
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        nodes: Sequence[Node],
+        live: Sequence[Value],
+        wanted: Sequence[Value],
+        open_: Value,
+        numbers: bool,
+    ) -> None:
+        self._nodes, self._live, self._wanted = tuple(nodes), tuple(live), tuple(wanted)
+        self._open, self._numbers = open_, numbers
+        self._infos = [lowering.inference.of(value) for value in live]
+        self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
+        self.programs: Kept[Any, Program] = Kept(PROGRAMS_KEPT)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
+        program = self.programs.get(key)
+        if program is None:
+            program = self.programs.keep(key, self._lower(arrays))
+        return program(arrays)
+
+    def _key(self, value: Value, array: Any) -> Any:
+        """What a program depends on: ranks, and of the open value its shape or its elements."""
+        if not isinstance(array, np.ndarray):
+            return tuple((item.dtype, item.shape) for item in array or ()) if value is self._open else None
+        if value is not self._open:
+            return array.dtype, array.ndim
+        return array.dtype, array.shape, array.tobytes() if self._numbers else b""
+
+    def _lower(self, arrays: Sequence[Any]) -> Program:
+        from ort_lite_cpu.program.program import Program
+
+        inputs = [
+            (value, self._info(value, info, array)) for value, info, array in zip(self._live, self._infos, arrays, strict=True)
+        ]
+        return Program(self._nodes, inputs, self._wanted, self._rules, self._options, self._bodies)
+
+    def _info(self, value: Value, info: Info, array: Any) -> Info:
+        """What was known before, and what the run has told since."""
+        if not isinstance(array, np.ndarray):
+            return _sequence_info(value, info, array or ()) if value is self._open else info
+        if value is self._open:
+            return constant_info(array.copy()) if self._numbers else Info(TensorType(from_numpy(array.dtype), array.shape))
+        if info.shape is not None:
+            return info
+        return Info(TensorType(from_numpy(array.dtype), tuple(symbol(f"{value.name}.{axis}") for axis in range(array.ndim))))
+
+
+def _sequence_info(value: Value, info: Info, elements: Sequence[Array]) -> Info:
+    """The type of a sequence by its elements. Raises ValueError where that tells no more than was known."""
+    shapes = [element.shape for element in elements]
+    if len({len(shape) for shape in shapes}) == 1:
+        dims = tuple(column[0] if len(set(column)) == 1 else -1 for column in zip(*shapes, strict=True))
+        return Info(SequenceType(TensorType(from_numpy(elements[0].dtype), dims)))
+    if isinstance(info.type, SequenceType) or not elements:
+        ranks = ", ".join(str(len(shape)) for shape in shapes) or "none, as it is empty"
+        raise ValueError(f"the elements of the sequence {value.name!r} should have one rank; theirs: {ranks}")
+    return Info(SequenceType(TensorType(from_numpy(elements[0].dtype))))

@@ -1,0 +1,222 @@
+"""com.microsoft's Attention and MultiHeadAttention: the projections' bias, padding masks, keys and values with their past."""
+
+from collections.abc import Sequence
+
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import imin, like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, native
+from ort_lite.shapes import equal, floordiv, product, same, select
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.lowering.expression import Expression
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
+from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.registry import REAL, operator
+
+
+@operator("Attention", domain="com.microsoft", types=REAL)
+def attention(op: Op) -> None:
+    """x (B, S, I) and weights (I, q + k + v) -> (B, S, v); past and present (2, B, H, rows, size). Spec: Attention-1."""
+    for attribute in ("do_rotary", "past_present_share_buffer"):
+        if op.attr(attribute, 0):
+            raise op.reject(attribute)
+    x = op.input(0)
+    batch, rows, _ = x.shape
+    total = op.raw(1).shape[1]
+    sizes: Sequence[Dim] = op.attr("qkv_hidden_sizes") or (floordiv(total, 3),) * 3
+    op.agree(op.raw(1).shape, (x.shape[2], total), "the weights do not fit")
+    if op.has(2):
+        op.agree(op.raw(2).shape, (total,), "the bias does not fit the weights")
+    projected = op.temporary(x.dtype, (batch, rows, total))
+    bias, constant = op.optional(2), op.constant(1)
+    spec = Product(batch * rows, total, x.shape[2], bias=bias)
+    if constant is not None:
+        emit_packed(op, spec, x, constant, source=constant, y=projected)
+    else:
+        emit_computed(op, spec, x, op.input(1), projected)
+    attend(op, projected, sizes, past=4, mask=3, bias=5)
+
+
+def attend(op: Op, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
+    """Attention from the projections (B, S, q + k + v) on. past, mask, bias: numbers of inputs."""
+    heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
+    if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
+        raise op.reject(f"qkv_hidden_sizes {list(sizes)}")
+    every = sizes[0] + sizes[1] + sizes[2]
+    op.require(equal(every, hidden), "queries, keys and values have {0} columns, their projections {1}", every, hidden)
+    q, k, v = (columns_of(op, projected, heads, start, size) for start, size in zip(_starts(sizes), sizes, strict=True))
+    earlier = op.optional(past)
+    if earlier is not None and len(earlier.shape) != 5:
+        raise op.reject(f"a past of rank {len(earlier.shape)}")
+    before: Dim = 0 if earlier is None else earlier.shape[3]
+    if earlier is not None or op.wants(1):
+        k, v = _both_joined(op, earlier, k, v)
+    masked = _mask(op, mask, bias, (batch, heads, rows), before + rows)
+    right = 0 if op.attr("unidirectional", 0) else -1
+    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before)
+    emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), masked, rules)
+
+
+def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
+    return 0, sizes[0], sizes[0] + sizes[1]
+
+
+def _both_joined(op: Op, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
+    """Keys and values behind their past, in one tensor: output 1 if it is wanted."""
+    batch, heads, rows, size = k.shape
+    op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
+    if past is not None:
+        op.agree(past.shape, (2, batch, heads, past.shape[3], size), "the past does not go with what is new")
+    total = rows + (0 if past is None else past.shape[3])
+    shape = (2, batch, heads, total, size)
+    present = op.output(1) if op.wants(1) else op.temporary(k.tensor.dtype, shape)
+    op.agree(present.shape, shape, "keys and values do not fit what there is of them")
+    half = product(shape[1:])
+    steps = (heads * total * size, total * size, size)
+    for number, new in enumerate((k, v)):
+        past_at = 0 if past is None else number * product(past.shape[1:])
+        join(op, past, new, present, past_at, number * half)
+    return Heads(present, shape[1:], steps), Heads(present, shape[1:], steps, half)
+
+
+@operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
+def multi_head_attention(op: Op) -> None:
+    """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
+    if op.has(8) or op.has(9):
+        raise op.reject("a past in a shared buffer, cache_indirection")
+    heads = op.attr("num_heads")
+    q, k, v = _operands(op, heads)
+    if op.has(3):
+        q, k, v = _biased(op, (q, k, v))
+    past = op.optional(6)
+    before: Dim = 0 if past is None else past.shape[2]
+    k, v = joined(op, past, k, 1), joined(op, op.optional(7), v, 2)
+    mask = _mask(op, 4, 5, q.shape[:3], k.shape[2])
+    right = 0 if op.attr("unidirectional", 0) else -1
+    stage = kernels.MASKED if op.wants(3) else kernels.NOTHING
+    rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
+    emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
+
+
+def _operands(op: Op, heads: int) -> tuple[Heads, Heads, Heads]:
+    q = op.input(0)
+    if len(q.shape) == 5:
+        return _packed(op, q, 0, 3), _packed(op, q, 1, 3), _packed(op, q, 2, 3)
+    if not op.has(1) or (len(op.raw(1).shape) != 5 and not op.has(2)):
+        raise op.reject("queries without keys and values")
+    k = op.input(1)
+    if len(k.shape) == 5:
+        return heads_of(op, q, heads), _packed(op, k, 0, 2), _packed(op, k, 1, 2)
+    return heads_of(op, q, heads), heads_of(op, k, heads), heads_of(op, op.input(2), heads)
+
+
+def _packed(op: Op, x: Tensor, number: int, count: int) -> Heads:
+    """Operand `number` of (B, S, heads, count, size)."""
+    batch, rows, heads, together, size = x.shape
+    op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
+    row = heads * count * size
+    return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
+
+
+def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, Heads]:
+    """Each with its piece of the bias (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
+
+    Keys and values that come as (B, heads, rows, size) have theirs already.
+    """
+    bias = op.input(3)
+    widths = [part.shape[1] * part.shape[3] for part in parts]
+    op.agree(bias.shape, (widths[0] + widths[1] + widths[2],), "the bias does not fit queries, keys and values")
+    done: list[Heads] = []
+    at: Dim = 0
+    for part, width in zip(parts, widths, strict=True):
+        batch, heads, rows, size = part.shape
+        if len(part.tensor.shape) == 4:
+            done.append(part)
+        else:
+            made = op.temporary(part.tensor.dtype, part.shape)
+            op.emit(add_bias, [part.tensor, bias, made], batch, heads, rows, size, *part.numbers, at, work=made.size)
+            done.append(heads_of(op, made, heads))
+        at = at + width
+    return done[0], done[1], done[2]
+
+
+@native
+@extents(
+    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)", bias="bias_at + heads * size", y="batch * heads * rows * size",
+)  # fmt: skip
+def add_bias(
+    x: Ptr, bias: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int, x_head: int, x_row: int,
+    bias_at: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
+    for job in span(batch * heads * rows, part, parts):
+        i, h, b = job % rows, job // rows % heads, job // rows // heads
+        source, addend = x_at + b * x_batch + h * x_head + i * x_row, bias_at + h * size
+        for j in range(size):
+            y[job * size + j] = x[source + j] + bias[addend + j]
+    return OK
+
+
+# --- Masks
+def _mask(op: Op, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
+    """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
+    given = _padding(op, padding, wanted[0], total) if op.has(padding) else None
+    if bias is None or not op.has(bias):
+        return Mask() if given is None else mask_of(op, given, wanted)
+    added = op.input(bias)
+    if given is None:
+        return mask_of(op, added, wanted)
+    if len(added.shape) != 4:
+        raise op.reject(f"a bias of rank {len(added.shape)} beside a mask")
+    shape = tuple(_wider(a, b) for a, b in zip(given.shape, added.shape, strict=True))
+    both = Tensor(added.dtype, shape, pending=Expression("{0} + {1}", (given, added), node=op.node))
+    return mask_of(op, op.lowering.computed(both), wanted)
+
+
+def _wider(a: Dim, b: Dim) -> Dim:
+    return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
+
+
+def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
+    """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts."""
+    mask, dtype = op.input(index), op.info().dtype
+    assert dtype is not None
+    value = float(op.attr("mask_filter_value", -10000.0))
+    rank = len(mask.shape)
+    if rank not in (1, 2, 3):
+        raise op.reject(f"a mask of rank {rank}")
+    if rank > 1:
+        op.agree(mask.shape[:1], (batch,), "the batches of the mask and of the input differ")
+        made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
+        op.emit(filtered, [mask, made], made.size, value)
+        return made
+    starts = equal(mask.shape[0], 2 * batch)
+    op.require(select(starts, 1, equal(mask.shape[0], batch)), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
+    made = op.temporary(dtype, (batch, 1, 1, total))
+    op.emit(limits, [mask, made], batch, total, starts, value)
+    return made
+
+
+@native
+@extents(mask="n", y="n")
+def filtered(mask: Ptr, y: Ptr, n: int, value: float, part: int, parts: int) -> int:
+    """y = 0 where the mask is positive, else `value`."""
+    for i in span(n, part, parts):
+        y[i] = like(y, 0) if mask[i] > 0 else like(y, value)
+    return OK
+
+
+@native
+@extents(ends="batch + select(starts, batch, 0)", y="batch * total")
+def limits(ends: Ptr, y: Ptr, batch: int, total: int, starts: int, value: float, part: int, parts: int) -> int:
+    """y[b, t] = 0 for t below ends[b], if `starts` from ends[batch + b] on; elsewhere `value`."""
+    for b in span(batch, part, parts):
+        first = imin(int(ends[batch + b]), total) if starts else 0
+        last = imin(int(ends[b]), total)
+        for t in range(total):
+            y[b * total + t] = like(y, 0) if first <= t < last else like(y, value)
+    return OK

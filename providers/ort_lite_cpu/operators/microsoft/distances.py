@@ -1,0 +1,37 @@
+"""CDist of com.microsoft: distances between the rows of two matrices."""
+
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import sqrt
+from ort_lite.native.integers import like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.registry import REAL, operator
+
+
+@native(fastmath=REDUCE)
+@extents(a="m * k", b="n * k", y="m * n")
+def distances(a: Ptr, b: Ptr, y: Ptr, m: int, n: int, k: int, squared: Static, part: int, parts: int) -> int:
+    """y (m, n): between rows of a (m, k) and of b (n, k), or their squares."""
+    for i in span(m, part, parts):
+        for j in range(n):
+            total = like(a, 0)
+            for p in range(k):
+                difference = a[i * k + p] - b[j * k + p]
+                total += difference * difference
+            y[i * n + j] = total if squared else sqrt(total)
+    return OK
+
+
+@operator("CDist", domain="com.microsoft", types=REAL)
+def c_dist(op: Op) -> None:
+    """Metrics euclidean and sqeuclidean. Spec: onnxruntime CDist-1."""
+    metric = op.attr("metric", "sqeuclidean")
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise op.reject(f"metric {metric}")
+    a, b, y = op.input(0), op.input(1), op.output(0)
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise op.reject(f"the inputs have ranks {len(a.shape)} and {len(b.shape)}, expected 2")
+    op.agree(a.shape[1:], b.shape[1:], "rows of different lengths")
+    numbers = (a.shape[0], b.shape[0], a.shape[1])
+    op.emit(distances, [a, b, y], *numbers, statics={"squared": metric == "sqeuclidean"}, work=y.size * a.shape[1] // 4)

@@ -1,0 +1,169 @@
+"""GroupQueryAttention: rotation, keys and values written into the cache, attention to what of the cache counts."""
+
+from typing import TYPE_CHECKING
+
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
+from ort_lite.native.marks import Ptr, native
+from ort_lite.shapes import equal, floordiv, less, maximum, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import attention as kernels
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, mask_of
+from ort_lite_cpu.operators.rotary import emit_rotation
+from ort_lite_cpu.registry import REAL, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
+_STAGES = {0: kernels.NOTHING, 1: kernels.SEEN, 2: kernels.SOFTMAX}
+
+
+@operator("GroupQueryAttention", domain="com.microsoft", types=REAL)
+def group_query_attention(op: Op) -> None:
+    """q (B, S, H), k and v (B, S, kv heads * D) or packed behind q; caches (B, kv heads, length, D).
+
+    Batch b has seqlens_k[b] + 1 keys, the last S of which are new; in a prompt, where there is no past, the first S.
+    Spec: GroupQueryAttention-1.
+    """
+    _check(op)
+    heads, kv_heads = op.attr("num_heads"), op.attr("kv_num_heads")
+    q, k, v = _operands(op, heads, kv_heads)
+    batch, _, rows, _ = q.shape
+    lengths, total = op.input(5), op.contents(6)[0]
+    op.require(equal(lengths.size, batch), "seqlens_k has {0} elements, expected {1}", lengths.size, batch)
+    op.require(1 - less(total, 0), "total_sequence_length is {0}", total)
+    later = less(rows, total)
+    if op.attr("do_rotary", 0):
+        q, k = (_rotated(op, x, lengths, later) for x in (q, k))
+    keys, values = (_cached(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
+    mask = mask_of(op, op.input(10), q.shape[:3]) if op.has(10) else Mask()
+    causal = bool(op.attr("causal", 1))
+    window = op.attr("local_window_size", -1)
+    stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
+    if stage is None:
+        raise op.reject(f"qk_output {op.attr('qk_output')}")
+    rules = Rules(
+        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), window - 1 if window > 0 else -1, 0 if causal else -1,
+        lengths=lengths, extra=1, anchored=later, sink=_sink(op, heads), stage=stage,
+    )  # fmt: skip
+    scores = op.output(3) if stage != kernels.NOTHING else None
+    emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask, rules, scores)
+
+
+def _check(op: Op) -> None:
+    for attribute, name in (("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantised cache")):
+        if op.attr(attribute, 0):
+            raise op.reject(name)
+    if op.has(12) or op.has(13):
+        raise op.reject("a quantised cache")
+    if op.has(14) or op.has(15):
+        raise op.reject("normalisation of queries and keys")
+    if op.has(1) != op.has(2):
+        raise op.reject("keys without values, or values without keys")
+    if op.attr("do_rotary", 0) and not (op.has(7) and op.has(8)):
+        raise op.reject("do_rotary without cos_cache and sin_cache")
+    if any(op.has(index) and len(op.raw(index).shape) != 4 for index in (3, 4)):
+        raise op.reject("a past that is not of rank 4")
+    if op.has(3) != op.has(4):
+        raise op.reject("a past of keys without values, or of values without keys")
+    if op.has(3):
+        op.agree(op.raw(3).shape, op.raw(4).shape, "the pasts of keys and values differ")
+
+
+def _operands(op: Op, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
+    q = op.input(0)
+    if op.has(1):
+        return heads_of(op, q, heads), heads_of(op, op.input(1), kv_heads), heads_of(op, op.input(2), kv_heads)
+    size, every = floordiv(q.shape[2], heads + 2 * kv_heads), heads + 2 * kv_heads
+    op.require(equal(size * every, q.shape[2]), "{0} columns do not make {1} heads", q.shape[2], every)
+    starts = (0, heads, heads + kv_heads)
+    parts = [columns_of(op, q, n, start * size, n * size) for n, start in zip((heads, kv_heads, kv_heads), starts, strict=True)]
+    return parts[0], parts[1], parts[2]
+
+
+def _rotated(op: Op, x: Heads, lengths: Tensor, later: Dim) -> Heads:
+    """As (B, heads, S, D). Positions are given, or follow from the lengths: 0, 1, ... in a prompt."""
+    rows = x.shape[2]
+    y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
+    caches, interleaved = (op.input(7), op.input(8)), bool(op.attr("rotary_interleaved", 0))
+    turned = caches[0].shape[-1] * 2 if caches[0].shape else 0
+    if op.has(9):
+        op.agree(op.raw(9).shape, (x.shape[0], rows), "position_ids do not fit")
+        emit_rotation(op, x, y, caches, op.input(9), (rows, 1), turned=turned, interleaved=interleaved)
+    else:
+        base = select(later, 1 - rows, 0)
+        emit_rotation(
+            op, x, y, caches, lengths, (1, 0), base=base, weight=later, per_row=1, turned=turned, interleaved=interleaved
+        )
+    return y
+
+
+def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
+    """Output `index`: the past with the new rows behind what of it counts. Returns the first `total` rows."""
+    past = op.optional(index + 2)
+    before: Dim = 0 if past is None else past.shape[2]
+    shape = (*new.shape[:2], maximum(before, total), new.shape[3])
+    present = op.output(index) if op.wants(index) else op.temporary(new.tensor.dtype, shape)
+    op.agree(present.shape, shape, "keys and values differ in length or size, or so do their pasts")
+    if past is not None:
+        op.agree(past.shape, (*new.shape[:2], before, new.shape[3]), "the past does not go with what is new")
+    if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
+        raise op.reject(f"a past that is not of {new.tensor.dtype}")
+    op.emit(
+        append, [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], *new.shape, *new.numbers, before,
+        present.shape[2], later, work=present.size // 2, message=_does_not_fit,
+    )  # fmt: skip
+    whole = heads_of(op, present, new.shape[1])
+    return Heads(present, (*present.shape[:2], total, present.shape[3]), whole.steps)
+
+
+def _does_not_fit(failure: "Failure") -> str:
+    rows, length = failure.scalar(2), failure.scalar(9)
+    last = f"{failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
+    return f"{last} is out of range [{rows - 1}, {length}): {rows} rows that end there, in a cache of {length}"
+
+
+@native
+@extents(
+    past="batch * heads * before * size", new="walk(at, batch, new_batch, heads, new_head, rows, new_row, size, 1)", lengths="batch",
+    y="batch * heads * length * size",
+)  # fmt: skip
+def append(
+    past: Ptr, new: Ptr, lengths: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, at: int, new_batch: int, new_head: int,
+    new_row: int, before: int, length: int, later: int, part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
+
+    The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0.
+    """
+    for job in span(batch * heads * length, part, parts):
+        t, h, b = job % length, job // length % heads, job // length // heads
+        first = int(lengths[b]) + 1 - rows if later else 0
+        if first < 0 or first + rows > length:
+            return failed(INDEX_OUT_OF_RANGE, b)
+        if first <= t < first + rows:
+            source = at + b * new_batch + h * new_head + (t - first) * new_row
+            for i in range(size):
+                y[job * size + i] = new[source + i]
+        elif t < min(first, before):
+            source = ((b * heads + h) * before + t) * size
+            for i in range(size):
+                y[job * size + i] = past[source + i]
+        else:
+            for i in range(size):
+                y[job * size + i] = like(y, 0)
+    return OK
+
+
+def _sink(op: Op, heads: int) -> Tensor | None:
+    """One more score a head, (heads,): given, or 0 for a smooth softmax."""
+    if op.has(11):
+        return op.input(11)
+    if not op.attr("smooth_softmax", 0):
+        return None
+    import numpy as np
+
+    return op.array(np.zeros(heads, op.raw(0).dtype))

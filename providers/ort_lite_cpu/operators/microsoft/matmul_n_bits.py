@@ -1,0 +1,126 @@
+"""MatMulNBits of com.microsoft: weights of 2, 4 or 8 bits, with a scale and a zero point for each block of a column."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import like
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal, product
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
+from ort_lite_cpu.registry import operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
+
+@native
+@extents(
+    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)", scales="n * blocks",
+    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)", groups="k", y="n * k",
+)  # fmt: skip
+def unpack_weights(
+    b: Ptr, scales: Ptr, zeros: Ptr, groups: Ptr, y: Ptr, n: int, k: int, blocks: int, size: int, bits: Static, packed: Static,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
+
+    scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block
+    whose scale it is, or null: every `size` are a block, and `blocks` of them hold k, which the operator looks after.
+    """
+    share = 8 // bits
+    row_bytes = (blocks + share - 1) // share
+    if not null(groups):
+        for i in range(k):
+            if groups[i] < 0 or groups[i] >= blocks:
+                return failed(INDEX_OUT_OF_RANGE, i)
+    for row in span(n, part, parts):
+        for i in range(k):
+            element = i % share
+            code = (int(b[(row * blocks * size + i) // share]) >> (element * bits)) & ((1 << bits) - 1)
+            block = i // size if null(groups) else int(groups[i])
+            zero = like(y, 1 << (bits - 1))
+            if not null(zeros):
+                if packed:
+                    byte = int(zeros[row * row_bytes + block // share])
+                    zero = like(y, (byte >> (block % share * bits)) & ((1 << bits) - 1))
+                else:
+                    zero = like(y, zeros[row * blocks + block])
+            y[row * k + i] = (like(y, code) - zero) * scales[row * blocks + block]
+    return OK
+
+
+@operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
+def matmul_n_bits(op: Op) -> None:
+    """a (..., K) times the transposed weights (N, K), which are unpacked while lowering where they are constants.
+
+    Computes in float32 whatever `accuracy_level` says. Spec: onnxruntime MatMulNBits-1.
+    """
+    bits, size, n, k = (op.attr(name, 4) for name in ("bits", "block_size", "N", "K"))
+    if bits not in (2, 4, 8) or op.attr("weight_prepacked", 0):
+        raise op.reject(
+            f"weights of {bits} bits, prepacked {op.attr('weight_prepacked', 0)}; there are 2, 4 and 8, not prepacked"
+        )
+    if size < 1 or size * bits % 8 or n < 0 or k < 0:
+        raise op.reject(f"N {n}, K {k}, block_size {size}: {size * bits} bits a block")
+    _check_sizes(op, bits, size, n, k)
+    a, y = op.input(0), op.output(0)
+    op.agree(a.shape[-1:], [k], "the inner dimensions differ")
+    spec = Product(product(a.shape[:-1]), n, k, transposed=True, bias=op.optional(5))
+    given = [op.constant(index) for index in range(1, 5)]
+    b, scales, zeros, groups = given
+    if groups is not None and groups.size and not 0 <= groups.min() <= groups.max() < -(-k // size):
+        raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
+    if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
+        form = f"unpacked {[id(array) for array in given[1:]]}"
+        emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
+        return
+    weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
+    operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
+    statics = {"bits": bits, "packed": op.has(3) and op.raw(3).dtype == "uint8"}
+    op.emit(unpack_weights, operands, n, k, blocks, size, statics=statics, work=n * k, message=_no_block)
+    emit_computed(op, spec, a, weights, y)
+
+
+def _check_sizes(op: Op, bits: int, size: int, n: int, k: int) -> None:
+    """That each operand has as many elements as `unpack_weights` has it, and that zero points are bits or float32."""
+    blocks = -(-k // size)
+    zeros = blocks if op.has(3) and op.raw(3).dtype == "float32" else -(-blocks * bits // 8)
+    if op.has(3) and op.raw(3).dtype not in ("uint8", "float32"):
+        raise op.reject(f"zero points of {op.raw(3).dtype}, takes uint8 or float32")
+    for index, count in ((1, n * blocks * (size * bits // 8)), (2, n * blocks), (3, n * zeros), (4, k)):
+        if op.has(index):
+            given = op.raw(index).size
+            op.require(equal(given, count), f"input {index} has {{0}} elements, expected {{1}}", given, count)
+    if op.has(5):
+        op.agree(op.raw(5).shape, (n,), "the bias does not fit the weights")
+
+
+def _no_block(failure: "Failure") -> str:
+    return failure.outside("block", 3, 0, failure.scalar(2), 4)
+
+
+def _unpacked(
+    b: Array, scales: Array, zeros: Array | None, groups: Array | None, bits: int, size: int, n: int, k: int
+) -> Array:
+    """As `unpack_weights`."""
+    blocks = -(-k // size)
+    index = np.arange(k) // size if groups is None else groups.reshape(-1)
+    middle: Array = np.full((n, blocks), 1 << (bits - 1), np.float32)
+    if zeros is not None and zeros.dtype == np.uint8:
+        middle = _split(zeros.reshape(n, -1), bits)[:, :blocks]
+    elif zeros is not None:
+        middle = zeros.reshape(n, blocks)
+    codes = _split(b.reshape(n, -1), bits)[:, :k]
+    found: Array = ((codes - middle[:, index]) * scales.reshape(n, blocks)[:, index]).astype(np.float32)
+    return found
+
+
+def _split(packed: Array, bits: int) -> Array:
+    """(n, bytes) -> (n, elements), float32; the first of those that share a byte is in its lowest bits."""
+    parts = (packed[:, :, None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)
+    return parts.reshape(len(packed), -1).astype(np.float32)

@@ -1,0 +1,23 @@
+"""QAttention of com.microsoft: Attention whose projections are a product of 8-bit integers."""
+
+from ort_lite.shapes import floordiv
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.operators.integer_matmul import integer_product, quotient
+from ort_lite_cpu.operators.microsoft.attention import attend
+from ort_lite_cpu.operators.quantization import as_float, formula, parameter
+from ort_lite_cpu.registry import operator
+
+
+@operator("QAttention", domain="com.microsoft", types=frozenset({"float32"}), typed_by=3)
+def q_attention(op: Op) -> None:
+    """x (B, S, I) and weights (I, 3 H) in 8 bits; from the projections on as Attention. Spec: onnxruntime QAttention-1."""
+    for attribute in ("do_rotary", "past_present_share_buffer"):
+        if op.attr(attribute, 0):
+            raise op.reject(attribute)
+    x, hidden = op.input(0), op.raw(1).shape[1]
+    op.agree(op.raw(1).shape, (x.shape[-1], hidden), "the weights do not fit")
+    op.agree(op.raw(2).shape, (hidden,), "the bias does not fit the weights")
+    total = integer_product(op, x, op.optional(6), 1, 7, shape=(*x.shape[:-1], hidden))
+    factor = quotient(op, [parameter(op, 3), parameter(op, 4)])
+    projected = formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(2)).tensor()
+    attend(op, op.lowering.stored(projected), (floordiv(hidden, 3),) * 3, past=8, mask=5, bias=None)

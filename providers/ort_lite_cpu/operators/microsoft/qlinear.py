@@ -1,0 +1,137 @@
+"""com.microsoft's operators on quantised tensors: dequantised, computed in float32, quantised again.
+
+Both conversions are elementwise expressions, so that a chain of such operators is one loop. Sources: onnxruntime's contrib
+operator documentation, QLinearAdd-1 and so on.
+"""
+
+from ort_lite.dtypes import DType
+from ort_lite.shapes import equal
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last, reread
+from ort_lite_cpu.operators.pooling import emit_global, emit_pool
+from ort_lite_cpu.operators.quantization import (
+    BYTES,
+    Parameter,
+    as_float,
+    dequantized,
+    formula,
+    parameter,
+    quantized,
+)
+from ort_lite_cpu.operators.slices import emit_concat
+from ort_lite_cpu.operators.softmax import by_rows, softmax
+from ort_lite_cpu.registry import operator
+
+
+def _one(op: Op, index: int) -> Parameter:
+    """Scale or zero point in input `index`: one for the whole tensor."""
+    size = op.raw(index).size
+    op.require(equal(size, 1), f"input {index} has {{0}} elements, expected 1", size)
+    return parameter(op, index)
+
+
+def _zero(op: Op, index: int) -> Parameter | None:
+    return _one(op, index) if op.has(index) else None
+
+
+def _input(op: Op, index: int) -> Tensor:
+    """The float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
+    return dequantized(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
+
+
+def _finish(op: Op, y: Tensor, scale: int) -> None:
+    """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
+    quantized(y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
+
+
+def _dtype(op: Op) -> DType:
+    dtype = op.info().dtype
+    assert dtype is not None
+    return dtype
+
+
+@operator("QLinearAdd", "QLinearMul", domain="com.microsoft", types=BYTES)
+def qlinear_binary(op: Op) -> None:
+    """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
+    sign = "+" if op.node.op_type == "QLinearAdd" else "*"
+    text = f'quantized(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
+    zero = _zero(op, 7)
+    formula(text, _input(op, 0), y=_input(op, 3), scale=_one(op, 6), zero=0.0 if zero is None else zero).define(op)
+
+
+@operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
+def qlinear_sigmoid(op: Op) -> None:
+    _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=1.0), 3)
+
+
+@operator("QLinearLeakyRelu", domain="com.microsoft", types=BYTES)
+def qlinear_leaky_relu(op: Op) -> None:
+    text = "select({x} >= like({x}, 0), {x}, {x} * {alpha})"
+    _finish(op, formula(text, _input(op, 0), alpha=float(op.attr("alpha", 0.01))).tensor(), 3)
+
+
+@operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
+def qlinear_softmax(op: Op) -> None:
+    """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
+    x = op.lowering.stored(_input(op, 0))
+    y = op.temporary("float32", x.shape)
+
+    def emit(source: Tensor, target: Tensor, rows: Dim, n: Dim) -> None:
+        op.emit(softmax, [source, target], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
+
+    by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, emit)
+    _finish(op, y, 3)
+
+
+@operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
+def qlinear_global_average_pool(op: Op) -> None:
+    """Means of the integers, which are exact, then scale and zero point."""
+    x = op.lowering.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
+    y = op.lowering.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
+    emit_global(op, x, y, "average")
+    _finish(op, dequantized(_own_order(op, y), _one(op, 1), _zero(op, 2)).tensor(), 3)
+
+
+@operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
+def qlinear_average_pool(op: Op) -> None:
+    x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
+    x = op.lowering.stored(x, channels_last(len(x.shape)))
+    shape = op.info().shape
+    assert shape is not None
+    if op.attr("channels_last", 0):
+        shape = (shape[0], shape[-1], *shape[1:-1])
+    y = op.lowering.new("float32", shape, x.perm)
+    emit_pool(op, x, y, "average_padded" if op.attr("count_include_pad", 0) else "average")
+    _finish(op, _own_order(op, y), 3)
+
+
+def _channels_last(op: Op) -> Tensor:
+    """Input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
+    if len(op.raw(0).shape) < 3:
+        raise op.reject(f"an input of rank {len(op.raw(0).shape)}, expected 3 or more")
+    return as_channels_last(op.input(0)) if op.attr("channels_last", 0) else op.raw(0)
+
+
+def _own_order(op: Op, y: Tensor) -> Tensor:
+    """y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
+    shape = op.info().shape
+    assert shape is not None
+    return reread(y, y.dtype, shape) if op.attr("channels_last", 0) else y
+
+
+@operator("QLinearConcat", domain="com.microsoft", types=BYTES, typed_by=2)
+def qlinear_concat(op: Op) -> None:
+    """Scale and zero point of the result, then of each input the tensor, its scale and its zero point."""
+    if len(op.node.inputs) % 3 != 2:
+        raise op.reject(f"{len(op.node.inputs)} inputs: scale, zero point, then three for each tensor")
+    scale, zero = _one(op, 0), _zero(op, 1)
+    tensors = []
+    for index in range(2, len(op.node.inputs), 3):
+        own = op.raw(index).dtype, _one(op, index + 1), _zero(op, index + 2)
+        if isinstance(scale, float) and own == (_dtype(op), scale, zero):
+            tensors.append(op.input(index))
+        else:
+            tensors.append(op.lowering.stored(quantized(_input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+    y = op.output(0)
+    emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

@@ -1,0 +1,139 @@
+"""DynamicQuantizeLSTM of com.microsoft: an LSTM whose weights are 8-bit, and whose activations are quantised as they come."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import fmax, fmin, rint
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, null, shift
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
+from ort_lite_cpu.kernels.recurrent import time_of, update_cell
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.integer_matmul import emit_product, packed_constant, quotient
+from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
+from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
+from ort_lite_cpu.registry import operator
+
+W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
+
+
+@native
+def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
+    """y (n) = x quantised to uint8 by its extremes, less its zero point, and a 0 behind odd n. Returns the scale."""
+    low, high = like(x, 0), like(x, 0)
+    for i in range(n):
+        low, high = min(low, x[i]), max(high, x[i])
+    scale = like(x, 1) if low == high else (high - low) / like(x, 255)
+    zero = rint(fmin(fmax(-low / scale, like(x, 0)), like(x, 255)))
+    for i in range(n):
+        y[i] = cast(fmin(fmax(rint(x[i] / scale), -zero), like(x, 255) - zero), "i32")
+    if n % 2:
+        y[n] = like(y, 0)
+    return scale
+
+
+@native
+@extents(
+    xw="steps * batch * 4 * size", r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
+    factor="4 * size", held="2 * ceildiv(size, 2)", sums="4 * size", bias="4 * size", peephole="3 * size", lengths="batch",
+    h="batch * size", c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
+)  # fmt: skip
+def dynamic_lstm(
+    xw: Ptr, r: Ptr, factor: Ptr, held: Ptr, sums: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
+    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
+    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
+    vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """As `lstm`, with r (size, 4 size) as `pairs` makes it and its scales in factor (4 size).
+
+    held (size, even) and sums (4 size) are scratch for the quantised hidden state and its product with r.
+    """
+    width, half = vectors * lanes, (size + 1) // 2
+    for b in range(batch):
+        valid = steps if null(lengths) else min(int(lengths[b]), steps)
+        for step in range(steps):
+            t = time_of(step, valid, backward)
+            out = (t * batch + b) * stride + offset
+            if step >= valid:
+                for j in range(size):
+                    if not null(y):
+                        y[out + j] = like(y, 0)
+                continue
+            scale = quantize_row(shift(h, b * size), size, held)
+            for j in range(0, 4 * size, width):
+                integer_panel(held, shift(r, j * half * 2), shift(sums, j), 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
+            base = (t * batch + b) * 4 * size
+            for j in range(4 * size):
+                total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
+                gates[j] = total if null(bias) else total + bias[j]
+            update_cell(
+                gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k
+            )  # fmt: skip
+    return OK
+
+
+class QuantizedLayer(Layer):
+    """A layer with weights (directions, inputs, gates * size), 8-bit, with scales and zero points one or one a column."""
+
+    hidden_axis = 1
+
+    def __init__(self, op: Op) -> None:
+        super().__init__(op, 4, LSTM_ACTIVATIONS)
+        self._check_quantized()
+        self.scale, self.zero = emit_dynamic(op, self.x)
+        self.held = op.lowering.stored(quantized(self.x, self.scale, self.zero, "uint8").tensor("uint8"))
+
+    def _check_quantized(self) -> None:
+        """That weights, scales and zero points are as many as the layer has."""
+        op, columns = self.op, self.gates * self.size
+        for index, scale, zero, rows in ((W, W_SCALE, W_ZERO, self.x.shape[2]), (R, R_SCALE, R_ZERO, self.size)):
+            op.agree(op.raw(index).shape, (self.directions, rows, columns), f"dimensions of weights {'WR'[index == R]}")
+            for parameter in (scale, zero):
+                own = self._constant(parameter).shape
+                if own not in ((self.directions,), (self.directions, columns)):
+                    raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
+
+    def product(self, direction: int) -> Tensor:
+        """x @ W[direction], (steps * batch, gates * size)."""
+        op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
+        w, zeros = self._constant(W), self._constant(W_ZERO)
+        packed = packed_constant(op, w[direction], zeros[direction], w, f"W {direction}")
+        total = op.temporary("int32", (rows, columns))
+        emit_product(op, self.held, self.zero, packed, total, (1, rows, columns, w.shape[1], 0, 0))
+        factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
+        return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
+
+    def lstm_steps(
+        self, direction: int, operands: Sequence[Tensor | None], numbers: Sequence[Dim | float], statics: Mapping[str, str]
+    ) -> None:
+        op, columns, tile = self.op, self.gates * self.size, integer_tile()
+        whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
+        form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
+        r = op.packed(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
+        factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
+        held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
+        front = [self.product(direction), r, factor, held, sums]
+        sizes = {name: value for name, value in tile.statics.items() if name != "rows"}
+        op.emit(dynamic_lstm, [*front, *operands], *numbers, statics={**statics, **sizes}, work=self.work())
+
+    def _constant(self, index: int) -> Array:
+        array = self.op.constant(index)
+        if array is None:
+            raise self.op.reject("takes constant weights, scales and zero points")
+        return array
+
+
+@operator("DynamicQuantizeLSTM", domain="com.microsoft", types=frozenset({"float32"}))
+def dynamic_quantize_lstm(op: Op) -> None:
+    """Integer products of what is quantised as it comes: x as a whole, the hidden state row by row of the batch.
+
+    Spec: onnxruntime DynamicQuantizeLSTM-1.
+    """
+    emit_lstm(op, QuantizedLayer(op))

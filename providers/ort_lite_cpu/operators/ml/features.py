@@ -1,0 +1,114 @@
+"""Columns of features: ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, failed, span
+from ort_lite.native.marks import Ptr, native
+from ort_lite.shapes import product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import bits
+from ort_lite_cpu.operators.gather import gather, index_along
+from ort_lite_cpu.operators.ml.labels import find_key
+from ort_lite_cpu.registry import MOVABLE, STRING, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
+ML = "ai.onnx.ml"
+INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+UNKNOWN_CATEGORY = 2
+
+
+@operator("ArrayFeatureExtractor", domain=ML, types=MOVABLE)
+def array_feature_extractor(op: Op) -> None:
+    """Picks indices along the last axis. Spec: ONNX-ML ArrayFeatureExtractor-1."""
+    x, index = op.input(0), op.input(1)
+    if not x.shape:
+        raise op.reject("the input has no axis")
+    y = op.output(0)
+    numbers = (product(x.shape[:-1]), x.shape[-1], index.size, 1)
+    op.emit(gather, [bits(x), index, bits(y)], *numbers, work=y.size, message=index_along(1, 1))
+
+
+@native
+@extents(x="rows * given", y="walk(at, rows, width, wanted, 1)")
+def put_columns(x: Ptr, y: Ptr, rows: int, given: int, wanted: int, width: int, at: int, part: int, parts: int) -> int:
+    """y[:, at : at + wanted] of y (rows, width) = the first columns of x (rows, given), zeros behind them."""
+    for row in span(rows, part, parts):
+        for k in range(wanted):
+            y[row * width + at + k] = cast(x[row * given + k], "f32") if k < given else like(y, 0)
+    return OK
+
+
+@operator("FeatureVectorizer", domain=ML, types=INPUTS)
+def feature_vectorizer(op: Op) -> None:
+    """Several (N, C) side by side, each cut or filled up to its width. Spec: ONNX-ML FeatureVectorizer-1."""
+    widths = list(op.attr("inputdimensions") or ())
+    count = len(op.node.inputs)
+    if len(widths) != count:
+        raise op.reject(f"inputdimensions has {len(widths)} elements for {count} inputs")
+    if min(widths) < 0:
+        raise op.reject(f"inputdimensions {widths} should not be below zero")
+    y = op.output(0)
+    at = 0
+    for k, width in enumerate(widths):
+        x = op.input(k)
+        rows: Dim = 1 if len(x.shape) < 2 else x.shape[0]
+        given = product(x.shape[1:]) if len(x.shape) > 1 else x.size
+        op.agree((rows,), y.shape[:1], f"input {k} has another number of rows than the first")
+        op.emit(put_columns, [x, y], rows, given, width, sum(widths), at, work=rows * width)
+        at += width
+
+
+@native
+@extents(x="count", keys="categories", places="categories", y="count * categories")
+def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int, zeros: int, part: int, parts: int) -> int:
+    """y (count, categories): 1 at the place of x's category, of which `keys` are sorted ones; none, if `zeros`, for others."""
+    for i in span(count, part, parts):
+        for k in range(categories):
+            y[i * categories + k] = like(y, 0)
+        found = find_key(keys, categories, cast(x[i], "i64"))
+        if found < categories:
+            y[i * categories + places[found]] = like(y, 1)
+        elif zeros == 0:
+            return failed(UNKNOWN_CATEGORY, i)
+    return OK
+
+
+@operator("OneHotEncoder", domain=ML, types=INPUTS)
+def one_hot_encoder(op: Op) -> None:
+    """Numbers, floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
+    categories = np.array(op.attr("cats_int64s") or (), np.int64)
+    order = np.argsort(categories, kind="stable")
+    keys = categories[order]
+    if not len(keys) or (np.diff(keys) == 0).any():
+        raise op.reject("cats_int64s should be different numbers, at least one")
+    x = op.input(0)
+    operands = [x, op.array(keys), op.array(order), op.output(0)]
+    op.emit(one_hot, operands, x.size, len(keys), op.attr("zeros", 1), work=x.size * len(keys), message=_no_category)
+
+
+def _no_category(failure: "Failure") -> str:
+    return f"{failure.element(0)} at position {failure.at} is no category, and zeros is 0"
+
+
+@operator("OneHotEncoder", domain=ML, types=STRING, python=True)
+def one_hot_encoder_of_strings(op: Op) -> None:
+    places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
+    zeros = bool(op.attr("zeros", 1))
+    rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])
+
+    def step(x: Array) -> list[Array]:
+        found = np.array([places.get(text, -1) for text in x.reshape(-1)], np.int64)
+        if not zeros and (found < 0).any():
+            at = int(np.flatnonzero(found < 0)[0])
+            raise ValueError(f"{x.reshape(-1)[at]!r} at position {at} is no category, and zeros is 0")
+        return [rows[found].reshape(*x.shape, len(places))]
+
+    op.python(step)

@@ -1,0 +1,71 @@
+"""Maps: Python steps over dicts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.registry import ANY, operator
+
+ML = "ai.onnx.ml"
+
+
+@operator("ZipMap", domain=ML, types=frozenset({"float32"}), python=True)
+def zip_map(op: Op) -> None:
+    """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
+    labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
+    order = sorted(range(len(labels)), key=lambda k: labels[k])
+    keys = [labels[k] for k in order]
+
+    def step(x: Array) -> list[list[dict[Any, float]]]:
+        rows = np.atleast_2d(x)
+        if x.ndim not in (1, 2) or rows.shape[1] != len(labels):
+            raise ValueError(f"rows of the shape {x.shape} are not of {len(labels)} labels")
+        return [[dict(zip(keys, row, strict=True)) for row in rows[:, order].tolist()]]
+
+    op.python(step)
+
+
+@operator("DictVectorizer", domain=ML, types=ANY, python=True)
+def dict_vectorizer(op: Op) -> None:
+    """A dict -> (1, size of the vocabulary) of its values, zeros and empty strings for keys that it lacks.
+
+    Spec: ONNX-ML DictVectorizer-1.
+    """
+    words = list(op.attr("string_vocabulary") or op.attr("int64_vocabulary") or ())
+    dtype = to_numpy(op.info().dtype or "")
+    fill: Any = "" if dtype.hasobject else 0
+    op.python(lambda values: [np.array([[values.get(word, fill) for word in words]], dtype)])
+
+
+_CASTS: dict[str, tuple[Any, Any, Any]] = {
+    "TO_FLOAT": (np.float32, 0.0, float),
+    "TO_INT64": (np.int64, 0, int),
+    "TO_STRING": (object, "0.f", lambda value: value if isinstance(value, str) else f"{value:f}"),
+}
+"""Element type, what fills a sparse row, and the conversion; strings are written as onnxruntime writes them."""
+
+
+@operator("CastMap", domain=ML, types=ANY, python=True)
+def cast_map(op: Op) -> None:
+    """A dict -> (1, entries) of its values by rising keys; sparse: (1, max_map), each at the place that its key names.
+
+    Spec: ONNX-ML CastMap-1.
+    """
+    dtype, fill, convert = _CASTS[op.attr("cast_to", "TO_FLOAT")]
+    sparse, width = op.attr("map_form", "DENSE") == "SPARSE", op.attr("max_map", 1)
+
+    def step(values: Mapping[int, Any]) -> list[Array]:
+        if not sparse:
+            return [np.array([[convert(values[key]) for key in sorted(values)]], dtype)]
+        if min(values, default=0) < 0:
+            raise ValueError(f"the key {min(values)} is below zero: keys of a sparse map are places")
+        row = np.full((1, width), fill, dtype)
+        for key, value in values.items():
+            if key < width:
+                row[0, key] = convert(value)
+        return [row]
+
+    op.python(step)

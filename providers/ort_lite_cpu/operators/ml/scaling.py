@@ -1,0 +1,125 @@
+"""Scaler, Normalizer, Imputer, Binarizer: feature by feature, (N, C) or (C)."""
+
+import numpy as np
+
+from ort_lite.dtypes import to_numpy
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import fabs, sqrt
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.registry import operator
+
+ML = "ai.onnx.ml"
+INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+
+
+@native
+@extents(x="count", offset="columns", scale="columns", y="count")
+def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
+    """y = (x - offset) * scale, both repeated every `columns` elements; computed in offset's type."""
+    for i in span(count, part, parts):
+        k = i % columns
+        y[i] = like(y, (like(offset, x[i]) - offset[k]) * scale[k])
+    return OK
+
+
+@operator("Scaler", domain=ML, types=INPUTS)
+def scaler(op: Op) -> None:
+    """Spec: ONNX-ML Scaler-1."""
+    x = op.input(0)
+    dtype = np.float64 if x.dtype == "float64" else np.float32
+    scale = np.array(op.attr("scale") or (1.0,), dtype)
+    offset = np.array(op.attr("offset") or (0.0,) * len(scale), dtype)
+    if len(offset) != len(scale):
+        raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
+    _require_features(op, x, len(scale))
+    op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], x.size, len(scale))
+
+
+def _require_features(op: Op, x: Tensor, count: int) -> None:
+    """Of an attribute that has one value for all features, or one for each."""
+    features = x.shape[-1] if x.shape else 1
+    if count != 1:
+        op.require(equal(features, count), "rows have {0} features, the attributes are for {1}", features, count)
+
+
+@native
+@extents(x="rows * columns", y="rows * columns")
+def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: int, parts: int) -> int:
+    """y = x divided by a row's largest element, sum of magnitudes, or length; rows where that is zero stay."""
+    for row in span(rows, part, parts):
+        at = row * columns
+        total = like(y, 0)
+        for k in range(columns):
+            v = cast(x[at + k], "f32")
+            if norm == "MAX":
+                total = v if k == 0 else max(total, v)
+            elif norm == "L1":
+                total += fabs(v)
+            else:
+                total += v * v
+        if norm == "L2":
+            total = sqrt(total)
+        for k in range(columns):
+            v = cast(x[at + k], "f32")
+            y[at + k] = v / total if total != like(y, 0) else v
+    return OK
+
+
+@operator("Normalizer", domain=ML, types=INPUTS)
+def normalizer(op: Op) -> None:
+    """Spec: ONNX-ML Normalizer-1."""
+    norm = op.attr("norm", "MAX")
+    if norm not in ("MAX", "L1", "L2"):
+        raise op.reject(f"norm {norm!r}; it should be MAX, L1 or L2")
+    x = op.input(0)
+    rows: Dim = product(x.shape[:-1])
+    columns = x.shape[-1] if x.shape else 1
+    op.emit(normalize_rows, [x, op.output(0)], rows, columns, statics={"norm": norm}, work=x.size * 2)
+
+
+@native
+@extents(x="count", replaced="1", values="columns", y="count")
+def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int, part: int, parts: int) -> int:
+    """y = x, but values[column] where x is replaced[0], which may be NaN."""
+    old = replaced[0]
+    for i in span(count, part, parts):
+        v = x[i]
+        missing = v == old or (v != v and old != old)  # NaN is what differs from itself
+        y[i] = values[i % columns] if missing else v
+    return OK
+
+
+@operator("Imputer", domain=ML, types=INPUTS)
+def imputer(op: Op) -> None:
+    """Spec: ONNX-ML Imputer-1."""
+    x = op.input(0)
+    kind = "float" if x.dtype.startswith("float") else "int64"
+    values = op.attr(f"imputed_value_{kind}s")
+    if not values:
+        raise op.reject(f"imputed_value_{kind}s is missing, for elements of {x.dtype}")
+    dtype = to_numpy(x.dtype)
+    _require_features(op, x, len(values))
+    replaced = np.array([op.attr(f"replaced_value_{kind}", 0)], dtype)
+    op.emit(impute, [x, op.array(replaced), op.array(np.array(values, dtype)), op.output(0)], x.size, len(values))
+
+
+@native
+@extents(x="count", y="count")
+def binarize(x: Ptr, y: Ptr, count: int, threshold: float, part: int, parts: int) -> int:
+    """y = 1 where x > threshold, else 0."""
+    for i in span(count, part, parts):
+        y[i] = like(y, 1) if cast(x[i], "f64") > threshold else like(y, 0)
+    return OK
+
+
+@operator("Binarizer", domain=ML, types=INPUTS)
+def binarizer(op: Op) -> None:
+    """Spec: ONNX-ML Binarizer-1."""
+    x = op.input(0)
+    op.emit(binarize, [x, op.output(0)], x.size, float(op.attr("threshold", 0.0)))

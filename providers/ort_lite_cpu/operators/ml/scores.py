@@ -1,0 +1,146 @@
+"""What classifiers and regressors of ai.onnx.ml do with their scores; not operators themselves.
+
+The formulas are onnxruntime's, which computes them in float32 whatever the type of the scores.
+"""
+
+import numpy as np
+
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import exp, fabs, log, sqrt
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.marks import STRICT, Ptr, Static, native
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""In the order of TreeEnsemble-5's numbers."""
+
+_ROOT_TWO = np.float32(2**0.5)
+_SLOPE = np.float32(1) / np.float32(0.147)
+_CENTRE = np.float32(2) / (np.float32(3.14159) * np.float32(0.147))
+_ALMOST_ZERO = np.float32(1e-7)
+
+
+@native
+def logistic(v: float) -> float:
+    """1 / (1 + exp(-v)), v float32, without overflow."""
+    high = like(v, 1) / (like(v, 1) + exp(-fabs(v)))
+    result: float = like(v, 1) - high if v < like(v, 0) else high
+    return result
+
+
+@native(fastmath=STRICT)
+def probit(p: float) -> float:
+    """About the inverse of the normal distribution's integral at p, float32.
+
+    Around 1/2 few digits survive the difference of the root and v; rounded strictly they are those of onnxruntime.
+    """
+    x = like(p, 2) * p - like(p, 1)
+    logarithm = like(p, log(cast((like(p, 1) - x) * (like(p, 1) + x), "f64")))
+    v = _CENTRE + like(p, 0.5) * logarithm
+    root = sqrt(sqrt(v * v - _SLOPE * logarithm) - v)
+    result: float = -_ROOT_TWO * root if x < like(p, 0) else _ROOT_TWO * root
+    return result
+
+
+@native
+def softmax(z: Ptr, count: int, skip_zeros: int) -> None:
+    """z[:count], count > 0, its zeros left out if `skip_zeros`: they stay zeros."""
+    most = cast(z[0], "f32")
+    for k in range(count):
+        most = max(most, cast(z[k], "f32"))
+    total = like(most, 0)
+    for k in range(count):
+        v = cast(z[k], "f32")
+        if skip_zeros == 0 or fabs(v) > _ALMOST_ZERO:
+            v = exp(v - most)
+            total += v
+        else:
+            v = v * exp(-most)
+        z[k] = like(z[k], v)
+    for k in range(count):
+        z[k] = like(z[k], cast(z[k], "f32") / total)
+
+
+@native
+def transform(z: Ptr, count: int, kind: Static) -> None:
+    """Applies one of TRANSFORMS to z[:count], one row's scores."""
+    if kind == "SOFTMAX":
+        softmax(z, count, 0)
+    elif kind == "SOFTMAX_ZERO":
+        softmax(z, count, 1)
+    elif kind == "LOGISTIC":
+        for k in range(count):
+            z[k] = like(z[k], logistic(cast(z[k], "f32")))
+    elif kind == "PROBIT":
+        for k in range(count):
+            z[k] = like(z[k], probit(cast(z[k], "f32")))
+
+
+@native
+@extents(z="rows * count")
+def transform_rows(z: Ptr, rows: int, count: int, kind: Static, part: int, parts: int) -> int:
+    """z (rows, count), in place."""
+    for row in span(rows, part, parts):
+        transform(shift(z, row * count), count, kind)
+    return OK
+
+
+def post_transform(op: Op, z: Tensor, rows: Dim, count: int) -> None:
+    """Emits the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
+    kind = kind_of(op)
+    if kind != "NONE" and (count > 1 or kind == "PROBIT"):
+        op.emit(transform_rows, [z], rows, count, statics={"kind": kind}, work=rows * count * 8)
+
+
+def kind_of(op: Op) -> str:
+    """The node's post_transform. Raises NotImplemented for one that does not exist."""
+    kind: str = op.attr("post_transform", "NONE")
+    if kind not in TRANSFORMS:
+        raise op.reject(f"post_transform {kind!r}; it should be one of {', '.join(TRANSFORMS)}")
+    return kind
+
+
+class Labels:
+    """The labels of a classifier's classes: kernels write numbers, which stay or stand for strings."""
+
+    def __init__(self, op: Op, strings: str, numbers: str) -> None:
+        self._op = op
+        self.strings: list[str] = list(op.attr(strings) or ())
+        self.numbers = list(range(len(self.strings))) if self.strings else list(op.attr(numbers) or ())
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def table(self) -> Tensor:
+        """What a kernel writes for class k, as an operand."""
+        return self._op.array(np.array(self.numbers, np.int64))
+
+    def output(self, rows: Dim) -> Tensor:
+        """What a kernel writes to."""
+        own = self._op.wants(0) and not self.strings
+        return self._op.output(0) if own else self._op.temporary("int64", (rows,))
+
+    def finish(self, written: Tensor) -> None:
+        """Turns numbers into strings, where the labels are."""
+        if self.strings and self._op.wants(0):
+            texts = np.array(self.strings, object)
+            last = len(texts) - 1
+            self._op.python(lambda numbers: [texts[np.minimum(numbers, last)]], [written], [0])
+
+
+def scores_output(op: Op, rows: Dim, count: int) -> Tensor:
+    """The classifier's second output, (rows, count)."""
+    return op.output(1) if op.wants(1) else op.temporary("float32", (rows, count))
+
+
+def float_rows(op: Op) -> tuple[Tensor, Dim, Dim]:
+    """Input 0 as float32 with its numbers of rows and of features; a vector is one row."""
+    x = op.raw(0)
+    x = op.input(0) if x.dtype == "float32" else op.lowering.stored(op.cast(x, "float32"))
+    if not 1 <= len(x.shape) <= 2:
+        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
+    return x, 1 if len(x.shape) == 1 else x.shape[0], x.shape[-1]

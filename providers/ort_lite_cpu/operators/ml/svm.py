@@ -1,0 +1,294 @@
+"""SVMClassifier and SVMRegressor: products with support vectors, and votes or probabilities of pairs of classes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.floats import exp, fabs, fmax, fmin, tanh
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.libm import power
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import equal
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.ml.scores import (
+    Labels,
+    float_rows,
+    kind_of,
+    logistic,
+    post_transform,
+    probit,
+    scores_output,
+    transform,
+)
+from ort_lite_cpu.registry import operator
+
+ML = "ai.onnx.ml"
+INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+
+
+@native
+@extents(x="rows * features", vectors="count * features", y="rows * count")
+def distances(x: Ptr, vectors: Ptr, y: Ptr, rows: int, count: int, features: int, gamma: float, part: int, parts: int) -> int:
+    """y (rows, count) = exp(-gamma * |x - vector|**2)."""
+    factor = like(y, -gamma)
+    for row in span(rows, part, parts):
+        for k in range(count):
+            total = like(y, 0)
+            for i in range(features):
+                gap = x[row * features + i] - vectors[k * features + i]
+                total += gap * gap
+            y[row * count + k] = exp(factor * total)
+    return OK
+
+
+@native
+@extents(y="count")
+def kernel_function(y: Ptr, count: int, degree: float, kind: Static, part: int, parts: int) -> int:
+    """y = y ** degree, or tanh(y), in place."""
+    for i in span(count, part, parts):
+        if kind == "SIGMOID":
+            y[i] = tanh(y[i])
+        else:
+            y[i] = like(y, power(cast(y[i], "f64"), degree))
+    return OK
+
+
+@native
+@extents(y="count")
+def signs(y: Ptr, count: int, part: int, parts: int) -> int:
+    """y = 1 where y > 0, else -1, in place."""
+    for i in span(count, part, parts):
+        y[i] = like(y, 1) if y[i] > like(y, 0) else like(y, -1)
+    return OK
+
+
+@native
+def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
+    """p (classes,): probabilities that agree best with r (classes, classes), those of pairs.
+
+    Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling, 2004, as libsvm does it.
+    """
+    one = like(p, 1)
+    for i in range(classes):
+        p[i] = one / like(p, classes)
+        q[i * classes + i] = like(p, 0)
+        for j in range(classes):
+            if j != i:
+                back = r[j * classes + i]
+                q[i * classes + i] = q[i * classes + i] + back * back
+                q[i * classes + j] = -back * r[i * classes + j]
+    limit = like(p, 0.005) / like(p, classes)
+    for _ in range(100):
+        total, worst = like(p, 0), like(p, 0)
+        for i in range(classes):
+            qp[i] = like(p, 0)
+            for j in range(classes):
+                qp[i] = qp[i] + q[i * classes + j] * p[j]
+            total = total + p[i] * qp[i]
+        for i in range(classes):
+            worst = max(worst, fabs(qp[i] - total))
+        if worst < limit:
+            break
+        for i in range(classes):
+            step = (total - qp[i]) / q[i * classes + i]
+            p[i] = p[i] + step
+            scale = one + step
+            total = (total + step * (step * q[i * classes + i] + like(p, 2) * qp[i])) / scale / scale
+            for j in range(classes):
+                qp[j] = (qp[j] + step * q[i * classes + j]) / scale
+                p[j] = p[j] / scale
+
+
+@native
+@extents(
+    products="rows * vectors", coefficients="(classes - 1) * vectors", starts="classes + 1", rho="classes * (classes - 1) // 2",
+    a="classes * (classes - 1) // 2 if probabilities else 0", b="classes * (classes - 1) // 2 if probabilities else 0",
+    labels="classes", label="rows", z="rows * (classes if probabilities or classes == 2 else classes * (classes - 1) // 2)",
+    scratch="parts * (2 * classes * classes + 2 * classes)",
+)  # fmt: skip
+def vote(
+    products: Ptr, coefficients: Ptr, starts: Ptr, rho: Ptr, a: Ptr, b: Ptr, labels: Ptr, label: Ptr, z: Ptr, scratch: Ptr,
+    rows: int, classes: int, vectors: int, kind: Static, probabilities: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """Each pair of classes votes for one of the two; z has the pairs' scores, or the classes' probabilities.
+
+    products (rows, vectors) with the support vectors, those of class c from starts[c] on; coefficients (classes - 1, vectors).
+    classes is 2 or more, and starts[classes] is `vectors`: `_emit_votes` sees to both.
+    """
+    square, pairs = classes * classes, classes * (classes - 1) // 2
+    votes = shift(scratch, part * (2 * square + 2 * classes))
+    qp, r, q = shift(votes, classes), shift(votes, 2 * classes), shift(votes, 2 * classes + square)
+    width = classes if probabilities or classes == 2 else pairs
+    for row in span(rows, part, parts):
+        near, out = shift(products, row * vectors), shift(z, row * width)
+        for c in range(classes):
+            votes[c] = like(votes, 0)
+        pair = 0
+        for i in range(classes - 1):
+            for j in range(i + 1, classes):
+                total = 0.0
+                for v in range(starts[i], starts[i + 1]):
+                    total += cast(coefficients[(j - 1) * vectors + v] * near[v], "f64")
+                for v in range(starts[j], starts[j + 1]):
+                    total += cast(coefficients[i * vectors + v] * near[v], "f64")
+                total += cast(rho[pair], "f64")
+                winner = i if total > 0.0 else j
+                votes[winner] = votes[winner] + like(votes, 1)
+                score = like(z, total)
+                if probabilities:
+                    tiny = like(z, 1e-7)
+                    chance = like(z, 1) - logistic(score * a[pair] + b[pair])
+                    chance = fmin(fmax(chance, tiny), like(z, 1) - tiny)
+                    r[i * classes + j] = chance
+                    r[j * classes + i] = like(z, 1) - chance
+                else:
+                    out[pair] = score
+                pair += 1
+        best = 0
+        for c in range(classes):
+            if votes[c] > votes[best]:
+                best = c
+        label[row] = labels[best]
+        if probabilities:
+            couple(r, q, qp, out, classes)
+        if probabilities or pairs > 1:
+            transform(out, width, kind)
+        elif kind == "PROBIT":
+            out[0], out[1] = probit(out[0]), like(z, 0)
+        elif kind == "LOGISTIC":
+            out[0], out[1] = logistic(-out[0]), logistic(out[0])
+        else:
+            score = out[0]
+            out[0], out[1] = -score if kind == "NONE" else like(z, 1) - score, score
+    return OK
+
+
+@native
+@extents(z="rows * classes", labels="classes", label="rows")
+def label_linear(z: Ptr, labels: Ptr, label: Ptr, rows: int, classes: int, positive: int, part: int, parts: int) -> int:
+    """label (rows,) of the largest score; of two classes the second one too, where that is high enough by itself."""
+    for row in span(rows, part, parts):
+        best = 0
+        for c in range(1, classes):
+            if z[row * classes + c] > z[row * classes + best]:
+                best = c
+        most = z[row * classes + best]
+        if classes == 2 and ((positive != 0 and most >= like(z, 0.5)) or (positive == 0 and most > like(z, 0))):
+            best = 1
+        label[row] = labels[best]
+    return OK
+
+
+# --- Operators
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """kernel_type and its parameters."""
+
+    kind: str
+    gamma: float
+    offset: float
+    degree: float
+
+    def emit(self, op: Op, x: Tensor, vectors: Array, rows: Dim, y: Tensor, bias: float = 0.0) -> None:
+        """y (rows, n) = kernel(x, vectors (n, C))."""
+        count, features = vectors.shape
+        if self.kind == "RBF":
+            operands = [x, op.array(vectors), y]
+            op.emit(distances, operands, rows, count, features, self.gamma, work=rows * (count * (features + 20)) // 4)
+            return
+        linear = self.kind == "LINEAR"
+        offset = np.full(count, bias if linear else self.offset, np.float32)
+        spec = Product(rows, count, features, 1.0 if linear else self.gamma, True, bias=op.array(offset))
+        emit_packed(op, spec, x, vectors, source=vectors, y=y)
+        if not linear:
+            size = rows * count
+            op.emit(kernel_function, [y], size, self.degree, statics={"kind": self.kind}, work=size * 8)
+
+
+def _kernel(op: Op) -> _Kernel:
+    kind = op.attr("kernel_type", "LINEAR")
+    if kind not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        raise op.reject(f"kernel_type {kind!r}; it should be LINEAR, POLY, RBF or SIGMOID")
+    gamma, offset, degree = (float(number) for number in [*(op.attr("kernel_params") or ()), 0.0, 0.0, 0.0][:3])
+    return _Kernel(kind, gamma, offset, degree)
+
+
+def _vectors(op: Op, name: str, rows: int, features: Dim) -> Array:
+    """An attribute as (rows, C)."""
+    values = np.array(op.attr(name) or (), np.float32)
+    if rows < 1 or not len(values) or len(values) % rows:
+        raise op.reject(f"{name} has {len(values)} elements, which are not {rows} rows of some")
+    depth = len(values) // rows
+    op.require(equal(features, depth), "rows have {0} features, " + name + " is for {1}", features, depth)
+    return values.reshape(rows, depth)
+
+
+def _numbers(op: Op, name: str, least: int) -> Array:
+    values = np.array(op.attr(name) or (), np.float32)
+    if len(values) < least:
+        raise op.reject(f"{name} has {len(values)} elements, expected {least}")
+    return values
+
+
+@operator("SVMRegressor", domain=ML, types=INPUTS)
+def svm_regressor(op: Op) -> None:
+    """(N, C) -> (N, 1). Spec: ONNX-ML SVMRegressor-1."""
+    x, rows, features = float_rows(op)
+    count, y = op.attr("n_supports", 0), op.output(0)
+    rho = float(_numbers(op, "rho", 1)[0])
+    if count > 0:
+        products = op.temporary("float32", (rows, count))
+        _kernel(op).emit(op, x, _vectors(op, "support_vectors", count, features), rows, products)
+        coefficients = _numbers(op, "coefficients", count)[:count].reshape(1, count)
+        _Kernel("LINEAR", 0, 0, 0).emit(op, products, coefficients, rows, y, rho)
+    else:
+        _Kernel("LINEAR", 0, 0, 0).emit(op, x, _vectors(op, "coefficients", 1, features), rows, y, rho)
+    if op.attr("one_class", 0):
+        op.emit(signs, [y], rows)
+    post_transform(op, y, rows, 1)
+
+
+@operator("SVMClassifier", domain=ML, types=INPUTS)
+def svm_classifier(op: Op) -> None:
+    """(N, C) -> labels (N,), scores (N, classes or pairs of classes). Spec: ONNX-ML SVMClassifier-1."""
+    labels = Labels(op, "classlabels_strings", "classlabels_ints")
+    x, rows, features = float_rows(op)
+    classes, kind = len(labels), kind_of(op)
+    counts = list(op.attr("vectors_per_class") or ())
+    if sum(counts):
+        label = _emit_votes(op, labels, x, rows, features, counts)
+    else:
+        z, label = scores_output(op, rows, classes), labels.output(rows)
+        coefficients = _vectors(op, "coefficients", classes, features)
+        _Kernel("LINEAR", 0, 0, 0).emit(op, x, coefficients, rows, z, float(_numbers(op, "rho", 1)[0]))
+        positive = int((coefficients >= 0).all())
+        op.emit(label_linear, [z, labels.table, label], rows, classes, positive, work=rows * classes)
+        if kind != "NONE":
+            post_transform(op, z, rows, classes)
+    labels.finish(label)
+
+
+def _emit_votes(op: Op, labels: Labels, x: Tensor, rows: Dim, features: Dim, counts: list[int]) -> Tensor:
+    classes, vectors = len(labels), sum(counts)
+    pairs = classes * (classes - 1) // 2
+    if len(counts) != classes or classes < 2 or min(counts) < 0:
+        raise op.reject(f"vectors_per_class has {len(counts)} elements for {classes} classes")
+    products = op.temporary("float32", (rows, vectors))
+    _kernel(op).emit(op, x, _vectors(op, "support_vectors", vectors, features), rows, products)
+    probabilities = bool(op.attr("prob_a"))
+    a, b = (_numbers(op, name, pairs if probabilities else 0) for name in ("prob_a", "prob_b"))
+    tables = [_numbers(op, "coefficients", (classes - 1) * vectors), np.cumsum([0, *counts]), _numbers(op, "rho", pairs), a, b]
+    label = labels.output(rows)
+    z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
+    scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
+    op.emit(
+        vote, [products, *(op.array(table) for table in tables), labels.table, label, z, scratch], rows, classes, vectors,
+        statics={"kind": kind_of(op), "probabilities": probabilities}, work=rows * (vectors * classes),
+    )  # fmt: skip
+    return label

@@ -1,0 +1,132 @@
+"""The attributes of tree ensembles, of both generations, as `Trees`."""
+
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.operators.ml.tree_tables import MEMBER, MODES, NEQ, Trees
+
+LEAF = len(MODES)
+_CODES = {**{name: code for code, name in enumerate(MODES[:MEMBER])}, "LEAF": LEAF}
+
+
+def ints(op: Op, name: str) -> Array:
+    return np.array(op.attr(name) or (), np.int64)
+
+
+def floats(op: Op, name: str, dtype: Any) -> Array:
+    """A list of floats, or what version 3 has for doubles, a tensor."""
+    tensor = op.attr(f"{name}_as_tensor")
+    return np.array((op.attr(name) or ()) if tensor is None else tensor.reshape(-1), dtype)
+
+
+def nodes_by_id(op: Op, prefix: str, dtype: Any) -> Trees:
+    """TreeEnsembleClassifier and -Regressor: nodes and weights named by tree and node; `prefix` is "class" or "target".
+
+    Nodes that follow each other with one tree's number are a tree, the first of them is its root. Raises ValueError.
+    """
+    modes = np.array([_CODES.get(mode, NEQ) for mode in op.attr("nodes_modes") or ()], np.int64)
+    names = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids")
+    columns = {name: ints(op, name) for name in names} | {"nodes_values": floats(op, "nodes_values", dtype)}
+    for name, column in columns.items():
+        if len(column) != len(modes):
+            raise ValueError(f"{name} has {len(column)} elements, nodes_modes {len(modes)}")
+    trees, features = columns["nodes_treeids"], columns["nodes_featureids"]
+    find = _Finder(trees, columns["nodes_nodeids"])
+    leaf = modes == LEAF
+    number = np.where(leaf, -np.cumsum(leaf), np.cumsum(~leaf) - 1)  # of a leaf -1 - k, of an inner node k
+    inner = np.flatnonzero(~leaf)
+    true, false = (number[find(trees[inner], columns[f"nodes_{side}nodeids"][inner])] for side in ("true", "false"))
+    tracks = ints(op, "nodes_missing_value_tracks_true")
+    track = np.zeros(len(modes), bool)
+    track[: len(tracks)] = tracks[: len(modes)] == 1
+    starts, targets, weights = _weights(op, prefix, dtype, find, number, int(leaf.sum()))
+    return Trees(
+        features[inner], modes[inner], columns["nodes_values"][inner], true, false, track[inner],
+        number[np.flatnonzero(np.diff(trees, prepend=trees[:1] - 1))], starts, targets, weights,
+    )  # fmt: skip
+
+
+def _weights(op: Op, prefix: str, dtype: Any, find: "_Finder", number: Array, leaves: int) -> tuple[Array, Array, Array]:
+    """Leaf by leaf. Weights of inner nodes, which old converters wrote, count for nothing."""
+    owners = number[find(ints(op, f"{prefix}_treeids"), ints(op, f"{prefix}_nodeids"))]
+    targets, weights = ints(op, f"{prefix}_ids"), floats(op, f"{prefix}_weights", dtype)
+    if not len(owners) == len(targets) == len(weights):
+        raise ValueError(
+            f"{prefix}_nodeids, {prefix}_ids and {prefix}_weights have {len(owners)}, {len(targets)} and {len(weights)}"
+        )
+    kept = np.flatnonzero(owners < 0)
+    kept = kept[np.argsort(-owners[kept], kind="stable")]
+    starts = np.searchsorted(-1 - owners[kept], np.arange(leaves + 1))
+    return starts, targets[kept], weights[kept]
+
+
+class _Finder:
+    """Where the nodes of given trees and numbers are."""
+
+    def __init__(self, trees: Array, nodes: Array) -> None:
+        self._tree_ids, self._node_ids = np.unique(trees), np.unique(nodes)
+        keys = self._keys(trees, nodes)
+        self._order = np.argsort(keys, kind="stable")
+        self._keys_in_order = keys[self._order]
+        again = np.flatnonzero(np.diff(self._keys_in_order) == 0)
+        if len(again):
+            at = self._order[again[0]]
+            raise ValueError(f"node {nodes[at]} is there twice in tree {trees[at]}")
+
+    def _keys(self, trees: Array, nodes: Array) -> Array:
+        tree, node = (
+            np.searchsorted(known, ids) if len(ids) else np.empty(0, np.int64)
+            for known, ids in ((self._tree_ids, trees), (self._node_ids, nodes))
+        )
+        return tree * (len(self._node_ids) + 1) + node
+
+    def __call__(self, trees: Array, nodes: Array) -> Array:
+        """Raises ValueError for a node that does not exist."""
+        if len(trees) != len(nodes):
+            raise ValueError(f"there are {len(trees)} tree numbers for {len(nodes)} nodes")
+        known = np.isin(trees, self._tree_ids) & np.isin(nodes, self._node_ids)
+        keys = self._keys(trees, nodes)
+        at = np.searchsorted(self._keys_in_order, keys)
+        known &= at < len(self._order)
+        known[known] = self._keys_in_order[at[known]] == keys[known]
+        if not known.all():
+            missing = int(np.flatnonzero(~known)[0])
+            raise ValueError(f"tree {trees[missing]} has no node {nodes[missing]}")
+        return self._order[at]
+
+
+def nodes_by_position(op: Op, dtype: Any) -> Trees:
+    """TreeEnsemble-5: children are positions among nodes or leaves. Raises ValueError."""
+    modes = np.array(op.attr("nodes_modes"), np.int64).reshape(-1)
+    features, splits = ints(op, "nodes_featureids"), np.array(op.attr("nodes_splits"), dtype).reshape(-1)
+    true, true_leaf = ints(op, "nodes_truenodeids"), ints(op, "nodes_trueleafs")
+    false, false_leaf = ints(op, "nodes_falsenodeids"), ints(op, "nodes_falseleafs")
+    if any(len(column) != len(modes) for column in (features, splits, true, true_leaf, false, false_leaf)):
+        raise ValueError(f"attributes of nodes differ in length from nodes_modes, {len(modes)}")
+    if modes.min(initial=0) < 0 or modes.max(initial=0) > MEMBER:
+        raise ValueError(f"nodes_modes should be 0 to {MEMBER}")
+    if min(true.min(initial=0), false.min(initial=0)) < 0:
+        raise ValueError("a child is below zero")
+    tracks = ints(op, "nodes_missing_value_tracks_true")
+    track = np.zeros(len(modes), bool)
+    track[: len(tracks)] = tracks[: len(modes)] == 1
+    targets, weights = ints(op, "leaf_targetids"), np.array(op.attr("leaf_weights"), dtype).reshape(-1)
+    if len(targets) != len(weights):
+        raise ValueError(f"leaf_targetids has {len(targets)} elements, leaf_weights {len(weights)}")
+    return Trees(
+        features, modes, splits, np.where(true_leaf != 0, -1 - true, true), np.where(false_leaf != 0, -1 - false, false), track,
+        ints(op, "tree_roots"), np.arange(len(targets) + 1), targets, weights, _members(op, int((modes == MEMBER).sum()), dtype),
+    )  # fmt: skip
+
+
+def _members(op: Op, count: int, dtype: Any) -> tuple[Array, ...]:
+    """`membership_values`, cut at each NaN: one piece for each node with the mode MEMBER."""
+    tensor = op.attr("membership_values")
+    values = np.empty(0, dtype) if tensor is None else np.array(tensor, dtype).reshape(-1)
+    pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
+    if len(pieces) < count:
+        raise ValueError(f"membership_values has {len(pieces)} sets for {count} nodes")
+    return tuple(pieces[:count])

@@ -1,0 +1,309 @@
+"""Tree ensembles: rows go down the trees in groups, all trees of a group in step; then scores and labels are made of the sums."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.native.extents import extents
+from ort_lite.native.integers import cast, like
+from ort_lite.native.lang import OK, shift, span
+from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.shapes import less
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.tensor import Tensor, reread
+from ort_lite_cpu.operators.ml.scores import TRANSFORMS, Labels, kind_of, logistic, probit, scores_output, transform
+from ort_lite_cpu.operators.ml.tree_attributes import floats, ints, nodes_by_id, nodes_by_position
+from ort_lite_cpu.operators.ml.tree_tables import Forest, Trees, forest
+from ort_lite_cpu.registry import REAL, operator
+
+GROUP = 16
+"""Trees that a row goes down in step: so many loads that do not wait for each other."""
+STRIDE = 2
+"""Levels between two looks at whether all are there."""
+BLOCK = 64
+"""Rows that stay in a cache while all trees pass."""
+ML = "ai.onnx.ml"
+INPUTS = frozenset({"float32", "float64", "int32", "int64"})
+
+
+@native
+@extents(x="count", y="count")
+def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: int) -> int:
+    """y = integers in the order of x, floats given as their bits: see tree_tables.order_keys."""
+    for i in span(count, part, parts):
+        magnitude = x[i] & nan
+        key = -magnitude if x[i] < 0 else magnitude
+        y[i] = nan if magnitude > infinity else key
+    return OK
+
+
+@native
+def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, inner: int, nan: int, missing: Static) -> None:
+    """at[:count] = the leaves where the row x ends in the trees at `roots`. missing: NaN is low for features below zero."""
+    for t in range(count):
+        at[t] = roots[t]
+    waiting = count
+    while waiting > 0:
+        for _ in range(STRIDE):
+            for t in range(count):
+                node = shift(nodes, at[t] * 4)
+                feature = node[0]
+                if missing:
+                    key = x[~feature if feature < 0 else feature]
+                    high = key > node[1] and not (feature < 0 and key == nan)
+                else:
+                    high = x[feature] > node[1]
+                at[t] = node[3 if high else 2]
+        waiting = 0
+        for t in range(count):
+            waiting += 1 if at[t] < inner else 0
+
+
+@native
+def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static) -> None:
+    """Adds to the sum, or the least or largest so far."""
+    if aggregate == "sum":
+        sums[i] = sums[i] + weight
+    elif aggregate == "min":
+        sums[i] = weight if seen[i] == 0 or weight < sums[i] else sums[i]
+    else:
+        sums[i] = weight if seen[i] == 0 or weight > sums[i] else sums[i]
+    seen[i] = like(seen, 1)
+
+
+@native
+@extents(
+    x="rows * features", nodes="given", leaves="given", roots="trees", starts="given", targets="given", weights="given",
+    at="parts * GROUP", sums="rows * outputs", seen="rows * outputs",
+)  # fmt: skip
+def walk(
+    x: Ptr, nodes: Ptr, leaves: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr,
+    rows: int, features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, single: Static, aggregate: Static,
+    part: int, parts: int,
+) -> int:  # fmt: skip
+    """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
+
+    `leaves` are the nodes once more, as floats. Nothing is compared here: `tree_tables.forest` has seen that all numbers in the
+    tables are nodes, leaves and features, and that there is a way down; `_forest` that targets are below `outputs`.
+    """
+    first, last = rows * part // parts, rows * (part + 1) // parts
+    mine = shift(at, part * GROUP)
+    for block in range(first, last, BLOCK):
+        end = min(block + BLOCK, last)
+        for i in range(block * outputs, end * outputs):
+            sums[i] = like(sums, 0)
+            seen[i] = like(seen, 0)
+        for group in range(0, trees, GROUP):
+            count = min(GROUP, trees - group)
+            for row in range(block, end):
+                if count == GROUP:
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, nan, missing)
+                else:
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, inner, nan, missing)
+                for t in range(count):
+                    leaf = mine[t] - inner
+                    if single:
+                        i = row * outputs + (targets[leaf] if outputs > 1 else 0)
+                        gather_weight(sums, seen, i, leaves[mine[t] * 4 + 3], aggregate)
+                    else:
+                        for k in range(starts[leaf], starts[leaf + 1]):
+                            gather_weight(sums, seen, row * outputs + targets[k], weights[k], aggregate)
+    return OK
+
+
+@native
+@extents(sums="rows * outputs", seen="rows * outputs", base="outputs", y="rows * outputs")
+def finish(
+    sums: Ptr, seen: Ptr, base: Ptr, y: Ptr, rows: int, outputs: int, trees: float, kind: Static, part: int, parts: int
+) -> int:
+    """y (rows, outputs) = the transformed sums / trees + base (outputs,). Of several outputs one without an addend stays 0."""
+    for row in span(rows, part, parts):
+        scores, given = shift(sums, row * outputs), shift(seen, row * outputs)
+        for k in range(outputs):
+            if outputs == 1 or given[k] != 0:
+                scores[k] = scores[k] / like(sums, trees) + base[k]
+        transform(scores, outputs, kind)
+        for k in range(outputs):
+            y[row * outputs + k] = like(y, scores[k])
+    return OK
+
+
+@native
+@extents(
+    sums="rows * classes", seen="rows * classes", base="bases", labels="max(classes, 2 * single)", label="rows", z="rows * classes",
+)  # fmt: skip
+def classify(
+    sums: Ptr, seen: Ptr, base: Ptr, labels: Ptr, label: Ptr, z: Ptr, rows: int, classes: int, bases: int, single: int,
+    positive: int, kind: Static, part: int, parts: int,
+) -> int:  # fmt: skip
+    """label (rows,) of the largest sum, z (rows, classes) the transformed sums. Of two classes `decide` knows what to do.
+
+    single: all weights are of one class; positive: none is below zero.
+    """
+    for row in span(rows, part, parts):
+        scores, given, out = shift(sums, row * classes), shift(seen, row * classes), shift(z, row * classes)
+        if classes > 2:
+            best = -1
+            for k in range(classes):
+                if bases == classes:
+                    scores[k] = scores[k] + base[k]
+                if (given[k] != 0 or bases == classes) and (best < 0 or scores[k] > scores[best]):
+                    best = k
+            label[row] = labels[max(best, 0)]
+            transform(scores, classes, kind)
+            for k in range(classes):
+                out[k] = like(out, scores[k])
+        else:
+            decide(scores, given, base, labels, shift(label, row), out, classes, bases, single, positive, kind)
+    return OK
+
+
+@native
+def decide(
+    scores: Ptr, given: Ptr, base: Ptr, labels: Ptr, label: Ptr, out: Ptr, classes: int, bases: int, single: int, positive: int,
+    kind: Static,
+) -> None:  # fmt: skip
+    """One or two classes, by onnxruntime's rules: a single sum becomes two scores, and what they are depends on its kind."""
+    one, zero = like(scores, 1), like(scores, 0)
+    count, sign = classes, 3 if classes == 2 and bases == 0 else -1
+    first = scores[0]
+    second = scores[1] if classes == 2 else zero
+    both = classes == 2 and given[1] != 0
+    if bases == 2 and (classes == 1 or both):
+        second = base[1] + first
+        first = -second
+        both = True
+    elif bases > 0:
+        first = first + base[0]
+    if classes == 2:
+        first = first if given[0] != 0 else zero
+        count = 1 if bases < 2 and not both else 2
+    chosen = second if both else first
+    if single != 0 and positive != 0:
+        label[0] = labels[1] if chosen > like(scores, 0.5) else labels[0]
+        sign = 0
+    elif single != 0:
+        label[0] = labels[1] if chosen > zero else labels[0]
+        sign = 2
+    else:
+        label[0] = 1 if chosen > zero else 0
+    if count == 2:
+        scores[0], scores[1] = first, second
+        transform(scores, 2, kind)
+        first, second = scores[0], scores[1]
+    elif kind == "PROBIT":
+        first, second = like(first, probit(cast(first, "f32"))), zero
+    elif sign >= 0 and kind == "LOGISTIC":
+        first, second = like(first, logistic(cast(-first, "f32"))), like(first, logistic(cast(first, "f32")))
+    elif sign == 0:
+        first, second = one - first, first
+    elif sign > 0:
+        first, second = -first, first
+    else:
+        second = zero
+    out[0] = like(out, first)
+    if classes == 2:
+        out[1] = like(out, second)
+
+
+# --- Operators
+@operator("TreeEnsembleClassifier", domain=ML, types=INPUTS)
+def tree_ensemble_classifier(op: Op) -> None:
+    """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML TreeEnsembleClassifier-3."""
+    labels = Labels(op, "classlabels_strings", "classlabels_int64s")
+    classes = len(labels)
+    x, dtype = _input(op)
+    trees = _forest(op, lambda: nodes_by_id(op, "class", dtype), classes)
+    rows, sums, seen = _walk(op, x, trees, classes, "sum")
+    base = floats(op, "base_values", dtype)
+    if len(base) not in {0, classes, *((1, 2) if classes <= 2 else ())}:
+        raise op.reject(f"there are {len(base)} base_values for {classes} classes")
+    single = classes == 2 and len(np.unique(ints(op, "class_ids"))) == 1
+    positive = bool((floats(op, "class_weights", dtype) >= 0).all())
+    label, z = labels.output(rows), scores_output(op, rows, classes)
+    op.emit(
+        classify, [sums, seen, op.array(base), labels.table, label, z], rows, classes, len(base), int(single), int(positive),
+        statics={"kind": kind_of(op)}, work=rows * classes * 10,
+    )  # fmt: skip
+    labels.finish(label)
+
+
+@operator("TreeEnsembleRegressor", domain=ML, types=INPUTS)
+def tree_ensemble_regressor(op: Op) -> None:
+    """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsembleRegressor-3."""
+    x, dtype = _input(op)
+    targets = op.attr("n_targets", 1)
+    trees = _forest(op, lambda: nodes_by_id(op, "target", dtype), targets)
+    _regress(op, x, trees, targets, op.attr("aggregate_function", "SUM"), kind_of(op), floats(op, "base_values", dtype))
+
+
+@operator("TreeEnsemble", domain=ML, since=5, types=REAL)
+def tree_ensemble(op: Op) -> None:
+    """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsemble-5."""
+    x, dtype = _input(op)
+    targets, aggregate, kind = op.attr("n_targets", 1), op.attr("aggregate_function", 1), op.attr("post_transform", 0)
+    if aggregate not in range(4) or kind not in range(len(TRANSFORMS)):
+        raise op.reject(f"aggregate_function {aggregate}, post_transform {kind}")
+    trees = _forest(op, lambda: nodes_by_position(op, dtype), targets)
+    _regress(op, x, trees, targets, ("AVERAGE", "SUM", "MIN", "MAX")[aggregate], TRANSFORMS[kind], np.empty(0, dtype))
+
+
+def _input(op: Op) -> tuple[Tensor, Any]:
+    """The rows, and the type of thresholds and sums: float64 for such rows, else float32."""
+    x = op.raw(0)
+    if not 1 <= len(x.shape) <= 2:
+        raise op.reject(f"the input has rank {len(x.shape)}; it should be (N, C) or (C)")
+    x = op.input(0) if x.dtype in REAL else op.lowering.stored(op.cast(x, "float32"))
+    return x, to_numpy(x.dtype)
+
+
+def _forest(op: Op, parse: Callable[[], Trees], outputs: int) -> Forest:
+    try:
+        made = forest(parse())
+    except ValueError as error:
+        raise op.reject(str(error)) from None
+    if outputs < 1 or made.targets.min(initial=0) < 0 or made.targets.max(initial=0) >= outputs:
+        raise op.reject(f"weights should be of targets or classes 0 to {outputs - 1}")
+    return made
+
+
+def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tuple[Dim, Tensor, Tensor]:
+    """Number of rows, their sums, and which of the sums have an addend."""
+    rows: Dim = 1 if len(x.shape) == 1 else x.shape[0]
+    features = x.shape[-1]
+    op.require(less(trees.features - 1, features), "rows have {0} features, the trees ask for {1}", features, trees.features)
+    integer = {"float32": "int32", "float64": "int64"}[x.dtype]
+    nan = int(np.iinfo(integer).max)
+    keyed = op.temporary(integer, x.shape)
+    infinity = int(np.array(np.inf, x.dtype).view(integer))
+    op.emit(keys, [reread(x, integer, x.shape), keyed], x.size, infinity, nan, work=x.size // 2)
+    nodes = op.array(trees.nodes)
+    roots, *tables = (op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights))
+    at = op.temporary("int64", (op.options.threads * GROUP,))
+    sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
+    statics: dict[str, bool | str] = {"missing": trees.missing, "single": trees.single, "aggregate": aggregate}
+    numbers = (rows, features, len(trees.roots), trees.inner, outputs, nan)
+    work = rows * (len(trees.roots) * (trees.levels + 2))
+    operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
+    touched = {name: table.size for name, table in zip(("starts", "targets", "weights"), tables, strict=True)}
+    op.emit(
+        walk, operands, *numbers, statics=statics, work=work, touched={"nodes": nodes.size, "leaves": nodes.size, **touched},
+    )  # fmt: skip
+    return rows, sums, seen
+
+
+def _regress(op: Op, x: Tensor, trees: Forest, targets: int, aggregate: str, kind: str, base: Array) -> None:
+    function = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}.get(aggregate)
+    if function is None:
+        raise op.reject(f"aggregate_function {aggregate!r}; it should be AVERAGE, SUM, MIN or MAX")
+    if len(base) not in (0, targets):
+        raise op.reject(f"there are {len(base)} base_values for {targets} targets")
+    rows, sums, seen = _walk(op, x, trees, targets, function)
+    divisor = float(max(len(trees.roots), 1)) if aggregate == "AVERAGE" else 1.0
+    y = op.output(0)
+    constant = op.array(base if len(base) else np.zeros(targets, to_numpy(x.dtype)))
+    applied = kind if targets > 1 or kind == "PROBIT" else "NONE"
+    op.emit(finish, [sums, seen, constant, y], rows, targets, divisor, statics={"kind": applied}, work=rows * targets * 8)

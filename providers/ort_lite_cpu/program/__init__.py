@@ -1,0 +1,1 @@
+"""A lowered program assembled, bound to shapes and run."""

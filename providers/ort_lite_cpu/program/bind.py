@@ -1,0 +1,139 @@
+"""Binding: a Segment and the values of its symbols -> a Bound, ready to run. Cached per values; well under a millisecond."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Node
+from ort_lite.memory.planning import packing
+from ort_lite.memory.planning.blocks import Blocks, spec
+from ort_lite.native import load
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record
+from ort_lite_cpu.program.evaluate import LIMIT, evaluate
+from ort_lite_cpu.program.segment import Segment
+
+ALIGNMENT = 64
+SEARCHES = 3
+"""Sizes for which a Packer searches: a model with a new shape at every call pays for no more."""
+
+
+class Bound(Record, frozen=False):
+    """Instructions with addresses of descriptors filled in; `allocations` are (place, shape, dtype) to make before a run."""
+
+    table: Array
+    table_address: int
+    count: int
+    scratch: int
+    allocations: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    cost_us: float
+    descriptors: Array
+    values: Sequence[int]
+    """Of the segment's leaves."""
+    offsets: Array
+    """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
+    sizes: Array
+
+    @property
+    def nbytes(self) -> int:
+        """What keeping it costs."""
+        return sum(array.nbytes for array in (self.table, self.descriptors, self.offsets, self.sizes))
+
+
+_EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
+SPECS = (_EVALUATE, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit), spec(packing.lower_bound))
+"""What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
+
+
+@cache
+def _evaluate() -> Any:
+    [address] = load([_EVALUATE])
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
+
+
+class Packer:
+    """Offsets for blocks of fixed lifetimes and ever new sizes. What sizes do not change is kept.
+
+    First fit, largest first, is optimal for nearly all networks. Where it misses the lower bound, the portfolio is searched,
+    SEARCHES times at most: its order is tried beside the other for all sizes to come.
+    """
+
+    def __init__(self, starts: Array, ends: Array) -> None:
+        self._n = len(starts)
+        self._blocks = Blocks(np.zeros(self._n, np.int64), starts, ends)
+        self._near = self._blocks.near() if self._n else self._blocks.start
+        self._orders: tuple[Array, ...] = ()
+
+    def pack(self, sizes: Array) -> tuple[Array, int]:
+        """(offsets, peak). O(n * neighbours in time), and milliseconds for a search. Thread-safe."""
+        if not self._n:
+            return sizes, 0
+        blocks = self._blocks.of(sizes)
+        bound = blocks.lower_bound()
+        offsets, peak = blocks.first_fit(np.argsort(-sizes, kind="stable"), self._near)
+        for order in self._orders:
+            if peak > bound:
+                offsets, peak = min((offsets, peak), blocks.first_fit(order, self._near), key=itemgetter(1))
+        if peak > bound and len(self._orders) < SEARCHES:
+            from ort_lite.memory.planning import portfolio
+
+            found, lower, order = portfolio.pack(blocks)
+            self._orders = (*self._orders, order)
+            if lower < peak:
+                return found, lower
+        return offsets, peak
+
+
+class Binder:
+    """Binds one Segment. `bind` may be called from many threads."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._packer = Packer(segment.starts, segment.ends)
+        # Where descriptor i begins, in bytes from the first.
+        self._descriptor_bytes = segment.descriptor_starts * 8
+
+    def bind(self, values: Sequence[int]) -> Bound:
+        """`values` of the segment's leaves, in order. Raises InvalidArgument where a requirement fails."""
+        segment = self.segment
+        slots = segment.initial.copy()
+        slots[segment.leaf_slots] = values
+        _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
+        for k in np.flatnonzero(slots[segment.requirement_slots] == 0).tolist():
+            requirement, numbers = segment.requirements[k], slots[segment.number_slots[k]].tolist()
+            raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}")
+        sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
+        for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
+            node = segment.instructions[int(segment.starts[k])].node
+            raise self._impossible(node, f"{int(sizes[k])} bytes", values)
+        dims = slots[segment.dim_slots]
+        for k in np.flatnonzero(dims < 0).tolist():
+            raise self._impossible(segment.dim_nodes[k], f"a dimension of {int(dims[k])}", values)
+        offsets, peak = self._packer.pack(sizes)
+        slots[segment.offset_slots] = offsets
+        descriptors = slots[segment.index]
+        table = segment.table.copy()
+        table[:, 1] = self._descriptor_bytes + descriptors.ctypes.data
+        table[:, 2] = slots[segment.parts_slots]
+        empty = slots[segment.result_slots] == 0
+        if empty.any():
+            table[empty, 0], table[empty, 2] = segment.nothing, 1
+        allocations = [(a.place, tuple(slots[a.slots].tolist()), a.dtype) for a in segment.allocations]
+        for (_, shape, dtype), allocation in zip(allocations, segment.allocations, strict=True):
+            if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
+                raise self._impossible(allocation.node, f"the shape {shape}", values)
+        cost = float(slots[segment.work_slots].sum()) / 1000
+        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, values, offsets, sizes)
+
+    def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
+        pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
+        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}")

@@ -1,0 +1,262 @@
+"""The Program: what the CPU provider's `compile` returns for a partition. Lowered once, bound per shape, run without the GIL.
+
+A program of one segment whose symbols are dimensions of its inputs, the ordinary case, has a short path: look up the bound program
+by the inputs' shapes, lease scratch, allocate the outputs, one native call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.errors import InvalidArgument, RunTerminated
+from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.inference import Info, ShapeRules
+from ort_lite.memory.pool import ScratchPool
+from ort_lite.provider import CURRENT, Body
+from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
+from ort_lite.shapes.dims import Shape
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lower import Lowering
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.options import Options
+from ort_lite_cpu.program import bind
+from ort_lite_cpu.program.bind import Binder
+from ort_lite_cpu.program.host_step import run_host_step
+from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, allocate, read
+from ort_lite_cpu.run import team
+from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.kept import Kept
+from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.loop import EXECUTE
+
+if TYPE_CHECKING:
+    from ort_lite.memory.planning.plan import MemoryPlan
+    from ort_lite_cpu.program.image import ProgramImage
+
+ALIGNMENT = 16
+"""Of the memory that NumPy allocates, and kernels expect, for an output."""
+
+
+class Program:
+    """Callable from many threads at once: all state of a run is in its lease."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Sequence[tuple[Value, Info]],
+        outputs: Sequence[Value],
+        rules: ShapeRules,
+        options: Options,
+        bodies: Mapping[Graph, Body],
+    ) -> None:
+        self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
+        self._values, self._options = tuple(value for value, _ in inputs), options
+        lowering = Lowering(_renamed(inputs), rules, options, bodies)
+        self.lowered = lowering.run(nodes, outputs)
+        helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
+        assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS, *helpers])
+        self._places, self._output_places = assembled.places, assembled.output_places
+        needs = (options.threads, FIRST_PLACE + self._places)
+        self.steps: list[SegmentRun | HostStep] = [
+            self._segment_run(step, needs) if isinstance(step, Segment) else self._host_step(step) for step in assembled.steps
+        ]
+        self.threads = options.threads
+        self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
+        self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
+        self._input_count = len(inputs)
+        only = self.steps[0] if len(self.steps) == 1 else None
+        self._only = only if isinstance(only, SegmentRun) and only.reads_only_input_shapes(self._input_count) else None
+
+    def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
+        recorder = self._options.recorder
+        if recorder is None:
+            return SegmentRun(segment, Binder(segment), needs)
+        from ort_lite_cpu.program.recording import RecordedRun
+
+        return RecordedRun(segment, Binder(segment), needs, recorder, self.lowered.primary)
+
+    def _host_step(self, step: HostStep) -> HostStep:
+        return step if self._options.recorder is None else self._options.recorder.timed(step)
+
+    def facts(self) -> dict[str, int | str]:
+        """What `InferenceSession.explain` prints of a partition.
+
+        python_steps: nodes that run in Python: strings, sequences, maps, optionals.
+        """
+        segments = [step.segment for step in self.steps if isinstance(step, SegmentRun)]
+        kernels = {instruction.spec for segment in segments for instruction in segment.instructions}
+        return {
+            "instructions": sum(len(segment.instructions) for segment in segments),
+            "kernels": len(kernels),
+            "segments": len(segments),
+            "control_flow_steps": sum(isinstance(step, HostStep) and not step.python for step in self.steps),
+            "python_steps": len({step.node for step in self.steps if isinstance(step, HostStep) and step.python}),
+        }
+
+    def memory_plan(self) -> MemoryPlan:
+        """Of the shapes bound last, by segment; empty before the first run."""
+        from ort_lite_cpu.program.plans import memory_plan
+
+        runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
+        return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound])
+
+    def memory(self) -> dict[str, Any]:
+        """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape."""
+        runs = [step for program in self._family() for step in program.steps if isinstance(step, SegmentRun)]
+        bound = [made for run in runs for made in run.cache.values()]
+        arrays = [array for run in runs for array in run.segment.keep]
+        return {"arrays": arrays, "plans": len(bound), "plan_bytes": sum(made.nbytes for made in bound)}
+
+    def trim(self) -> None:
+        """Forgets what was bound and lowered for shapes."""
+        self._checked.clear()
+        for step in self.steps:
+            if isinstance(step, SegmentRun):
+                step.cache.clear()
+            elif step.programs is not None:
+                step.programs.clear()
+
+    def _family(self) -> list[Program]:
+        """This one, those that were lowered for shapes that it does not serve, and those of its tail."""
+        made = [found for found in self._checked.values() if found is not None]
+        for step in self.steps:
+            if isinstance(step, HostStep) and step.programs is not None:
+                made += step.programs.values()
+        return [self, *(program for found in made for program in found._family())]
+
+    def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
+        """What `ort_lite.machine` steps through."""
+        from ort_lite_cpu.program.image import machine_image
+
+        return machine_image(self, inputs, order)
+
+    def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
+        """As a call. Outputs that a program of one segment allocates are computed in their `targets` instead."""
+        return self(inputs, targets)
+
+    def __call__(self, inputs: Sequence[Any], targets: Sequence[Any] = ()) -> list[Any]:
+        only = self._only
+        if only is None:
+            return self._steps(inputs)
+        key = tuple([array.shape for array in inputs])
+        bound = only.cache.get(key)
+        if bound is None:
+            special = self._check(key)
+            if special is not None:
+                return special(inputs, targets)
+            bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
+        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        allocate(only, bound, places)
+        if targets:
+            self._aim(places, targets)
+        lease = self.pool.lease(bound.scratch)
+        try:
+            only.run(bound, places, lease, CURRENT.options)
+        finally:
+            self.pool.release(lease)
+        return [places[place] for place in self._output_places]
+
+    def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
+        """Puts targets in the place of arrays that were just allocated, which are their like."""
+        for place, target in zip(self._output_places, targets, strict=True):
+            if target is None or place < self._input_count:
+                continue
+            array = places[place]
+            alike = array is not None and array.shape == target.shape and array.dtype == target.dtype
+            if alike and not address_of(target) % ALIGNMENT:
+                places[place] = target
+
+    def _steps(self, inputs: Sequence[Any]) -> list[Any]:
+        special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
+        if special is not None:
+            return special(inputs)
+        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        options = CURRENT.options
+        for step in self.steps:
+            if isinstance(step, HostStep):
+                if options is not None and options.terminate:
+                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
+                run_host_step(step, places)
+                continue
+            values = tuple([read(places, source) for _, source in step.segment.leaves])
+            bound = step.cache.get(values)
+            if bound is None:
+                bound = step.bind(values, values)
+            allocate(step, bound, places)
+            lease = self.pool.lease(bound.scratch)
+            try:
+                step.run(bound, places, lease, options)
+            finally:
+                self.pool.release(lease)
+        return [places[place] for place in self._output_places]
+
+    def _check(self, shapes: tuple[Any, ...]) -> Program | None:
+        """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
+        program = self._checked.get(shapes, self)
+        if program is not self:
+            return program
+        return self._checked.keep(shapes, None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes))
+
+    def _specialised(self, shapes: tuple[Any, ...]) -> Program:
+        nodes, outputs, rules, options, bodies = self._make
+        inputs = []
+        for value, info, shape in zip(self._values, self.lowered.input_infos, shapes, strict=True):
+            if shape is not None and isinstance(info.type, TensorType):
+                if info.shape is not None and len(info.shape) != len(shape):
+                    raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
+                info = Info(TensorType(info.type.dtype, shape), info.contents)
+            inputs.append((value, info))
+        return Program(nodes, inputs, outputs, rules, options, bodies)
+
+
+def _may_share(lowered: Lowered) -> bool:
+    """Whether an instruction is, or is for some shapes, large enough for several threads."""
+    works = (item.work for item in lowered.items if isinstance(item, Instruction))
+    return any(not isinstance(work, int) or work >= GRAIN for work in works)
+
+
+def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
+    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols."""
+    given = {found for _, info in inputs for dim in info.shape or () if (found := as_symbol(dim)) is not None}
+    taken = {found.name for found in given}
+    free = (name for number in count() if (name := f"dim{number}") not in taken)
+    names: dict[Dim, Dim] = {}
+
+    def rename(dim: Dim) -> Dim:
+        if isinstance(dim, int) or all(found in given for found in symbols([dim])):
+            return dim
+        if dim not in names:
+            names[dim] = symbol(next(free))
+        return names[dim]
+
+    result = []
+    for value, info in inputs:
+        if isinstance(info.type, TensorType) and info.shape is not None:
+            shape: Shape = tuple(rename(dim) for dim in info.shape)
+            contents = info.contents
+            if contents is not None and any(not isinstance(dim, int) for dim in contents):
+                contents = None  # read from the array when a shape needs them
+            info = Info(TensorType(info.type.dtype, shape), contents, info.constant)
+        result.append((value, info))
+    return result
+
+
+def _fits(infos: Sequence[Info], shapes: Sequence[Any]) -> bool:
+    """Whether concrete input shapes agree with the symbolic ones: one value a symbol, expressions come out right."""
+    values: dict[str, Dim] = {}
+    pairs = [
+        (dim, actual)
+        for info, shape in zip(infos, shapes, strict=True)
+        if info.shape is not None and shape is not None
+        for dim, actual in zip(info.shape, shape, strict=False)
+    ]
+    if any(i.shape is not None and s is not None and len(i.shape) != len(s) for i, s in zip(infos, shapes, strict=True)):
+        return False
+    for dim, actual in pairs:
+        found: Symbol | None = as_symbol(dim)
+        if found is not None and values.setdefault(found.name, actual) != actual:
+            return False
+    return all(substitute(dim, values) == actual for dim, actual in pairs)

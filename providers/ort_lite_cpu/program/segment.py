@@ -1,0 +1,312 @@
+"""Assembly: a Lowered program becomes steps. A Segment is a run of instructions that bind together, with numpy tables ready.
+
+Every buffer gets its place here. Inputs, outputs, what host steps touch and what crosses from one segment to another are arrays of
+their own ("places", in this order: inputs, outputs, others); all else is scratch, planned inside its segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.graph import Node
+from ort_lite.memory.planning.schedule import reordered
+from ort_lite.native import load
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record, field
+from ort_lite.shapes import Symbol, at_least, less, select
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import primitives
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowering.tensor import Buffer
+from ort_lite_cpu.program.code import Code
+
+NULL, SCRATCH, FIRST_PLACE = 0, 1, 2
+"""Entries of the memory table: the null pointer (constants lie at their absolute address above it), scratch, the places."""
+
+NOTHING = Spec(primitives.nothing)
+
+GRAIN = 15_000
+"""Nanoseconds of work below which an instruction is not shared by threads."""
+
+
+class Allocation(Record, frozen=False):
+    """An array of its own that a segment writes first: its place, element type, and the slots of its dimensions."""
+
+    place: int
+    dtype: np.dtype[Any]
+    slots: list[int]
+    node: Node
+
+
+class Segment(Record, frozen=False):
+    """Instructions with symbolic sizes, as tables: `bind.bind` turns them into a Bound for concrete values of `leaves`."""
+
+    instructions: list[Instruction]
+    leaves: list[tuple[Symbol, Source]]
+    leaf_slots: Array
+    initial: Array
+    code: Array
+    requirements: list[Requirement]
+    requirement_slots: Array
+    number_slots: list[Array]
+    """Of each requirement, for its message."""
+    size_slots: Array
+    dim_slots: Array
+    """Of dims of scratch buffers that might be negative, which the product of two would not show."""
+    dim_nodes: list[Node]
+    """Who writes the buffers of `dim_slots`."""
+    offset_slots: Array
+    starts: Array
+    ends: Array
+    index: Array
+    table: Array
+    descriptor_starts: Array
+    parts_slots: Array
+    work_slots: Array
+    result_slots: Array
+    """Of each instruction: how many bytes it writes that nobody wrote before; a positive number where it writes to others too."""
+    nothing: int
+    """The address of the kernel that does nothing."""
+    allocations: list[Allocation]
+    names: list[str]
+    """Of the scratch buffers, in the order of `sizes`."""
+    keep: list[Any] = field(default_factory=list)
+    """Arrays whose addresses stand in `initial`."""
+
+
+class Assembled(Record, frozen=False):
+    steps: list[Segment | HostStep]
+    places: int
+    output_places: list[int]
+
+
+def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), schedule: bool = True) -> Assembled:
+    """Steps in order. Compiles or loads the kernels that the program needs, and what runs it.
+
+    `schedule`: instructions may be reordered where that lowers the memory that the program needs.
+    """
+    groups = _groups(lowered)
+    _assign_places(lowered, groups)
+    specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
+    *found, nothing = load([*specs, *machinery, NOTHING])
+    addresses = dict(zip(specs, found, strict=False))
+    written: set[int] = {buffer.place for buffer in lowered.inputs}
+    steps: list[Segment | HostStep] = []
+    for group in groups:
+        if isinstance(group, HostStep):
+            written.update(t.buffer.place for t in group.outputs if t is not None and t.buffer is not None)
+            steps.append(group)
+        else:
+            steps.append(
+                _Assembler(lowered, threads, written).segment(_scheduled(group) if schedule else group, addresses, nothing)
+            )
+    outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
+    places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
+    return Assembled(steps, places, outputs)
+
+
+_Group = list[Instruction | Requirement]
+
+
+def _groups(lowered: Lowered) -> list[_Group | HostStep]:
+    groups: list[_Group | HostStep] = []
+    open_: _Group = []
+    for item in lowered.items:
+        if item is None or isinstance(item, HostStep):
+            if open_:
+                groups.append(open_)
+            open_ = []
+            if item is not None:
+                groups.append(item)
+        else:
+            open_.append(item)
+    if open_:
+        groups.append(open_)
+    return groups
+
+
+def _scheduled(group: _Group) -> _Group:
+    """In an order that keeps fewer bytes alive, where all sizes are numbers and there is one."""
+    instructions = [item for item in group if isinstance(item, Instruction)]
+    uses = [[b for b in i.operands if b is not None and b.constant is None] for i in instructions]
+    sizes: dict[Any, int] = {}
+    for own in uses:
+        for buffer in own:
+            if buffer.place < 0 and not isinstance(buffer.nbytes, int):
+                return group
+            sizes[buffer] = buffer.nbytes if buffer.place < 0 and isinstance(buffer.nbytes, int) else 0
+    order = reordered(uses, sizes)
+    if order is None:
+        return group
+    return [*(item for item in group if isinstance(item, Requirement)), *(instructions[k] for k in order)]
+
+
+def _all_buffers(lowered: Lowered) -> list[Buffer]:
+    found: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
+    for item in lowered.items:
+        if isinstance(item, Instruction):
+            found.update((b, None) for b in item.operands if b is not None)
+        elif isinstance(item, HostStep):
+            found.update((t.buffer, None) for t in (*item.inputs, *item.outputs) if t is not None and t.buffer is not None)
+    found.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
+    return list(found)
+
+
+def _assign_places(lowered: Lowered, groups: Sequence[_Group | HostStep]) -> None:
+    own: dict[Buffer, None] = dict.fromkeys(lowered.inputs)
+    own.update((t.buffer, None) for t in lowered.outputs if t.buffer is not None)
+    own.update((s.buffer, None) for s in lowered.sources.values())
+    first: dict[Buffer, int] = {}
+    for number, group in enumerate(groups):
+        if isinstance(group, HostStep):
+            own.update((t.buffer, None) for t in (*group.inputs, *group.outputs) if t is not None and t.buffer is not None)
+            continue
+        for item in group:
+            for buffer in item.operands if isinstance(item, Instruction) else ():
+                if buffer is not None and first.setdefault(buffer, number) != number:
+                    own[buffer] = None
+    place = 0
+    for buffer in own:
+        if buffer.constant is None:
+            buffer.place = place
+            place += 1
+
+
+class _Assembler:
+    """Builds one Segment."""
+
+    def __init__(self, lowered: Lowered, threads: int, written: set[int]) -> None:
+        self.lowered, self.threads, self.written = lowered, threads, written
+        self.code = Code()
+        self.keep: list[Any] = []
+        self.slots: dict[Buffer, int] = {}
+        self.scratch: dict[Buffer, list[int]] = {}  # buffer -> [first use, last use]
+        self.allocations: list[Allocation] = []
+
+    def segment(self, group: _Group, addresses: dict[Spec, int], nothing: int) -> Segment:
+        instructions = [item for item in group if isinstance(item, Instruction)]
+        requirements = [item for item in group if isinstance(item, Requirement)]
+        written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
+        dims = self._doubtful_dims(instructions)
+        roots = self._share_in_place(instructions)
+        index: list[int] = []
+        starts: list[int] = []
+        for instruction in instructions:
+            starts.append(len(index))
+            for buffer in instruction.operands:
+                index += self._operand(buffer, roots)
+            index += [self._scalar(value) for value in instruction.scalars]
+        kept = [buffer for buffer in self.scratch if roots.get(buffer, buffer) is buffer]
+        sizes = [self.code.slot(buffer.nbytes) for buffer in kept]
+        parts = [self._parts(instruction) for instruction in instructions]
+        works = [self.code.slot(instruction.work) for instruction in instructions]
+        results = [self.code.slot(nbytes) for nbytes in written]
+        conditions = [self.code.slot(requirement.condition) for requirement in requirements]
+        numbers = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
+        table = np.zeros((len(instructions), 4), np.int64)
+        table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
+        return Segment(
+            instructions, [(s, self._source(s)) for s in self.code.leaves], _ints(self.code.leaf_slots),
+            np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), numbers, _ints(sizes),
+            _ints([slot for slot, _ in dims]), [node for _, node in dims],
+            _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
+            _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
+            _ints(results), nothing, self.allocations, self._names(kept), self.keep,
+        )  # fmt: skip
+
+    def _doubtful_dims(self, instructions: Sequence[Instruction]) -> list[tuple[int, Node]]:
+        """(slot, node) of each dim of a scratch buffer that its terms do not show to be 0 or more; of equal ones the first."""
+        found: dict[Dim, Node] = {}
+        for buffer, (first, _) in self.scratch.items():
+            tensor = self.lowered.primary.get(buffer)
+            for dim in () if tensor is None else tensor.shape:
+                if not at_least(dim, 0):
+                    found.setdefault(dim, instructions[first].node)
+        return [(self.code.slot(dim), node) for dim, node in found.items()]
+
+    def _names(self, buffers: Sequence[Buffer]) -> list[str]:
+        """What the buffers hold, each name once."""
+        names: dict[str, None] = {}
+        for number, buffer in enumerate(buffers):
+            tensor = self.lowered.primary.get(buffer)
+            name = tensor.name if tensor is not None and tensor.name else "temporary"
+            names[name if name not in names and name != "temporary" else f"{name} {number}"] = None
+        return list(names)
+
+    def _source(self, leaf: Symbol) -> Source:
+        source = self.lowered.sources.get(leaf)
+        if source is None:
+            raise AssertionError(f"symbol {leaf} of a lowered program has no source")
+        return source
+
+    def _note_uses(self, number: int, instruction: Instruction) -> Dim:
+        """Returns how many bytes it is the first to use: its results; 1 where there are none, and it adds to older ones."""
+        found: list[Dim] = []
+        for buffer in instruction.operands:
+            if buffer is None or buffer.constant is not None:
+                continue
+            if buffer.place < 0:
+                if buffer not in self.scratch:
+                    found.append(buffer.nbytes)
+                self.scratch.setdefault(buffer, [number, number])[1] = number
+            elif buffer.place not in self.written:
+                found.append(buffer.nbytes)
+                self.written.add(buffer.place)
+                tensor = self.lowered.primary[buffer]
+                dims = [self.code.slot(dim) for dim in tensor.stored_shape]
+                self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims, instruction.node))
+        return sum(found, start=0) if found else 1
+
+    def _share_in_place(self, instructions: Sequence[Instruction]) -> dict[Buffer, Buffer]:
+        """Lets an output lie in the memory of an input that dies there; returns buffer -> the one it lies in."""
+        roots: dict[Buffer, Buffer] = {}
+        for number, instruction in enumerate(instructions):
+            if instruction.inplace is None:
+                continue
+            out, source = (instruction.operands[k] for k in instruction.inplace)
+            if out is None or source is None or out not in self.scratch or source not in self.scratch or out in roots:
+                continue
+            root = roots.get(source, source)
+            if sum(roots.get(b, b) is root for b in instruction.operands if b is not None) > 1:
+                continue  # read in two ways: what is written in one is lost to the other
+            if self.scratch[root][1] != number or self.scratch[out][0] != number or root.nbytes != out.nbytes:
+                continue
+            roots[out] = root
+            self.scratch[root][1] = self.scratch[out][1]
+        for buffer in roots:
+            del self.scratch[buffer]
+        return roots
+
+    def _operand(self, buffer: Buffer | None, roots: dict[Buffer, Buffer]) -> list[int]:
+        if buffer is None:
+            return [self.code.slot(NULL), self.code.slot(0)]
+        if buffer.constant is not None:
+            if not buffer.constant.flags.c_contiguous:
+                buffer.constant = np.ascontiguousarray(buffer.constant)
+            self.keep.append(buffer.constant)
+            return [self.code.slot(NULL), self.code.slot(buffer.constant.ctypes.data)]
+        if buffer.place >= 0:
+            return [self.code.slot(FIRST_PLACE + buffer.place), self.code.slot(0)]
+        root = roots.get(buffer, buffer)
+        if root not in self.slots:
+            self.slots[root] = self.code.reserve()
+        return [self.code.slot(SCRATCH), self.slots[root]]
+
+    def _scalar(self, value: Dim | float) -> int:
+        if isinstance(value, float):
+            return self.code.slot(struct.unpack("<q", struct.pack("<d", value))[0])
+        return self.code.slot(value)
+
+    def _parts(self, instruction: Instruction) -> int:
+        if self.threads == 1:
+            return self.code.slot(1)
+        return self.code.slot(select(less(instruction.work, GRAIN), 1, self.threads))
+
+
+def _ints(values: Sequence[int]) -> Array:
+    return np.array(values, np.int64)

@@ -1,0 +1,93 @@
+"""A segment that runs: bound programs by the values of its symbols, arrays of their own allocated, one native call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
+from ort_lite.provider import RunOptions
+from ort_lite_cpu.lowering.lowered import Source
+from ort_lite_cpu.program.bind import Binder, Bound
+from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
+from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.kept import Kept
+from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.loop import HALTED, Halt, Job
+
+BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
+"""Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
+
+
+class SegmentRun:
+    """A segment with its binder and the bound programs made so far."""
+
+    __slots__ = ("binder", "cache", "needs", "places", "segment")
+
+    def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
+        """`needs`: see `Lease.fit`."""
+        self.segment, self.binder, self.needs = segment, binder, needs
+        operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
+        self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
+        self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
+
+    def reads_only_input_shapes(self, inputs: int) -> bool:
+        return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
+
+    def bind(self, key: Any, values: Sequence[int]) -> Bound:
+        bound = self.binder.bind(values)
+        return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
+
+    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+        if lease.fits is not self.needs:
+            lease.fit(self.needs)
+        memory = lease.memory
+        memory[SCRATCH] = lease.address
+        for place in self.places:
+            memory[FIRST_PLACE + place] = address_of(places[place])
+        job = lease.job
+        job.attach(bound.table_address, lease.memory_address, bound.cost_us)
+        failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
+        if failed:
+            raise self._error(bound, memory, *job.failure)
+
+    def _error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
+        instruction = self.segment.instructions[index]
+        if status == HALTED:
+            return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
+        from ort_lite_cpu.lowering.failure import Failure
+
+        descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
+        failure = Failure(instruction, descriptor, memory, status)
+        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
+
+
+def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
+    """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
+    for number, (place, shape, dtype) in enumerate(bound.allocations):
+        try:
+            places[place] = np.empty(shape, dtype)
+        except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
+            node = run.segment.allocations[number].node
+            raise OutOfMemory(
+                f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
+            ) from error
+
+
+def _run_halting(job: Job, count: int, options: RunOptions) -> int:
+    """Runs until `options.terminate` is set, from whatever thread."""
+    halt = Halt()
+    job.watch(halt)
+    try:
+        with options.on_terminate(halt.set):
+            return job.run(0, count)
+    finally:
+        job.watch(Halt())  # the lease's next run may be another's
+
+
+def read(places: Sequence[Any], source: Source) -> int:
+    array = places[source.buffer.place]
+    return int(array.reshape(-1)[source.axis]) if source.element else int(array.shape[source.axis])

@@ -1,0 +1,74 @@
+"""How the calling thread rounds and treats subnormals: one word, so that a worker can compute as its leader does."""
+
+from typing import Any
+
+from ort_lite.native.marks import emitted
+
+_FLAGS = 0x3F  # of MXCSR: exceptions that have happened, no mode
+
+
+def _intrinsic(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
+    from llvmlite import ir
+
+    kind = ir.FunctionType(result, [value.type for value in arguments])
+    known = builder.module.globals.get(name)
+    return builder.call(known or ir.Function(builder.module, kind, name), arguments)
+
+
+def _slot(builder: Any) -> Any:
+    from llvmlite import ir
+
+    with builder.goto_entry_block():  # once a call of the function, also where the builder is in a loop
+        return builder.alloca(ir.IntType(32))
+
+
+def _unknown() -> int:
+    return 0
+
+
+def _nothing(mode: int) -> None:
+    pass
+
+
+@emitted("i64()", needs="neon", otherwise=_unknown)
+def _fpcr(builder: Any) -> Any:
+    from llvmlite import ir
+
+    return _intrinsic(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
+
+
+@emitted("void(i64)", needs="neon", otherwise=_nothing)
+def _set_fpcr(builder: Any, mode: Any) -> None:
+    from llvmlite import ir
+
+    _intrinsic(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
+
+
+def _mode_elsewhere() -> int:
+    mode: int = _fpcr()
+    return mode
+
+
+def _set_mode_elsewhere(mode: int) -> None:
+    _set_fpcr(mode)
+
+
+@emitted("i64()", needs="sse2", otherwise=_mode_elsewhere)
+def float_mode(builder: Any) -> Any:
+    """The mode: MXCSR without its flags, or FPCR; 0 where neither exists. 3 ns."""
+    from llvmlite import ir
+
+    slot = _slot(builder)
+    _intrinsic(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    mode = builder.and_(builder.load(slot), ir.Constant(ir.IntType(32), ~_FLAGS))
+    return builder.zext(mode, ir.IntType(64))
+
+
+@emitted("void(i64)", needs="sse2", otherwise=_set_mode_elsewhere)
+def set_float_mode(builder: Any, mode: Any) -> None:
+    """Makes a mode that `float_mode` returned that of this thread."""
+    from llvmlite import ir
+
+    slot = _slot(builder)
+    builder.store(builder.trunc(mode, ir.IntType(32)), slot)
+    _intrinsic(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))

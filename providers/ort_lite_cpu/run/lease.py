@@ -1,0 +1,35 @@
+"""What one run holds while it is in flight: scratch memory, a memory table and a job record."""
+
+from __future__ import annotations
+
+import ctypes
+
+from ort_lite.memory.arenas import CACHE_LINE, Arena, Growth, Source
+from ort_lite_cpu.run.loop import Job
+
+
+class Lease(Arena):
+    """An arena, and what native code is told of it. `memory` is the table of base addresses: null, scratch, then one a place.
+
+    Any program may have it next: `fit` makes it right for a number of threads and of places.
+    """
+
+    __slots__ = ("fits", "job", "memory", "memory_address")
+
+    def __init__(self, growth: Growth = Growth.half, source: Source | None = None) -> None:
+        super().__init__(0, CACHE_LINE, growth, source)
+        self.memory = (ctypes.c_int64 * 0)()
+        self.fits = (0, 0)
+
+    def fit(self, needs: tuple[int, int]) -> None:
+        """`needs` are (threads, entries): a job for those, a table of at least these. `fits` says whom it was made right for."""
+        threads, entries = needs
+        if threads != self.fits[0]:
+            self.job = Job(threads)
+        if entries > len(self.memory):
+            self.memory = (ctypes.c_int64 * entries)()
+            self.memory_address = ctypes.addressof(self.memory)
+        self.fits = needs
+
+
+__all__ = ["Lease"]

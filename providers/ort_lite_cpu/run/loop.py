@@ -1,0 +1,159 @@
+"""The program loop: one call into native code walks the instructions of a program, GIL released.
+
+A program is a table of instructions, four int64 each: address of the kernel's entry, address of its descriptor, parts,
+reserved. The entry is called as `status = entry(descriptor, memory, part, parts)`, once a part; `memory` is the address
+of a table of int64 base addresses whose first is 0. An instruction of one part runs without any synchronisation.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from ort_lite.native.lang import load64, store64
+from ort_lite.native.loader import load
+from ort_lite.native.spec import Spec
+from ort_lite_cpu.run.atomics import call, get
+from ort_lite_cpu.run.team import TEAM, Team
+from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
+
+INSTRUCTION = 4  # int64s of one row of the table
+HALTED = -1  # the status of a run that a Halt stopped
+
+# The job record: byte offsets of its words.
+CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS = range(0, 72, 8)
+JOB_NBYTES = 72
+
+
+# --- Native
+def execute(job: int) -> int:
+    """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with INDEX and STATUS of what stopped it."""
+    memory = load64(job + MEMORY)
+    control = hire(load64(job + CONTROL), load64(job + THREADS), memory)
+    halt = load64(job + HALT)
+    index, stop = load64(job + START), load64(job + STOP)
+    row = load64(job + TABLE) + 8 * INSTRUCTION * index
+    status = 0
+    while index < stop:
+        if get(halt) != 0:
+            status = HALTED
+            break
+        parts = load64(row + 16)
+        if parts == 1:
+            status = call(load64(row), load64(row + 8), memory, 0, 1)
+        elif control != 0 and parts <= MAX_PARTS:
+            status = share(control, row, parts)
+        else:
+            status = _alone(row, memory, parts)
+        if status != 0:
+            break
+        index += 1
+        row += 8 * INSTRUCTION
+    if control != 0:
+        release(control)
+    if status == 0:
+        return 0
+    store64(job + INDEX, index)
+    store64(job + STATUS, status)
+    return 1
+
+
+def _alone(row: int, memory: int, parts: int) -> int:
+    """All parts of an instruction in order, up to the first that fails."""
+    for part in range(parts):
+        status: int = call(load64(row), load64(row + 8), memory, part, parts)
+        if status != 0:
+            return status
+    return 0
+
+
+# --- Python
+EXECUTE = Spec.plain(execute, "i64(i64)")
+
+
+@cache
+def _entry() -> Any:
+    [address] = load([EXECUTE])
+    # c_void_p converts an int in a third of c_int64's time.
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+
+
+class Halt:
+    """A word that stops the runs whose jobs look at it, before their next instruction. Set from any thread.
+
+    What `RunOptions.terminate`, a deadline's timer and `close()` set. A signal's Python handler cannot: it waits until
+    `run()` returns to the main thread. For a prompt Ctrl-C run a long program in slices of [start, stop).
+    """
+
+    def __init__(self) -> None:
+        self._word = ctypes.c_int64(0)
+        self.address = ctypes.addressof(self._word)
+
+    @property
+    def is_set(self) -> bool:
+        """True from set() to clear()."""
+        return self._word.value != 0
+
+    def set(self) -> None:
+        """Stops the runs in flight, and those that begin before clear()."""
+        self._word.value = 1
+
+    def clear(self) -> None:
+        """Lets runs begin again."""
+        self._word.value = 0
+
+
+class Job:
+    """What one run at a time hands to native code. A lease of scratch memory owns one; creating it costs 3 us.
+
+        job = Job(threads=4)
+        job.attach(table.ctypes.data, memory.ctypes.data, cost_us=900)   # once a binding
+        if job.run(0, len(table)):
+            index, status = job.failure
+
+    The tables are the caller's: they stay while the run is in flight. Not for two threads at once; any number of jobs
+    may run at once, and one of them has the workers.
+    """
+
+    WORTH_WAKING_US = 50.0  # a sleeping worker needs up to 100 us, and wakes at the cost of a system call
+
+    def __init__(self, threads: int = 1, halt: Halt | None = None, team: Team = TEAM) -> None:
+        self._team = team
+        self._asked = min(threads, MAX_PARTS)
+        self._threads = 1
+        self._record = (ctypes.c_int64 * (JOB_NBYTES // 8))()
+        self._address = ctypes.addressof(self._record)
+        self._record[CONTROL // 8] = team.control
+        self._entry = _entry()
+        self.watch(halt or Halt())
+
+    def watch(self, halt: Halt) -> None:
+        """Runs from now on look at this word."""
+        self._halt = halt
+        self._record[HALT // 8] = halt.address
+
+    def attach(self, table: int, memory: int, cost_us: float) -> None:
+        """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
+
+        A program that takes less than WORTH_WAKING_US runs on the calling thread.
+        """
+        self._record[TABLE // 8], self._record[MEMORY // 8] = table, memory
+        self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
+        self._record[THREADS // 8] = self._threads
+
+    def run(self, start: int, stop: int) -> int:
+        """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened.
+
+        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL.
+        """
+        if self._threads > self._team.asked:
+            self._team.grow(self._threads)
+        record = self._record
+        record[START // 8] = start
+        record[STOP // 8] = stop
+        failed: int = self._entry(self._address)
+        return failed
+
+    @property
+    def failure(self) -> tuple[int, int]:
+        """(instruction, status) of the last run that returned 1: its lowest part that failed, or HALTED."""
+        return self._record[INDEX // 8], self._record[STATUS // 8]

@@ -1,0 +1,150 @@
+"""The process-wide team of worker threads, which shares the parts of one instruction at a time with a run's leader.
+
+Workers are native threads without Python state: no GIL, nothing to hang at exit. The leader is the thread that called
+`run()`. One run at a time has the workers, as many as it asked for; others find them taken and run alone. The parts of
+an instruction are fixed by its program, so who ran what changes no bit of a result: workers also take over the
+leader's floating-point mode. How parts are shared: ticket.py.
+
+Idle workers pause, yield the core for 50 us, then sleep: on a futex (Linux on x86-64 and AArch64), on a condition
+variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right, and serial.
+On Linux a leader that finds itself on another core first takes this core out of its workers' affinity: woken there,
+where Linux likes to put them, they would wait for the leader to leave.
+"""
+
+import atexit
+import ctypes
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import warnings
+
+from ort_lite.native.loader import load
+from ort_lite.native.spec import Spec
+from ort_lite_cpu.run import ticket
+from ort_lite_cpu.run.ticket import MAX_PARTS
+
+PATIENCE_NS = 50_000  # that an idle worker yields its core before it sleeps
+_SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
+_SYSCALLS = {"x86_64": (202, 186), "aarch64": (98, 178)}  # futex, gettid
+
+
+def specs(threads: int) -> tuple[Spec, ...]:
+    """What a run of so many threads needs beside its kernels: loaded with them, it does not hold the first run up."""
+    return _SPECS if threads > 1 and os.name == "posix" else ()
+
+
+class Team:
+    """Threads of this process that work for one run at a time, its leader included. Starts with the leader alone.
+
+    A forked child has none of its parent's threads: there the team is as new, and grows at the next run. At exit the
+    workers leave once they have finished the parts that they hold.
+    """
+
+    def __init__(self) -> None:
+        self._memory = ctypes.create_string_buffer(ticket.CONTROL_NBYTES + 64)
+        self.control = (ctypes.addressof(self._memory) + 63) & ~63
+        self.asked = 1
+        self._lock = threading.Lock()
+        self._workers: list[ctypes.c_size_t] = []
+        self._registered = False
+        self._serve = self._dismiss = 0  # addresses of native code
+
+    @property
+    def threads(self) -> int:
+        """Threads that exist, the leader included: less than `asked` where the system gives no more."""
+        return len(self._workers) + 1
+
+    def grow(self, threads: int) -> None:
+        """Starts workers until there are `threads` threads, at most MAX_PARTS. Cheap where they exist; thread-safe.
+
+        Warns if the system refuses; runs then use what there is, with the same results.
+        """
+        with self._lock:
+            if threads <= self.asked:
+                return
+            if os.name == "posix":
+                self._start_up_to(threads)
+            self.asked = threads
+
+    def close(self) -> None:
+        """Ends the workers and waits for them, at most for the parts that they hold. Later runs go alone."""
+        with self._lock:
+            self.asked = sys.maxsize
+            workers, self._workers = self._workers, []
+            if workers:
+                ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._dismiss)(self.control)
+            for worker in workers:
+                ctypes.CDLL(None).pthread_join(worker, None)
+
+    def _start_up_to(self, threads: int) -> None:
+        library = ctypes.CDLL(None)
+        if not self._workers:
+            self._open(library)
+        for number in range(len(self._workers) + 1, min(threads, MAX_PARTS)):
+            problem = self._start(library, number)
+            if problem:
+                warnings.warn(
+                    f"thread team: worker {number} of {threads - 1} could not be started: {os.strerror(problem)}. "
+                    f"Runs use {self.threads} threads. Raise the limit on processes, or ask for fewer threads.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+                return
+
+    def _open(self, library: ctypes.CDLL) -> None:
+        """Loads the workers' code and fills in the constants of the control block."""
+        self._serve, self._dismiss = load(_SPECS)
+        words = {ticket.YIELD: "sched_yield", ticket.CLOCK: "clock_gettime"}
+        words |= {ticket.LOCK: "pthread_mutex_lock", ticket.UNLOCK: "pthread_mutex_unlock"}
+        words |= {ticket.WAIT: "pthread_cond_wait", ticket.BROADCAST: "pthread_cond_broadcast"}
+        numbers = _SYSCALLS.get(platform.machine()) if sys.platform == "linux" else None
+        if numbers is not None:
+            words |= {ticket.SYSCALL: "syscall", ticket.GETCPU: "sched_getcpu"}
+            words |= {ticket.GETAFFINITY: "sched_getaffinity", ticket.SETAFFINITY: "sched_setaffinity"}
+            self._set(ticket.FUTEX, numbers[0])
+            self._set(ticket.GETTID, numbers[1])
+        for offset, name in words.items():
+            self._set(offset, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+        library.pthread_mutex_init(ctypes.c_void_p(self.control + ticket.MUTEX), None)
+        library.pthread_cond_init(ctypes.c_void_p(self.control + ticket.CONDITION), None)
+        self._set(ticket.CLOCK_ID, time.CLOCK_MONOTONIC)
+        self._set(ticket.PATIENCE, PATIENCE_NS)
+        if not self._registered:
+            self._registered = True
+            os.register_at_fork(after_in_child=self._forget)
+            atexit.register(self.close)
+
+    def _start(self, library: ctypes.CDLL, number: int) -> int:
+        """Starts one worker. Returns 0 or the error number of pthread_create."""
+        slot = ticket.SLOTS + ticket.SLOT_NBYTES * number
+        for offset, value in ((ticket.CONTROL, self.control), (ticket.NUMBER, number), (ticket.AVOIDS, -1)):
+            self._set(slot + offset, value)
+        worker = ctypes.c_size_t()
+        # Signals are for Python's threads, but for those that report a crash of the worker itself.
+        crashes = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - crashes)
+        try:
+            problem: int = library.pthread_create(
+                ctypes.byref(worker), None, ctypes.c_void_p(self._serve), ctypes.c_void_p(self.control + slot)
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if problem == 0:
+            self._workers.append(worker)
+            self._set(ticket.STARTED, number + 1)
+        return problem
+
+    def _set(self, offset: int, value: int) -> None:
+        ctypes.c_int64.from_address(self.control + offset).value = value
+
+    def _forget(self) -> None:
+        ctypes.memset(self.control, 0, ticket.CONTROL_NBYTES)
+        self.asked = 1
+        self._workers = []
+        self._lock = threading.Lock()
+
+
+TEAM = Team()

@@ -1,0 +1,224 @@
+"""The native half of the thread team: how parts of an instruction are published, taken and waited for.
+
+The leader publishes one word, `sequence << 48 | mask of parts not yet taken`, and everybody takes parts by
+compare-and-swap, those of his own residue class first, whose data are in his cache. The leader waits only for parts
+that somebody holds, so a worker that is late, asleep or descheduled delays nobody.
+"""
+
+from ort_lite.native.integers import imin
+from ort_lite.native.lang import load64, store64
+from ort_lite_cpu.run.atomics import call, fetch_add, fetch_and, fetch_or, get, lowest_bit, pause, put, swap
+from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
+
+MAX_PARTS = 48  # of one instruction: bits of the ticket's mask; also the largest team, its leader included
+
+# The control block: byte offsets of its words. What is written by different threads has lines of its own.
+# First line: the run that has the workers. Written by its leader, before the ticket that makes it visible.
+TICKET, ROW, MEMORY, OWN, THREADS, FLOATS = 0, 8, 16, 24, 32, 40
+PENDING = 64  # parts of the published instruction that are not finished
+SLEEPING = 128  # bit k: worker k is asleep or about to be
+TAKEN = 192  # 1 while a run has the workers
+FAILED, STATUSES = 256, 264  # bit k: part k failed, with this status
+QUIT, STARTED, PATIENCE = 704, 712, 720  # 1: workers leave; threads that exist, leader included; ns before sleep
+SYSCALL, FUTEX, GETTID = 768, 776, 784  # address of syscall(), its numbers; FUTEX 0: sleep on the condition
+YIELD, CLOCK, CLOCK_ID = 792, 800, 808  # address of sched_yield(), of clock_gettime(), its first argument
+GETCPU, GETAFFINITY, SETAFFINITY = 816, 824, 832  # addresses; GETCPU 0: leave affinities alone
+LOCK, WAIT, BROADCAST, UNLOCK = 840, 848, 856, 864  # addresses of pthread_mutex_lock(), ...
+CPUS, CPUS_NBYTES = 896, 128  # scratch of the leader: a set of 1,024 CPUs
+MUTEX, CONDITION = 1024, 1152
+# One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec.
+SLOTS, SLOT_NBYTES = 1280, 64
+CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME = 0, 8, 16, 24, 32
+CONTROL_NBYTES = SLOTS + SLOT_NBYTES * MAX_PARTS
+
+_SEQUENCE = 1 << MAX_PARTS
+_MASK = _SEQUENCE - 1
+_INT = 0xFFFFFFFF
+_WAIT_BITSET, _WAKE_BITSET = 9 | 128, 10 | 128  # of futex(), private to the process
+_PAUSES = 64  # before a waiting thread gives way to others
+
+
+# --- Native: parts of the published instruction
+def _run(control: int, row: int, part: int) -> None:
+    status = call(load64(row), load64(row + 8), load64(control + MEMORY), part, load64(row + 16))
+    if status != 0:
+        store64(control + STATUSES + 8 * part, status)
+        fetch_or(control + FAILED, 1 << part)
+
+
+def _take(control: int, member: int) -> None:
+    """Runs parts until none is left to take, or another run begins that did not ask for this many threads."""
+    while True:
+        ticket = get(control + TICKET)
+        mask = ticket & _MASK
+        if mask == 0 or member >= load64(control + THREADS):
+            return
+        own = load64(control + OWN) << member
+        part = lowest_bit(mask & own or mask)
+        if swap(control + TICKET, ticket, ticket ^ (1 << part)):
+            # What we read is this ticket's: the leader cannot pass the instruction while our part is pending.
+            if load64(control + FLOATS) != float_mode():
+                set_float_mode(load64(control + FLOATS))
+            _run(control, load64(control + ROW), part)
+            fetch_add(control + PENDING, -1)
+
+
+# --- Native: the leader
+def hire(control: int, threads: int, memory: int) -> int:
+    """Takes the workers for a run of at most `threads` threads. Returns `control`, or 0 if the run is to go alone."""
+    if control == 0 or threads < 2:
+        return 0
+    threads = imin(threads, load64(control + STARTED))
+    if threads < 2 or not swap(control + TAKEN, 0, 1):
+        return 0
+    own = 1
+    part = threads
+    while part < MAX_PARTS:
+        own |= 1 << part
+        part += threads
+    store64(control + OWN, own)
+    store64(control + MEMORY, memory)
+    store64(control + THREADS, threads)
+    store64(control + FLOATS, float_mode())
+    if load64(control + GETCPU) != 0:
+        _keep_off(control, threads, call(load64(control + GETCPU)) & _INT)
+    return control
+
+
+def release(control: int) -> None:
+    """Ends what `hire` began. Nobody holds a part."""
+    put(control + TAKEN, 0)
+
+
+def share(control: int, row: int, parts: int) -> int:
+    """Runs the instruction at `row`, 2 to MAX_PARTS parts. Returns the status of the lowest part that failed, or 0."""
+    store64(control + ROW, row)
+    store64(control + PENDING, parts - 1)
+    _publish(control, (1 << parts) - 2)
+    _run(control, row, 0)
+    _take(control, 0)
+    pauses = 0
+    while get(control + PENDING) != 0:
+        pause()
+        pauses += 1
+        if pauses > 4 * _PAUSES:
+            call(load64(control + YIELD))
+    failed = get(control + FAILED)
+    if failed == 0:
+        return 0
+    put(control + FAILED, 0)
+    return load64(control + STATUSES + 8 * lowest_bit(failed))
+
+
+def _publish(control: int, mask: int) -> None:
+    members = (1 << load64(control + THREADS)) - 2
+    sleeping = get(control + SLEEPING) & members
+    if sleeping != 0:
+        # Cleared here, so that the next instruction does not wake them again while they are on their way; and before
+        # the ticket, since the bit of a worker that saw this ticket and sleeps again must stay.
+        sleeping = fetch_and(control + SLEEPING, ~members) & members
+    while True:
+        ticket = get(control + TICKET)
+        sequence = (ticket >> MAX_PARTS) + 1 & 0x7FFF  # stays positive
+        if swap(control + TICKET, ticket, sequence << MAX_PARTS | mask):
+            break  # dismiss() can be faster, once
+    sleeping |= get(control + SLEEPING) & members  # who fell asleep in between, with the old ticket
+    if sleeping != 0:
+        _wake(control, (sleeping | sleeping >> 32) & _INT)
+
+
+def _wake(control: int, members: int) -> None:
+    if load64(control + FUTEX) != 0:
+        word = control + TICKET + 4
+        call(load64(control + SYSCALL), load64(control + FUTEX), word, _WAKE_BITSET, 0x7FFFFFFF, 0, 0, members)
+    else:
+        call(load64(control + LOCK), control + MUTEX)
+        call(load64(control + BROADCAST), control + CONDITION)
+        call(load64(control + UNLOCK), control + MUTEX)
+
+
+def _keep_off(control: int, threads: int, cpu: int) -> None:
+    """Takes the leader's core out of the affinity of its workers, if they may run elsewhere."""
+    elsewhere = -1
+    for number in range(1, threads):
+        slot = control + SLOTS + SLOT_NBYTES * number
+        thread = get(slot + THREAD_ID)
+        if load64(slot + AVOIDS) == cpu or thread == 0:
+            continue
+        if elsewhere < 0:
+            elsewhere = _others(control, cpu)
+        store64(slot + AVOIDS, cpu)
+        if elsewhere:
+            call(load64(control + SETAFFINITY), thread, CPUS_NBYTES, control + CPUS)
+
+
+def _others(control: int, cpu: int) -> int:
+    """Writes the leader's affinity without `cpu` to CPUS. 0 if that leaves nothing, or cannot be known, else 1."""
+    unknown = call(load64(control + GETAFFINITY), 0, CPUS_NBYTES, control + CPUS) & _INT
+    if unknown != 0 or cpu >= 8 * CPUS_NBYTES:
+        return 0
+    home = control + CPUS + (cpu >> 6) * 8
+    store64(home, load64(home) & ~(1 << (cpu & 63)))
+    for word in range(CPUS_NBYTES >> 3):
+        if load64(control + CPUS + 8 * word) != 0:
+            return 1
+    return 0
+
+
+def dismiss(control: int) -> int:
+    """Asks all workers to leave, also during a run: its leader goes on alone."""
+    put(control + STARTED, 1)
+    put(control + QUIT, 1)
+    fetch_add(control + TICKET, _SEQUENCE)  # what is left to take stays so
+    _wake(control, _INT)
+    return 0
+
+
+# --- Native: a worker
+def serve(slot: int) -> int:
+    """What a worker does, from pthread_create to dismiss()."""
+    control = load64(slot + CONTROL)
+    number = load64(slot + NUMBER)
+    if load64(control + FUTEX) != 0:
+        put(slot + THREAD_ID, call(load64(control + SYSCALL), load64(control + GETTID)))
+    pauses = 0
+    since = _now(control, slot)
+    while True:
+        ticket = get(control + TICKET)
+        if get(control + QUIT) != 0:
+            return 0
+        if ticket & _MASK != 0 and number < load64(control + THREADS):
+            _take(control, number)
+            pauses = 0
+            since = _now(control, slot)
+            continue
+        pause()
+        pauses += 1
+        if pauses < _PAUSES:
+            continue
+        if _now(control, slot) - since < load64(control + PATIENCE):
+            call(load64(control + YIELD))
+        else:
+            fetch_or(control + SLEEPING, 1 << number)
+            _sleep(control, number, ticket)
+            fetch_and(control + SLEEPING, ~(1 << number))
+            pauses = 0
+            since = _now(control, slot)
+
+
+def _sleep(control: int, number: int, ticket: int) -> None:
+    """Until _wake, if the sequence is still the ticket's."""
+    if load64(control + FUTEX) != 0:
+        word, me = control + TICKET + 4, 1 << (number & 31)
+        call(load64(control + SYSCALL), load64(control + FUTEX), word, _WAIT_BITSET, ticket >> 32, 0, 0, me)
+    else:
+        call(load64(control + LOCK), control + MUTEX)
+        if (get(control + TICKET) ^ ticket) & ~_MASK == 0:
+            call(load64(control + WAIT), control + CONDITION, control + MUTEX)
+        call(load64(control + UNLOCK), control + MUTEX)
+
+
+def _now(control: int, slot: int) -> int:
+    """Nanoseconds, monotonic."""
+    call(load64(control + CLOCK), load64(control + CLOCK_ID), slot + TIME)
+    return load64(slot + TIME) * 1000000000 + load64(slot + TIME + 8)
