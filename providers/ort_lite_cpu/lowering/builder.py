@@ -11,7 +11,7 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.native.extents import Extent
+from ort_lite.native.extents import Extent, contract
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol
 from ort_lite.shapes.dims import Shape
@@ -128,8 +128,9 @@ class Builder:
         node: Node,
         kernel: Kernel | Spec,
         operands: Sequence[Tensor | None],
-        scalars: Sequence[Dim | float],
+        scalars: Sequence[Dim | float] = (),
         *,
+        named: Mapping[str, Any] = {},
         work: Dim | None = None,
         types: Sequence[str] | None = None,
         statics: Mapping[str, int | float | bool | str] = {},
@@ -138,6 +139,10 @@ class Builder:
         touched: Mapping[str, Extent] = {},
     ) -> None:
         """See `Op.emit`. For a Spec of generated code `touched` has an extent for each operand, by its number."""
+        if named:
+            if scalars or statics or isinstance(kernel, Spec):
+                raise TypeError(f"{node}: {kernel} is called by position and by name ({', '.join(named)})")
+            scalars, statics = contract(kernel).arranged(named)
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size

@@ -195,8 +195,9 @@ class Op:
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
+        **named: Any,
     ) -> None:
-        """Adds an instruction: kernel(operands, scalars, part, parts).
+        """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
 
         work: about how many nanoseconds it takes one thread; large ones are shared (default: a nanosecond an element of the
         last operand). types: pointer types of operands that are left out; those of the others are their own (`tensor.bits` and its
@@ -206,8 +207,8 @@ class Op:
         lowering, where the kernel would touch more than an operand has.
         """
         self.lowering.emit(
-            self.node, kernel, operands, scalars, work=work, types=types, statics=statics, inplace=inplace, message=message,
-            touched=touched,
+            self.node, kernel, operands, scalars, named=named, work=work, types=types, statics=statics, inplace=inplace,
+            message=message, touched=touched,
         )  # fmt: skip
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:

@@ -57,8 +57,17 @@ def lower_gather(op: Op) -> None:
     x, index = op.input(0), op.input(1)
     axis = op.attr("axis", 0) % len(x.shape)
     y = op.output(0)
-    numbers = (product(x.shape[:axis]), x.shape[axis], index.size, product(x.shape[axis + 1 :]))
-    op.emit(gather, [bits(x), index, bits(y)], *numbers, work=y.size, message=index_along(1, 1))
+    outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
+    op.emit(
+        gather,
+        [bits(x), index, bits(y)],
+        outer=outer,
+        axis=x.shape[axis],
+        count=index.size,
+        inner=inner,
+        work=y.size,
+        message=index_along(1, 1),
+    )
 
 
 def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
