@@ -14,8 +14,8 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
-from ort_lite.execute.released import Released, check_there, released
 from ort_lite.graph import Value
+from ort_lite.graph.released import Released, check_there, released
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate

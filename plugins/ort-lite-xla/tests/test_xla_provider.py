@@ -10,7 +10,7 @@ from ort_lite_xla import XLAExecutionProvider
 
 import ort_lite
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from ort_lite.execute.released import Released
+from ort_lite.graph.released import Released
 from ort_lite.provider import GraphView
 from ort_lite.serialization.load import load
 
