@@ -9,6 +9,7 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.results import Wrapper
 from ort_lite.graph.node import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -58,7 +59,7 @@ def compile_or_next(
             raise CompileError(f"{failure}; and {nobody}") from failure
 
 
-class Fallback:
+class Fallback(Wrapper):
     """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
 
     The next run tries the partition again. The first failure is reported.

@@ -88,7 +88,7 @@ def prepare(
         return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
 
     def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
-        function = guarded(partition, compiled)
+        function = guarded(partition, compiled, providers)
         if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
             return function
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)

@@ -285,7 +285,7 @@ class ExecutionProvider:
         """After the last step of a run, also of one that failed, be it in `on_run_start`."""
 
     def sync(self) -> None:
-        """Waits for work in flight. Called before a run returns, unless its options say
+        """Waits for work in flight. Called before a run returns, also one that failed, unless its options say
         `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
         """
 

@@ -263,7 +263,9 @@ class Rewriter:
         return result
 
     def _take_back(self) -> None:
-        if self.removed or any(reader not in self.added for node in self.added for v in node.outputs if v for reader, _ in v.uses):
+        if self.removed or any(
+            reader not in self.added for node in self.added for v in node.outputs if v for reader, _ in v.uses
+        ):
             raise RuntimeError("it changed the graph and then returned Skip")
         for node in reversed(self.added):
             assert node.graph is not None

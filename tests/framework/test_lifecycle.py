@@ -80,7 +80,7 @@ def test_the_end_is_told_of_a_run_that_failed() -> None:
     made = session(provider, CpuStandIn())
     with pytest.raises(RuntimeException, match="oops"):
         made.run(None, {"x": np.zeros(3, np.float32)})
-    assert provider.log[-2:] == ["run", ("end", None)]
+    assert provider.log[-3:] == ["run", "sync", ("end", None)], "work that is in flight ends before anything is given up"
 
 
 def test_a_provider_without_a_node_is_not_told_of_runs() -> None:
