@@ -34,10 +34,19 @@ def native(dims: list[Dim], values: dict[str, int]) -> list[int]:
 leaves = st.one_of(st.sampled_from([symbol(name, signed=True) for name in NAMES]), st.integers(-5, 9))
 binary = st.sampled_from(
     [
-        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, shapes.floordiv, shapes.modulo, shapes.maximum, shapes.minimum,
-        shapes.equal, shapes.less, lambda x, y: shapes.select(shapes.less(x, y), x, y + 1), lambda x, y: shapes.scaled(x, 0.7) + y,
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        shapes.floordiv,
+        shapes.modulo,
+        shapes.maximum,
+        shapes.minimum,
+        shapes.equal,
+        shapes.less,
+        lambda x, y: shapes.select(shapes.less(x, y), x, y + 1),
+        lambda x, y: shapes.scaled(x, 0.7) + y,
     ]
-)  # fmt: skip
+)
 expressions = st.recursive(leaves, lambda inner: st.builds(lambda f, x, y: f(x, y), binary, inner, inner), max_leaves=12)
 
 

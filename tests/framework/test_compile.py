@@ -92,9 +92,12 @@ def test_a_node_taken_whole_has_no_compiled_bodies() -> None:
 def test_values_cross_to_another_device_once_and_back() -> None:
     made = executable(CHAIN, OtherDevice(named("b", "c")), CpuStandIn())
     assert [step.name for step in made.steps] == [
-        "CPUExecutionProvider_0", "copy 'a' cpu:0 -> box:0", "BoxExecutionProvider_0", "copy 'c' box:0 -> cpu:0",
+        "CPUExecutionProvider_0",
+        "copy 'a' cpu:0 -> box:0",
+        "BoxExecutionProvider_0",
+        "copy 'c' box:0 -> cpu:0",
         "CPUExecutionProvider_1",
-    ]  # fmt: skip
+    ]
     np.testing.assert_array_equal(made.run([X])[0], np.maximum(np.tanh(-np.abs(X)), 0))
 
 
@@ -110,8 +113,10 @@ def test_a_value_with_two_readers_over_there_is_copied_once() -> None:
 def test_an_input_that_is_only_handed_through_stays_where_it_is() -> None:
     made = executable("(float[3] x) => (float[3] y, float[3] x) { y = Neg(x) }", OtherDevice(), CpuStandIn())
     assert [step.name for step in made.steps] == [
-        "copy 'x' cpu:0 -> box:0", "BoxExecutionProvider_0", "copy 'y' box:0 -> cpu:0",
-    ]  # fmt: skip
+        "copy 'x' cpu:0 -> box:0",
+        "BoxExecutionProvider_0",
+        "copy 'y' box:0 -> cpu:0",
+    ]
     assert made.shares
 
 
@@ -195,15 +200,22 @@ def second_fails(partitions: Sequence[Partition]) -> Any:
 @pytest.mark.parametrize(
     ("result", "error", "message"),
     [
-        (failing, CompileError, "FailingExecutionProvider could not compile FailingExecutionProvider_0, "
-         "FailingExecutionProvider_1: ZeroDivisionError: oops"),
-        (second_fails, CompileError,
-         "FailingExecutionProvider could not compile FailingExecutionProvider_1: ZeroDivisionError: oops"),
+        (
+            failing,
+            CompileError,
+            "FailingExecutionProvider could not compile FailingExecutionProvider_0, "
+            "FailingExecutionProvider_1: ZeroDivisionError: oops",
+        ),
+        (
+            second_fails,
+            CompileError,
+            "FailingExecutionProvider could not compile FailingExecutionProvider_1: ZeroDivisionError: oops",
+        ),
         (lambda partitions: [], ProviderError, r"FailingExecutionProvider compiled 2 partitions \(.*\) to 0"),
         (lambda partitions: [1, 2], ProviderError, "compiled FailingExecutionProvider_0 to 1; expected a callable"),
     ],
     ids=["raises", "returns an exception", "returns too few", "returns no callable"],
-)  # fmt: skip
+)
 def test_a_compile_that_fails_names_provider_and_partition(result: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         executable(CHAIN, Failing(result, named("a", "c")), CpuStandIn())

@@ -95,8 +95,11 @@ def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
         monkeypatch.setattr(plugins, method, getattr(installed, method))
     made = ort_lite.InferenceSession(proto(CHAIN), plain())
     assert made.get_providers() == [
-        "AlikeExecutionProvider", "FastExecutionProvider", "SlowExecutionProvider", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "AlikeExecutionProvider",
+        "FastExecutionProvider",
+        "SlowExecutionProvider",
+        "CPUExecutionProvider",
+    ]
     assert owners(made) == ["Fast", "Slow", "Alike", "CPU"]
     np.testing.assert_allclose(made.run(None, {"x": X})[0], RESULT, rtol=1e-6)
 
@@ -216,11 +219,16 @@ def test_spec_5_6_each_provider_is_asked_and_the_first_that_claims_a_node_has_it
     first, second, last = NumpyProvider(named("a", "b")), NumpyProvider(named("b", "c")), CpuStandIn()
     found = partition(graph(CHAIN), [first, second, last], RULES)
     assert [[node.output.name for node in asked.asked[0]] for asked in (first, second, last)] == [
-        ["a", "b", "c", "y"], ["c", "y"], ["y"],
-    ]  # fmt: skip
+        ["a", "b", "c", "y"],
+        ["c", "y"],
+        ["y"],
+    ]
     assert [place.provider for place in found.placements.values()] == [
-        "NumpyExecutionProvider", "NumpyExecutionProvider", "NumpyExecutionProvider#2", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "NumpyExecutionProvider",
+        "NumpyExecutionProvider",
+        "NumpyExecutionProvider#2",
+        "CPUExecutionProvider",
+    ]
 
 
 # 5.7
@@ -504,8 +512,11 @@ def test_two_instances_of_one_provider_in_one_session() -> None:
 
     made = session(CHAIN, (Card, {"device_id": 0}), (Card, {"device_id": 1}), CpuStandIn())
     assert [p.provider for p in made.explain().assignment.placements.values()] == [
-        "CardExecutionProvider", "CardExecutionProvider", "CardExecutionProvider#2", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "CardExecutionProvider",
+        "CardExecutionProvider",
+        "CardExecutionProvider#2",
+        "CPUExecutionProvider",
+    ]
     assert [str(copy) for copy in made.explain().assignment.levels[0].copies] == [
         "copy 'x' cpu:0 -> card:0 for CardExecutionProvider_0",
         "copy 'b' card:0 -> cpu:0 -> card:1 for CardExecutionProvider#2_0",

@@ -16,8 +16,16 @@ from ort_lite.serialization.tensors import tensors
 from tests.ownership.models import W, constant, everywhere, inline, model, raw, slot
 
 PLACES = [
-    "w", "if.then_branch", "inner", "constant.value", "many.tensors[0]", "many.tensors[1]", "first", "second", "Scaled.scale",
-]  # fmt: skip
+    "w",
+    "if.then_branch",
+    "inner",
+    "constant.value",
+    "many.tensors[0]",
+    "many.tensors[1]",
+    "first",
+    "second",
+    "Scaled.scale",
+]
 
 
 def contents(loaded: Model) -> list[tuple[str, bytes]]:
@@ -139,11 +147,14 @@ def test_spec_1_20_a_consolidated_model_is_a_plans_constant_arena() -> None:
     arena = ArenaUsage("cpu", owner.nbytes, owner.nbytes, ArenaRole.constant, "cpu")
     allocations = {
         name: TensorAllocation(
-            name, "cpu", one.address - owner.address, len(one),
+            name,
+            "cpu",
+            one.address - owner.address,
+            len(one),
             TensorBinding(ArenaRole.constant, "cpu", one.address - owner.address, "cpu"),
         )
         for name, one in spans.items()
-    }  # fmt: skip
+    }
     plan = MemoryPlan(tensor_allocs=allocations, constant_arenas={"cpu": arena})
     assert not plan.constant_arenas["cpu"].is_staged
     place = plan.get_allocation("constant.value")

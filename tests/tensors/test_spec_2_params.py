@@ -21,9 +21,11 @@ DATA = Path(__file__).parents[1] / "data" / "params"
 GOLDEN: dict[str, dict[str, Array]] = {
     "two_tensors": {"w": np.array([[1, 2, 3], [4, 5, 6]], np.int32), "bias": np.array([0.5, -1], np.float32)},
     "scalar_empty_bool": {
-        "s": np.array(7, np.int64), "e": np.zeros((0, 4), np.float32), "b": np.array([True, False]),
+        "s": np.array(7, np.int64),
+        "e": np.zeros((0, 4), np.float32),
+        "b": np.array([True, False]),
     },
-}  # fmt: skip
+}
 ONE = save_params({"w": np.arange(3, dtype=np.int16)})
 RECORD = ONE.index(struct.pack("<Q", 0xDD5E40F096B4A13F))
 
@@ -103,7 +105,7 @@ def patched(at: int, format_: str, value: int) -> bytes:
         (patched(RECORD + 32, "q", 2**40), r"says 6 bytes; int16\[1099511627776\] has 2199023255552"),
         (patched(RECORD + 40, "q", 7), r"says 7 bytes; int16\[3\] has 6"),
     ],
-)  # fmt: skip
+)
 def test_spec_2_12_what_contradicts_itself_is_named(data: bytes, message: str) -> None:
     with pytest.raises(InvalidParams, match=message):
         load_params(data)
