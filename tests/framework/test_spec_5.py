@@ -414,6 +414,8 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
     class Frozen:
         """Nothing can be set on it once it is made."""
 
+        part: Partition
+
         def __init__(self, part: Partition) -> None:
             object.__setattr__(self, "part", part)
 
@@ -421,7 +423,7 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
             raise AttributeError(f"{name} of a compiled partition is set in a run")
 
         def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-            return evaluate(self.part, inputs)  # type: ignore[attr-defined]
+            return evaluate(self.part, inputs)
 
     class Freezing(CpuStandIn):
         def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
@@ -430,8 +432,9 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
     made = session(CHAIN, Freezing())
     for k in (1, 2, 1):
         np.testing.assert_array_equal(made.run(None, {"x": k * X})[0], np.maximum(np.tanh(-np.abs(k * X)), 0))
+    frozen: Any = made._prepared.compiled.partitions["CPUExecutionProvider_0"]
     with pytest.raises(AttributeError, match="last of a compiled partition is set in a run"):
-        made._prepared.compiled.partitions["CPUExecutionProvider_0"].last = 1  # type: ignore[attr-defined]
+        frozen.last = 1
 
 
 # 5.15

@@ -13,6 +13,7 @@ from ort_lite.errors import NoDevice, ProviderError, RuntimeException
 from ort_lite.execute.released import Released
 from ort_lite.provider import GraphView
 from ort_lite.serialization.load import load
+from ort_lite_cpu import CPUExecutionProvider
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -108,7 +109,7 @@ def test_a_shape_computed_from_shapes_is_known_while_tracing() -> None:
 
 
 def test_a_shape_that_another_provider_computes_is_read_at_the_border() -> None:
-    class TakesShape(ort_lite.plugins.provider("CPUExecutionProvider")):  # type: ignore[misc]
+    class TakesShape(CPUExecutionProvider):
         name = "TakesShape"
 
         def get_capability(self, graph: GraphView) -> Any:

@@ -50,7 +50,8 @@ def either(condition: Array, then: onnx.GraphProto, otherwise: onnx.GraphProto, 
 
 def chosen(dtype: str, first: bool) -> Case:
     ones, others = convert(abs(A) + 1, dtype), convert(B[:1], dtype)
-    return either(np.array(first), constant(ones), constant(others), ones if first else others, since=SINCE[dtype])  # type: ignore[arg-type]
+    assert isinstance(ones, np.ndarray) and isinstance(others, np.ndarray)
+    return either(np.array(first), constant(ones), constant(others), ones if first else others, since=SINCE[dtype])
 
 
 NUMBER = body("b () => (y) { y = Cast<to=1>(in0) }")  # what the condition is

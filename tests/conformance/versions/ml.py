@@ -17,7 +17,8 @@ POSTS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
 
 
 def some(count: int, seed: int = 0, scale: float = 1.0) -> list[float]:
-    return (np.random.default_rng(seed).normal(size=count) * scale).astype(np.float32).tolist()  # type: ignore[no-any-return]
+    drawn: list[float] = (np.random.default_rng(seed).normal(size=count) * scale).astype(np.float32).tolist()
+    return drawn
 
 
 def onnxruntime(op_type: str, *outputs: str, opset: int = 1) -> Oracle:

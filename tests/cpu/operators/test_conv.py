@@ -44,7 +44,8 @@ def convolved(
 
 def names(program: Program) -> set[str]:
     """The kernels of a program."""
-    return {instruction.spec.name.split("<")[0].rpartition(".")[2] for instruction in program._only.segment.instructions}  # type: ignore[union-attr]
+    assert program._only is not None
+    return {instruction.spec.name.split("<")[0].rpartition(".")[2] for instruction in program._only.segment.instructions}
 
 
 def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:

@@ -120,13 +120,13 @@ def test_concatenated_inputs_agree() -> None:
         program([ramp((2, 3)), ramp((2, 4))])
 
 
-def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: str = "constant") -> Array:
+def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: Any = "constant") -> Array:
     named = list(range(x.ndim)) if axes is None else [int(axis) % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for k, axis in enumerate(named):
         widths[axis] = (int(pads[k]), int(pads[k + len(named)]))
-    constant = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
-    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)  # type: ignore[call-overload]
+    constant: dict[str, Any] = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
+    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)
     return np.asarray(added[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(added.shape, widths, strict=True))])
 
 

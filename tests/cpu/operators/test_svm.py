@@ -16,7 +16,8 @@ KERNELS = ["LINEAR", "POLY", "RBF", "SIGMOID"]
 
 
 def numbers(count: int, seed: int = 0) -> list[float]:
-    return np.random.default_rng(seed).normal(size=count).astype(np.float32).tolist()  # type: ignore[no-any-return]
+    drawn: list[float] = np.random.default_rng(seed).normal(size=count).astype(np.float32).tolist()
+    return drawn
 
 
 def machine(classes: int, counts: list[int], kernel: str = "RBF", probabilities: bool = False) -> dict[str, Any]:
