@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,8 @@ def never(rewriter: Rewriter, node: Node) -> Done | Skip:
     return Skip(f"{node.output.name} stays")
 
 
-def run(found: Model, transforms: list[Transform], level: str = "all", **options: object) -> TransformReport:
-    return transform(found, transforms, level, rules=plugins.shape_rules(), **options)  # type: ignore[arg-type]
+def run(found: Model, transforms: list[Transform], level: str = "all", **options: Any) -> TransformReport:
+    return transform(found, transforms, level, rules=plugins.shape_rules(), **options)
 
 
 def ops(found: Model) -> list[str]:
@@ -160,9 +162,9 @@ def test_a_pass_that_fails_names_itself() -> None:
         ({"disabled": ["nevr"]}, "no transform is called 'nevr'; did you mean 'never'"),
     ],
 )
-def test_unknown_names_are_refused(options: dict[str, object], message: str) -> None:
+def test_unknown_names_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        run(model(SIGNATURE, "{ z = Exp(x) }"), [never], **{"level": "all", **options})  # type: ignore[arg-type]
+        run(model(SIGNATURE, "{ z = Exp(x) }"), [never], **{"level": "all", **options})
 
 
 def test_two_transforms_of_one_name_are_refused() -> None:
