@@ -106,9 +106,17 @@ def forest(trees: Trees) -> Forest:
     ]
     seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
     return Forest(
-        np.stack(columns, axis=1).astype(integer), _numbered(trees.roots, inner), inner, trees.starts, trees.targets,
-        trees.weights, seen, bool(nan_is_low.any()), single, levels,
-    )  # fmt: skip
+        np.stack(columns, axis=1).astype(integer),
+        _numbered(trees.roots, inner),
+        inner,
+        trees.starts,
+        trees.targets,
+        trees.weights,
+        seen,
+        bool(nan_is_low.any()),
+        single,
+        levels,
+    )
 
 
 def _numbered(nodes: Array, inner: int) -> Array:
