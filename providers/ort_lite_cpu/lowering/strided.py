@@ -49,14 +49,7 @@ def emit_strided(
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
     """
-    loops: list[tuple[Dim, Dim, Dim]] = []
-    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
-        if same(n, 1):
-            continue
-        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
-            loops[-1] = (loops[-1][0] * n, s, t)
-        else:
-            loops.append((n, s, t))
+    loops = _joined(dims, x_strides, y_strides)
     size = product(dims)
     operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
@@ -85,6 +78,19 @@ def emit_strided(
     sizes = {f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)}
     named = {"at_x": x_at, "at_y": y_at, **sizes, "dense": dense}
     lowering.emit(node, primitives.strided, operands, named=named, work=size // 4 if dense else size)
+
+
+def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
+    """As few loops as do the same."""
+    loops: list[tuple[Dim, Dim, Dim]] = []
+    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
+        if same(n, 1):
+            continue
+        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
+            loops[-1] = (loops[-1][0] * n, s, t)
+        else:
+            loops.append((n, s, t))
+    return loops
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:

@@ -92,8 +92,8 @@ def one_hot_encoder(op: Op) -> None:
         raise op.reject("cats_int64s should be different numbers, at least one")
     x = op.input(0)
     operands = [x, op.array(keys), op.array(order), op.output(0)]
-    count, zeros, work = len(keys), op.attr("zeros", 1), x.size * len(keys)
-    op.emit(one_hot, operands, count=x.size, categories=count, zeros=zeros, work=work, message=_no_category)
+    known, zeros, work = len(keys), op.attr("zeros", 1), x.size * len(keys)
+    op.emit(one_hot, operands, count=x.size, categories=known, zeros=zeros, work=work, message=_no_category)
 
 
 def _no_category(failure: "Failure") -> str:
