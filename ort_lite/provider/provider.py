@@ -250,7 +250,7 @@ class ExecutionProvider:
 
     @classmethod
     def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
-        """Schemas of operators of its own (`ort_lite.inference.op_schema`): their nodes are checked by them, before others'."""
+        """Schemas of operators of its own (`ort_lite.inference.schema_text.op_schema`): nodes are checked by them before others'."""
         return ()
 
     def available_resource(self) -> Resource | None:

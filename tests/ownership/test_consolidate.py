@@ -1,4 +1,4 @@
-"""SPEC A1, rows 1.14, 1.15, 1.19 and 1.20: all tensors of a model in one buffer."""
+"""docs/specification.md, rows 1.14, 1.15, 1.19 and 1.20: all tensors of a model in one buffer."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""SPEC A1, rows 1.1 to 1.5: the options and what they select."""
+"""docs/specification.md, rows 1.1 to 1.5: the options and what they select."""
 
 import numpy as np
 import pytest

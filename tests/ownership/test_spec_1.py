@@ -1,4 +1,4 @@
-"""SPEC A1, row by row: who owns a model's bytes, who borrows them, and when they go."""
+"""docs/specification.md, part 1: who owns a model's bytes, who borrows them, and when they go."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""SPEC A2, rows 2.1 to 2.9: the container and NDArray. DLPack, files and sessions: beside this file."""
+"""docs/specification.md, rows 2.1 to 2.9: the container and NDArray. DLPack, files and sessions: beside this file."""
 
 import copy
 import ctypes

@@ -1,4 +1,4 @@
-"""SPEC A2, row 2.10: tensors of other libraries come in and go out by DLPack, and every deleter is called once."""
+"""docs/specification.md, row 2.10: tensors of other libraries come in and go out by DLPack, and every deleter is called once."""
 
 import ctypes
 from typing import Any

@@ -1,4 +1,4 @@
-"""SPEC A2, rows 2.11 and 2.12: parameter files, byte for byte, and sessions that load them."""
+"""docs/specification.md, rows 2.11 and 2.12: parameter files, byte for byte, and sessions that load them."""
 
 import io
 import struct
