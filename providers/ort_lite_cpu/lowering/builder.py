@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.extents import Extent, contract
 from ort_lite.native.spec import Spec
-from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol
+from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -39,6 +40,8 @@ class Builder:
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
         """Those of them whose arrays may be somebody else's too."""
+        self._born: dict[Buffer, int] = {}
+        """Of buffers that instructions fill: how many symbols had a source when they were made."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         self._required: set[Dim] = set()
         self._unseen: dict[Buffer, tuple[Node, Tensor]] = {}
@@ -51,6 +54,7 @@ class Builder:
         buffer = Buffer(product(shape) * itemsize(dtype))
         tensor = Tensor(dtype, tuple(shape), buffer, perm)
         self.result.primary[buffer] = tensor
+        self._born[buffer] = len(self.result.sources)
         return tensor
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
@@ -237,11 +241,19 @@ class Builder:
             if array is buffer.constant and array.shape == tensor.shape:
                 return tensor
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
-        pinned = self._pinned.setdefault(buffer, tensor.shape)
+        pinned = self._pinned.setdefault(buffer, self._first_shape(buffer, tensor.shape))
         if pinned != tensor.shape:
             return self.pinned(self.copied(tensor, node))
         self.result.primary[buffer] = tensor
         return tensor
+
+    def _first_shape(self, buffer: Buffer, wanted: Shape) -> Shape:
+        """The shape of the array that a buffer becomes: `wanted`, unless a symbol of it was not known yet when the buffer is filled."""
+        made = self.result.primary[buffer].shape
+        if made == wanted:
+            return made
+        known = set(islice(self.result.sources, self._born.get(buffer)))
+        return wanted if known.issuperset(symbols(wanted)) else made
 
     def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)

@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument, RunTerminated
-from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import CURRENT, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
-from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
@@ -219,7 +218,10 @@ def _may_share(lowered: Lowered) -> bool:
 
 
 def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
-    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols."""
+    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols.
+
+    So do those of the elements of sequences and of what optionals hold, whose arrays tell them when they are taken out.
+    """
     given = {found for _, info in inputs for dim in info.shape or () if (found := as_symbol(dim)) is not None}
     taken = {found.name for found in given}
     free = (name for number in count() if (name := f"dim{number}") not in taken)
@@ -232,15 +234,20 @@ def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
             names[dim] = symbol(next(free))
         return names[dim]
 
+    def renamed(type_: Type | None) -> Type | None:
+        match type_:
+            case TensorType(dtype, shape) if shape is not None:
+                return TensorType(dtype, tuple(rename(dim) for dim in shape))
+            case SequenceType(element) | OptionalType(element):
+                return type_.replace(element=renamed(element))
+        return type_
+
     result = []
     for value, info in inputs:
-        if isinstance(info.type, TensorType) and info.shape is not None:
-            shape: Shape = tuple(rename(dim) for dim in info.shape)
-            contents = info.contents
-            if contents is not None and any(not isinstance(dim, int) for dim in contents):
-                contents = None  # read from the array when a shape needs them
-            info = Info(TensorType(info.type.dtype, shape), contents, info.constant)
-        result.append((value, info))
+        contents = info.contents
+        if contents is not None and any(not isinstance(dim, int) for dim in contents):
+            contents = None  # read from the array when a shape needs them
+        result.append((value, Info(renamed(info.type), contents, info.constant)))
     return result
 
 
