@@ -6,10 +6,11 @@ from typing import Any
 
 from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
+from ort_lite.compile.moving import moved
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.results import Wrapper
+from ort_lite.execute.results import Wrapper, listed
 from ort_lite.graph.node import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -76,15 +77,12 @@ class Fallback(Wrapper):
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            results = self.function(inputs)
-            if len(results) == len(self.partition.outputs):
-                return results
-            error: Exception = ValueError(f"returned {len(results)} values for {len(self.partition.outputs)} outputs")
+            return listed(self.function(inputs), len(self.partition.outputs), self.partition.name)
         except RunTerminated:
             raise
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
             error = raised
-        return self._recovered(inputs, error)
+        return self._recovered(inputs[: len(self.partition.inputs)], error)
 
     def _recovered(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         device, partition = self.partition.provider.device, self.partition
@@ -105,6 +103,5 @@ class Fallback(Wrapper):
 
     def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         if source != destination:
-            for hop in route(source, destination, self._transfers, value, self.partition.name):
-                x = hop.transfer.copy(x, hop.source, hop.destination)
+            x = moved(value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name)
         return x

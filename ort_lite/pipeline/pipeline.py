@@ -12,7 +12,7 @@ from ort_lite.execute.execute import Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
+from ort_lite.graph.node import Node, Value
 from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.shape_rules import ShapeRules
@@ -87,8 +87,8 @@ def prepare(
         rest = model.replace(graph=subgraph(partition))
         return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
 
-    def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
-        function = guarded(partition, compiled, providers)
+    def guard(partition: Partition, compiled: CompiledPartition, outer: Sequence[Value]) -> CompiledPartition:
+        function = guarded(partition, compiled, outer, providers)
         if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
             return function
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)

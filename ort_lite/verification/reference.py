@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from ort_lite.compile.moving import moved
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.graph.graph import Graph
 from ort_lite.graph.model import Model
@@ -82,9 +83,8 @@ class Reference:
 
     def moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """A value in another device's memory. Raises ProviderError where nothing copies there."""
-        if source != destination and x is not None:
-            for hop in route(source, destination, self._transfers, value, "verification"):
-                x = hop.transfer.copy(x, hop.source, hop.destination)
+        if source != destination:
+            x = moved(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
         return x
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:
