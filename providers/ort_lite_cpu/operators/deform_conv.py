@@ -98,7 +98,8 @@ def lower_deform_conv(op: Op) -> None:
     if bias is not None:
         op.agree(bias.shape, (m,), "bias and output channels differ")
     taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
-    numbers = (n, c, height, width, oh, ow, kh, kw, *strides, *front, *dilations, moved)
-    op.emit(gather_taps, [x, offset, mask, taps], *numbers, work=taps.size * 8)
+    image: dict[str, Any] = {"n": n, "c": c, "height": height, "width": width, "oh": oh, "ow": ow, "kh": kh, "kw": kw}
+    windows = dict(zip(("sh", "sw", "ph", "pw", "dh", "dw"), (*strides, *front, *dilations), strict=True))
+    op.emit(gather_taps, [x, offset, mask, taps], **image, **windows, groups=moved, work=taps.size * 8)
     run = product(w.shape[1:])
-    op.emit(weigh_taps, [taps, w, bias, y], n * oh * ow, m, run, groups, work=y.size * 16)
+    op.emit(weigh_taps, [taps, w, bias, y], rows=n * oh * ow, m=m, run=run, groups=groups, work=y.size * 16)

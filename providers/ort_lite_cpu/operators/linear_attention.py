@@ -1,5 +1,7 @@
 """LinearAttention, whose keys and values live in a matrix that each step updates, and CausalConvWithState, its companion."""
 
+from typing import Any
+
 from ort_lite.native.extents import extents
 from ort_lite.native.floats import exp, sigmoid, sqrt
 from ort_lite.native.integers import imin, like
@@ -106,11 +108,11 @@ def linear_attention(op: Op) -> None:
     y = op.output(0)
     state = op.output(1) if op.wants(1) else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
-    op.emit(
-        recur, [q, k, v, past, decay, beta, y, state, scratch], batch, steps, heads, kv_heads, outs, size, width, fades,
-        1 if beta is None else _for_each(op, "beta", beta, 1, kv_heads), float(op.attr("scale", 0.0)),
-        statics={"gated": gated, "delta": delta}, work=batch * steps * outs * size * width // 4,
-    )  # fmt: skip
+    operands = [q, k, v, past, decay, beta, y, state, scratch]
+    sizes: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads, "outs": outs, "size": size, "width": width}
+    rates: dict[str, Any] = {"decay_size": fades, "betas": _for_each(op, "beta", beta, 1, kv_heads)}
+    scale, work = float(op.attr("scale", 0.0)), batch * steps * outs * size * width // 4
+    op.emit(recur, operands, batch=batch, steps=steps, **sizes, **rates, scale=scale, gated=gated, delta=delta, work=work)
 
 
 def _check_states(op: Op, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
@@ -197,7 +199,7 @@ def causal_conv_with_state(op: Op) -> None:
         op.agree(bias.shape, (x.shape[1],), "the bias does not fit the channels")
     if past is not None:
         op.agree(past.shape, (*x.shape[:2], (w.shape[2] - 1) * dilation), "the past does not fit the kernels")
-    op.emit(
-        causal_conv, [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None], *x.shape, w.shape[2], dilation,
-        statics={"silu": kind != "none"}, work=x.size * 2,
-    )  # fmt: skip
+    operands = [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
+    batch, channels, length = x.shape
+    sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": w.shape[2]}
+    op.emit(causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=x.size * 2)

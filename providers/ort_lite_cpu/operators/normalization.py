@@ -1,6 +1,7 @@
 """Batch-, Layer-, RMS-, Instance-, Group-, Lp- and MeanVarianceNormalization, LRN."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -106,8 +107,8 @@ def _emit(
     """operands: x, scale, bias, y, mean, inverse."""
     x, y = operands[0], operands[3]
     assert x is not None and y is not None
-    statics = {"centred": centred}
-    op.emit(normalise, operands, rows, n, group, run, epsilon, statics=statics, work=x.size, inplace=(3, 0))
+    sizes: dict[str, Any] = {"rows": rows, "n": n, "group": group, "run": run}
+    op.emit(normalise, operands, **sizes, epsilon=epsilon, centred=centred, work=x.size, inplace=(3, 0))
 
 
 @operator("LayerNormalization", since=1, types=REAL)
@@ -241,8 +242,9 @@ def lrn(op: Op) -> None:
     order = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, order), op.output(0, order)
     c = x.shape[1]
-    numbers = (op.attr("size"), float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0)))
-    op.emit(local_response, [x, y], product([x.shape[0], *x.shape[2:]]), c, *numbers, work=x.size * 4)
+    rows, size = product([x.shape[0], *x.shape[2:]]), op.attr("size")
+    alpha, beta, bias = float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0))
+    op.emit(local_response, [x, y], rows=rows, c=c, size=size, alpha=alpha, beta=beta, bias=bias, work=x.size * 4)
 
 
 @native
@@ -267,5 +269,5 @@ def lp_normalization(op: Op) -> None:
     axis = axis_of(op, op.attr("axis", -1), len(x.shape))
     if op.attr("p", 2) not in (1, 2):
         raise op.reject(f"p {op.attr('p')}; there are 1 and 2")
-    numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]), op.attr("p", 2))
-    op.emit(lp_normalise, [x, y], *numbers, work=x.size)
+    outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
+    op.emit(lp_normalise, [x, y], outer=outer, n=x.shape[axis], inner=inner, p=op.attr("p", 2), work=x.size)

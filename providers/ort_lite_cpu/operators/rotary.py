@@ -9,7 +9,7 @@ from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Heads, heads_of
+from ort_lite_cpu.operators.attention import Heads, heads_of, steps_named
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -59,9 +59,20 @@ def rotate(
 
 
 def emit_rotation(
-    op: Op, x: Heads, y: Heads, caches: tuple[Tensor, Tensor], ids: Tensor | None, ids_steps: tuple[Dim, Dim] = (0, 0), *,
-    base: Dim = 0, weight: Dim = 1, per_batch: Dim = 0, per_row: Dim = 0, turned: Dim = 0, interleaved: bool = False,
-) -> None:  # fmt: skip
+    op: Op,
+    x: Heads,
+    y: Heads,
+    caches: tuple[Tensor, Tensor],
+    ids: Tensor | None,
+    ids_steps: tuple[Dim, Dim] = (0, 0),
+    *,
+    base: Dim = 0,
+    weight: Dim = 1,
+    per_batch: Dim = 0,
+    per_row: Dim = 0,
+    turned: Dim = 0,
+    interleaved: bool = False,
+) -> None:
     """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
     if len(cosines.shape) < 2:
@@ -73,11 +84,12 @@ def emit_rotation(
     op.require(1 - less(size, turned), "{0} of the {1} numbers of a head cannot be rotated", turned, size)
     op.agree(cosines.shape, sines.shape, "the caches differ in shape")
     op.agree(y.shape, x.shape, "the result does not fit the heads")
-    op.emit(
-        rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
-        *ids_steps, base, weight, per_batch, per_row, statics={"interleaved": interleaved}, work=product(x.shape),
-        message=_no_angle,
-    )  # fmt: skip
+    operands = [x.tensor, ids, cosines, sines, y.tensor]
+    given = {**x.sizes, **x.named("x"), **steps_named("y", y.steps)}
+    given |= {"turned": turned, "interleaved": interleaved, "positions": product(cosines.shape[:-1])}
+    given |= {"ids_batch": ids_steps[0], "ids_row": ids_steps[1]}
+    given |= {"base": base, "weight": weight, "per_batch": per_batch, "per_row": per_row}
+    op.emit(rotate, operands, **given, work=product(x.shape), message=_no_angle)
 
 
 def _no_angle(failure: "Failure") -> str:

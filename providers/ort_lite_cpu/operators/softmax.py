@@ -84,9 +84,9 @@ def lower_softmax(op: Op) -> None:
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         if half in HALVES:
-            op.emit(softmax_half, [x, y], rows, n, statics={"half": half}, work=x.size * 4, inplace=(1, 0))
+            op.emit(softmax_half, [x, y], rows=rows, n=n, half=half, work=x.size * 4, inplace=(1, 0))
         else:
-            op.emit(softmax, [x, y], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
+            emit_softmax(op, x, y, rows, n)
 
     if half not in HALVES:
         _own_rows(op, op.input(0), op.output(0), emit)
@@ -100,7 +100,7 @@ def lower_softmax(op: Op) -> None:
 @operator("LogSoftmax", types=REAL)
 def lower_log_softmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(softmax, [x, y], rows, n, statics={"logarithm": True}, work=x.size * 2, inplace=(1, 0))
+        emit_softmax(op, x, y, rows, n, logarithm=True)
 
     _own_rows(op, op.input(0), op.output(0), emit)
 
@@ -108,9 +108,14 @@ def lower_log_softmax(op: Op) -> None:
 @operator("Hardmax", types=REAL)
 def lower_hardmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(hardmax, [x, y], rows, n, work=x.size)
+        op.emit(hardmax, [x, y], rows=rows, n=n, work=x.size)
 
     _own_rows(op, op.input(0), op.output(0), emit)
+
+
+def emit_softmax(op: Op, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: bool = False) -> None:
+    """y = softmax of each row of x (rows, n), or its logarithm."""
+    op.emit(softmax, [x, y], rows=rows, n=n, logarithm=logarithm, work=x.size * 2, inplace=(1, 0))
 
 
 Emit = Callable[[Tensor, Tensor, Dim, Dim], None]

@@ -45,7 +45,7 @@ def train_batch_normalization(op: Op) -> None:
     own = x.shape[1:2] if op.attr("spatial", 1) else x.shape[1:]
     c, area = product(own), product(x.shape[1 + len(own) :])
     mean, variance = op.temporary(x.dtype, (c,)), op.temporary(x.dtype, (c,))
-    op.emit(channel_moments, [x, mean, variance], x.shape[0], c, area, work=x.size)
+    op.emit(channel_moments, [x, mean, variance], n=x.shape[0], c=c, area=area, work=x.size)
     around = (*own, *(1,) * (len(x.shape) - 1 - len(own)))
     views = [op.view(tensor, around) for tensor in (op.input(1), op.input(2), mean, variance)]
     define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
@@ -69,4 +69,5 @@ def mean_variance_normalization(op: Op) -> None:
     n = product([x.shape[axis] for axis in axes])
     rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
     # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
-    op.emit(normalise, [x, None, None, y, None, None], rows, n, 1, n, 1e-18, statics={"centred": True}, work=x.size)
+    operands = [x, None, None, y, None, None]
+    op.emit(normalise, operands, rows=rows, n=n, group=1, run=n, epsilon=1e-18, centred=True, work=x.size)

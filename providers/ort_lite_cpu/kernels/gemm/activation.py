@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ort_lite.native.floats import exp, fabs, fmax, fmin, log, sigmoid, tanh
 from ort_lite.native.integers import like
@@ -20,8 +21,9 @@ class Activation(Record):
     beta: float = 0.0
 
     @property
-    def scalars(self) -> tuple[float, float, float, float]:
-        return self.low, self.high, self.alpha, self.beta
+    def named(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters."""
+        return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
 
 
 NONE = Activation()

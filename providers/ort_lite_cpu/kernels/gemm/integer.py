@@ -39,7 +39,7 @@ class IntegerTile(Record):
         return self.vectors * self.lanes
 
     @property
-    def statics(self) -> dict[str, int | str]:
+    def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
 
 

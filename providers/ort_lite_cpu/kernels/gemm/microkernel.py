@@ -35,7 +35,7 @@ class Tile(Record):
         return self.vectors * self.lanes
 
     @property
-    def statics(self) -> dict[str, int]:
+    def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
 
 

@@ -133,13 +133,12 @@ def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, He
     done: list[Heads] = []
     at: Dim = 0
     for part, width in zip(parts, widths, strict=True):
-        batch, heads, rows, size = part.shape
         if len(part.tensor.shape) == 4:
             done.append(part)
         else:
             made = op.temporary(part.tensor.dtype, part.shape)
-            op.emit(add_bias, [part.tensor, bias, made], batch, heads, rows, size, *part.numbers, at, work=made.size)
-            done.append(heads_of(op, made, heads))
+            op.emit(add_bias, [part.tensor, bias, made], **part.sizes, **part.named("x"), bias_at=at, work=made.size)
+            done.append(heads_of(op, made, part.shape[1]))
         at = at + width
     return done[0], done[1], done[2]
 
@@ -192,12 +191,12 @@ def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
     if rank > 1:
         op.agree(mask.shape[:1], (batch,), "the batches of the mask and of the input differ")
         made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
-        op.emit(filtered, [mask, made], made.size, value)
+        op.emit(filtered, [mask, made], n=made.size, value=value)
         return made
     starts = equal(mask.shape[0], 2 * batch)
     op.require(select(starts, 1, equal(mask.shape[0], batch)), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
-    op.emit(limits, [mask, made], batch, total, starts, value)
+    op.emit(limits, [mask, made], batch=batch, total=total, starts=starts, value=value)
     return made
 
 

@@ -81,8 +81,9 @@ def matmul_n_bits(op: Op) -> None:
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
-    statics = {"bits": bits, "packed": op.has(3) and op.raw(3).dtype == "uint8"}
-    op.emit(unpack_weights, operands, n, k, blocks, size, statics=statics, work=n * k, message=_no_block)
+    packed = op.has(3) and op.raw(3).dtype == "uint8"
+    sizes = {"n": n, "k": k, "blocks": blocks, "size": size}
+    op.emit(unpack_weights, operands, **sizes, bits=bits, packed=packed, work=n * k, message=_no_block)
     emit_computed(op, spec, a, weights, y)
 
 

@@ -87,7 +87,7 @@ def skip_layer_normalization(op: Op) -> None:
     total = op.output(3) if op.wants(3) else y
     operands = [x, skip, gamma, beta, bias, y, mean, inverse, total]
     epsilon = float(op.attr("epsilon", 1e-12))
-    op.emit(skip_normalise, operands, rows, skips, n, epsilon, statics={"centred": centred}, work=x.size)
+    op.emit(skip_normalise, operands, rows=rows, skips=skips, n=n, epsilon=epsilon, centred=centred, work=x.size)
 
 
 # --- Embeddings
@@ -144,13 +144,13 @@ def embed_layer_normalization(op: Op) -> None:
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y
     segments = segments if kinds is not None else None
-    native = words.native
-    op.emit(
-        embed, [ids, segments, positions, words, places, kinds, gamma, beta, y, total], batch, steps, words.shape[1],
-        words.shape[0], places.shape[0], 1 if kinds is None else kinds.shape[0], 1 if positions is None else positions.shape[0],
-        float(op.attr("epsilon", 1e-12)), types=["i32"] * 3 + [native] * 7, work=y.size * 2,
-        message=_no_embedding,
-    )  # fmt: skip
+    operands = [ids, segments, positions, words, places, kinds, gamma, beta, y, total]
+    types = ["i32"] * 3 + [words.native] * 7
+    given: dict[str, Any] = {"batch": batch, "steps": steps, "n": words.shape[1], "epsilon": float(op.attr("epsilon", 1e-12))}
+    given |= {"word_count": words.shape[0], "place_count": places.shape[0]}
+    given |= {"kind_count": 1 if kinds is None else kinds.shape[0]}
+    given |= {"position_rows": 1 if positions is None else positions.shape[0]}
+    op.emit(embed, operands, **given, types=types, work=y.size * 2, message=_no_embedding)
     if op.wants(1):
         _mask_index(op)
 
@@ -189,12 +189,13 @@ def _mask_index(op: Op) -> None:
     index = op.output(1)
     if op.has(7):
         mask = op.input(7)
-        op.emit(count_ones, [mask, index], *mask.shape, work=mask.size)
+        batch, steps = mask.shape
+        op.emit(count_ones, [mask, index], batch=batch, steps=steps, work=mask.size)
         return
     import numpy as np
 
     zero = op.array(np.zeros(1, np.int32))
-    op.emit(primitives.fill, [bits(zero), bits(index)], index.size)
+    op.emit(primitives.fill, [bits(zero), bits(index)], count=index.size)
 
 
 # --- Activations with a bias

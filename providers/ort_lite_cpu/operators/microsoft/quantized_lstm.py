@@ -11,12 +11,11 @@ from ort_lite.native.floats import fmax, fmin, rint
 from ort_lite.native.integers import cast, like
 from ort_lite.native.lang import OK, null, shift
 from ort_lite.native.marks import Ptr, Static, native
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import time_of, update_cell
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_matmul import emit_product, packed_constant, quotient
+from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
 from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
 from ort_lite_cpu.registry import operator
@@ -106,13 +105,11 @@ class QuantizedLayer(Layer):
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = packed_constant(op, w[direction], zeros[direction], w, f"W {direction}")
         total = op.temporary("int32", (rows, columns))
-        emit_product(op, self.held, self.zero, packed, total, (1, rows, columns, w.shape[1], 0, 0))
+        emit_product(op, self.held, self.zero, packed, total, Matrices(1, rows, columns, w.shape[1]))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
         return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
-    def lstm_steps(
-        self, direction: int, operands: Sequence[Tensor | None], numbers: Sequence[Dim | float], statics: Mapping[str, str]
-    ) -> None:
+    def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
         op, columns, tile = self.op, self.gates * self.size, integer_tile()
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
@@ -120,8 +117,8 @@ class QuantizedLayer(Layer):
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
         held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
         front = [self.product(direction), r, factor, held, sums]
-        sizes = {name: value for name, value in tile.statics.items() if name != "rows"}
-        op.emit(dynamic_lstm, [*front, *operands], *numbers, statics={**statics, **sizes}, work=self.work())
+        lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
+        op.emit(dynamic_lstm, [*front, *operands], **given, **lanes, work=self.work())
 
     def _constant(self, index: int) -> Array:
         array = self.op.constant(index)
