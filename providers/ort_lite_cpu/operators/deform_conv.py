@@ -16,13 +16,34 @@ from ort_lite_cpu.registry import REAL, operator
 
 @native
 @extents(
-    x="n * c * height * width", offset="2 * n * groups * kh * kw * oh * ow", mask="n * groups * kh * kw * oh * ow",
+    x="n * c * height * width",
+    offset="2 * n * groups * kh * kw * oh * ow",
+    mask="n * groups * kh * kw * oh * ow",
     y="n * oh * ow * c * kh * kw",
-)  # fmt: skip
+)
 def gather_taps(
-    x: Ptr, offset: Ptr, mask: Ptr, y: Ptr, n: int, c: int, height: int, width: int, oh: int, ow: int, kh: int, kw: int,
-    sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    offset: Ptr,
+    mask: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    oh: int,
+    ow: int,
+    kh: int,
+    kw: int,
+    sh: int,
+    sw: int,
+    ph: int,
+    pw: int,
+    dh: int,
+    dw: int,
+    groups: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, oh, ow, c, kh * kw): what each tap of each output position reads, between pixels, zero outside.
 
     offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones. c is a multiple of

@@ -24,17 +24,41 @@ _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, Tru
 
 @native(fastmath=REDUCE)
 @extents(
-    q="batch * steps * heads * size", k="batch * steps * kv_heads * size", v="batch * steps * kv_heads * width",
+    q="batch * steps * heads * size",
+    k="batch * steps * kv_heads * size",
+    v="batch * steps * kv_heads * width",
     past="batch * kv_heads * size * width",
     decay="walk(0, batch * steps * kv_heads, decay_size, select(less(1, decay_size), size, 1), 1)",
-    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)", y="batch * steps * outs * width",
-    state="batch * kv_heads * size * width", scratch="parts * COLUMNS",
-)  # fmt: skip
+    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)",
+    y="batch * steps * outs * width",
+    state="batch * kv_heads * size * width",
+    scratch="parts * COLUMNS",
+)
 def recur(
-    q: Ptr, k: Ptr, v: Ptr, past: Ptr, decay: Ptr, beta: Ptr, y: Ptr, state: Ptr, scratch: Ptr,
-    batch: int, steps: int, heads: int, kv_heads: int, outs: int, size: int, width: int, decay_size: int, betas: int, scale: float,
-    gated: Static, delta: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    q: Ptr,
+    k: Ptr,
+    v: Ptr,
+    past: Ptr,
+    decay: Ptr,
+    beta: Ptr,
+    y: Ptr,
+    state: Ptr,
+    scratch: Ptr,
+    batch: int,
+    steps: int,
+    heads: int,
+    kv_heads: int,
+    outs: int,
+    size: int,
+    width: int,
+    decay_size: int,
+    betas: int,
+    scale: float,
+    gated: Static,
+    delta: Static,
+    part: int,
+    parts: int,
+) -> int:
     """For each step: state = exp(decay) * state + k x (v - what k finds there) * beta; y = scale * q @ state.
 
     q (batch, steps, heads, size), k (batch, steps, kv_heads, size), v (.., kv_heads, width), y (.., outs, width), past, which may
@@ -142,13 +166,29 @@ def _for_each(op: Op, name: str, x: Tensor | None, groups: int, most: Dim) -> Di
 
 @native(fastmath=REDUCE)
 @extents(
-    x="batch * channels * length", w="channels * taps", bias="channels", past="batch * channels * (taps - 1) * dilation",
-    y="batch * channels * length", state="batch * channels * (taps - 1) * dilation",
-)  # fmt: skip
+    x="batch * channels * length",
+    w="channels * taps",
+    bias="channels",
+    past="batch * channels * (taps - 1) * dilation",
+    y="batch * channels * length",
+    state="batch * channels * (taps - 1) * dilation",
+)
 def causal_conv(
-    x: Ptr, w: Ptr, bias: Ptr, past: Ptr, y: Ptr, state: Ptr, batch: int, channels: int, length: int, taps: int, dilation: int,
-    silu: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    past: Ptr,
+    y: Ptr,
+    state: Ptr,
+    batch: int,
+    channels: int,
+    length: int,
+    taps: int,
+    dilation: int,
+    silu: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[b, c, i] = bias[c] + sum of w[c, j] * p[b, c, i + j * dilation], p being the past and then x; silu: times its sigmoid.
 
     The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The operator looks after the dilation, which

@@ -56,12 +56,29 @@ def batch_normalization(op: Op) -> None:
 
 @native(fastmath=REDUCE)
 @extents(
-    x="rows * n", scale="group * ceildiv(n, run)", bias="group * ceildiv(n, run)", y="rows * n", mean="rows", inverse="rows",
-)  # fmt: skip
+    x="rows * n",
+    scale="group * ceildiv(n, run)",
+    bias="group * ceildiv(n, run)",
+    y="rows * n",
+    mean="rows",
+    inverse="rows",
+)
 def normalise(
-    x: Ptr, scale: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, rows: int, n: int, group: int, run: int, epsilon: float,
-    centred: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    scale: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    mean: Ptr,
+    inverse: Ptr,
+    rows: int,
+    n: int,
+    group: int,
+    run: int,
+    epsilon: float,
+    centred: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[r, i] = (x[r, i] - mean) / sqrt(variance + epsilon) * scale[c] + bias[c], mean and variance of row r.
 
     c = (r % group) * (n // run) + i // run: layer norm has group 1, run 1; instance norm group C, run n. centred False: root

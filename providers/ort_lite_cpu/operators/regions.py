@@ -24,9 +24,24 @@ MOST_SAMPLES, MOST_IMAGES = 1024, 8
 @native
 @extents(x="n * height * width * c", rois="4 * count", index="count", y="count * rows * columns * c")
 def roi_align(
-    x: Ptr, rois: Ptr, index: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int,
-    samples: int, scale: float, offset: float, kind: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    rois: Ptr,
+    index: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    count: int,
+    rows: int,
+    columns: int,
+    samples: int,
+    scale: float,
+    offset: float,
+    kind: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
     rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels, within
@@ -129,9 +144,20 @@ def _no_image(failure: "Failure") -> str:
 @native
 @extents(x="n * height * width * c", rois="5 * count", y="count * rows * columns * c")
 def max_roi_pool(
-    x: Ptr, rois: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int, scale: float,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    rois: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    count: int,
+    rows: int,
+    columns: int,
+    scale: float,
+    part: int,
+    parts: int,
+) -> int:
     """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)

@@ -87,9 +87,27 @@ def weight(distance: float, a: float, mode: Static) -> float:
 @native
 @extents(x="outer * n * inner", y="outer * m * inner")
 def resize_axis(
-    x: Ptr, y: Ptr, outer: int, n: int, m: int, inner: int, above: int, below: int, given: float, start: float, end: float,
-    a: float, outside: float, mode: Static, how: Static, nearest: Static, exclude: Static, antialias: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    y: Ptr,
+    outer: int,
+    n: int,
+    m: int,
+    inner: int,
+    above: int,
+    below: int,
+    given: float,
+    start: float,
+    end: float,
+    a: float,
+    outside: float,
+    mode: Static,
+    how: Static,
+    nearest: Static,
+    exclude: Static,
+    antialias: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
 
     outside: what lies outside of x when cropping. exclude: samples outside of x have no weight; else they repeat its edge.

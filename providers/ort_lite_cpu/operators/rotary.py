@@ -19,14 +19,40 @@ if TYPE_CHECKING:
 @native
 @extents(
     x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, max(size, turned), 1)",
-    ids="walk(0, batch, ids_batch, rows, ids_row)", cosines="positions * (turned // 2)", sines="positions * (turned // 2)",
+    ids="walk(0, batch, ids_batch, rows, ids_row)",
+    cosines="positions * (turned // 2)",
+    sines="positions * (turned // 2)",
     y="walk(0, batch, y_batch, heads, y_head, rows, y_row, max(size, turned), 1)",
-)  # fmt: skip
+)
 def rotate(
-    x: Ptr, ids: Ptr, cosines: Ptr, sines: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int,
-    x_head: int, x_row: int, y_batch: int, y_head: int, y_row: int, turned: int, positions: int, ids_batch: int, ids_row: int,
-    base: int, weight: int, per_batch: int, per_row: int, interleaved: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    ids: Ptr,
+    cosines: Ptr,
+    sines: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    x_at: int,
+    x_batch: int,
+    x_head: int,
+    x_row: int,
+    y_batch: int,
+    y_head: int,
+    y_row: int,
+    turned: int,
+    positions: int,
+    ids_batch: int,
+    ids_row: int,
+    base: int,
+    weight: int,
+    per_batch: int,
+    per_row: int,
+    interleaved: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
     Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, which is a row of cosines and

@@ -85,9 +85,22 @@ def weight(fraction: Any, tap: int, taps: Static) -> Any:
 @native
 @extents(x="n * depth * height * width * c", grid="n * points * axes", y="n * points * c")
 def grid_sample(
-    x: Ptr, grid: Ptr, y: Ptr, n: int, c: int, depth: int, height: int, width: int, points: int,
-    axes: Static, taps: Static, padding: Static, align: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    grid: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    depth: int,
+    height: int,
+    width: int,
+    points: int,
+    axes: Static,
+    taps: Static,
+    padding: Static,
+    align: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, points, c) from x (n, depth, height, width, c) at grid (n, points, axes), the innermost axis first.
 
     taps: pixels that count along an axis, 1, 2 or 4. Whatever a position is, only pixels inside of x are read: `pixel`.

@@ -145,12 +145,26 @@ def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, He
 
 @native
 @extents(
-    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)", bias="bias_at + heads * size", y="batch * heads * rows * size",
-)  # fmt: skip
+    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)",
+    bias="bias_at + heads * size",
+    y="batch * heads * rows * size",
+)
 def add_bias(
-    x: Ptr, bias: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int, x_head: int, x_row: int,
-    bias_at: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    x_at: int,
+    x_batch: int,
+    x_head: int,
+    x_row: int,
+    bias_at: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
     for job in span(batch * heads * rows, part, parts):
         i, h, b = job % rows, job // rows % heads, job // rows // heads

@@ -30,9 +30,21 @@ def found(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) ->
 @native
 @extents(source="length", current="known", before="1", guess="guessed", tokens="known + guessed", total="1", suffix="1")
 def bifurcate(
-    source: Ptr, current: Ptr, before: Ptr, guess: Ptr, tokens: Ptr, total: Ptr, suffix: Ptr, length: int, known: int, guessed: int,
-    shortest: int, longest: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    source: Ptr,
+    current: Ptr,
+    before: Ptr,
+    guess: Ptr,
+    tokens: Ptr,
+    total: Ptr,
+    suffix: Ptr,
+    length: int,
+    known: int,
+    guessed: int,
+    shortest: int,
+    longest: int,
+    part: int,
+    parts: int,
+) -> int:
     """tokens = current (known,) and what of guess (guessed,) agrees with source[before[0]:], with the token that does not, then 0.
 
     total[0]: how many. suffix[0]: behind the only place where source has the last tokens, as many as it takes, else -1. One part.

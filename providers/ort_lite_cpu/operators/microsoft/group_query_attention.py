@@ -133,13 +133,30 @@ def _does_not_fit(failure: "Failure") -> str:
 
 @native
 @extents(
-    past="batch * heads * before * size", new="walk(new_at, batch, new_batch, heads, new_head, rows, new_row, size, 1)",
-    lengths="batch", y="batch * heads * length * size",
-)  # fmt: skip
+    past="batch * heads * before * size",
+    new="walk(new_at, batch, new_batch, heads, new_head, rows, new_row, size, 1)",
+    lengths="batch",
+    y="batch * heads * length * size",
+)
 def append(
-    past: Ptr, new: Ptr, lengths: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, new_at: int, new_batch: int, new_head: int,
-    new_row: int, before: int, length: int, later: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    past: Ptr,
+    new: Ptr,
+    lengths: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    new_at: int,
+    new_batch: int,
+    new_head: int,
+    new_row: int,
+    before: int,
+    length: int,
+    later: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0.

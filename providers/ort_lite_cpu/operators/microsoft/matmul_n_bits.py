@@ -20,13 +20,27 @@ if TYPE_CHECKING:
 
 @native
 @extents(
-    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)", scales="n * blocks",
-    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)", groups="k", y="n * k",
-)  # fmt: skip
+    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)",
+    scales="n * blocks",
+    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)",
+    groups="k",
+    y="n * k",
+)
 def unpack_weights(
-    b: Ptr, scales: Ptr, zeros: Ptr, groups: Ptr, y: Ptr, n: int, k: int, blocks: int, size: int, bits: Static, packed: Static,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    b: Ptr,
+    scales: Ptr,
+    zeros: Ptr,
+    groups: Ptr,
+    y: Ptr,
+    n: int,
+    k: int,
+    blocks: int,
+    size: int,
+    bits: Static,
+    packed: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
 
     scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block

@@ -42,12 +42,34 @@ def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float,
 
 @native
 @extents(
-    x="rows * n", skip="skips * n", gamma="n", beta="n", bias="n", y="rows * n", mean="rows", inverse="rows", total="rows * n",
-)  # fmt: skip
+    x="rows * n",
+    skip="skips * n",
+    gamma="n",
+    beta="n",
+    bias="n",
+    y="rows * n",
+    mean="rows",
+    inverse="rows",
+    total="rows * n",
+)
 def skip_normalise(
-    x: Ptr, skip: Ptr, gamma: Ptr, beta: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, total: Ptr, rows: int, skips: int, n: int,
-    epsilon: float, centred: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    skip: Ptr,
+    gamma: Ptr,
+    beta: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    mean: Ptr,
+    inverse: Ptr,
+    total: Ptr,
+    rows: int,
+    skips: int,
+    n: int,
+    epsilon: float,
+    centred: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (rows, n) = normalised x + skip (skips, n), repeated, + bias (n,); beta, bias, mean, inverse may be null.
 
     The sum goes to `total`, which may be y. skips is positive where rows is: `skip_layer_normalization`.
@@ -93,15 +115,39 @@ def skip_layer_normalization(op: Op) -> None:
 # --- Embeddings
 @native
 @extents(
-    ids="batch * steps", segments="batch * steps", positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
-    words="word_count * n", places="place_count * n", kinds="kind_count * n", gamma="n", beta="n", y="batch * steps * n",
+    ids="batch * steps",
+    segments="batch * steps",
+    positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
+    words="word_count * n",
+    places="place_count * n",
+    kinds="kind_count * n",
+    gamma="n",
+    beta="n",
+    y="batch * steps * n",
     total="batch * steps * n",
-)  # fmt: skip
+)
 def embed(
-    ids: Ptr, segments: Ptr, positions: Ptr, words: Ptr, places: Ptr, kinds: Ptr, gamma: Ptr, beta: Ptr, y: Ptr, total: Ptr,
-    batch: int, steps: int, n: int, word_count: int, place_count: int, kind_count: int, position_rows: int, epsilon: float,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    ids: Ptr,
+    segments: Ptr,
+    positions: Ptr,
+    words: Ptr,
+    places: Ptr,
+    kinds: Ptr,
+    gamma: Ptr,
+    beta: Ptr,
+    y: Ptr,
+    total: Ptr,
+    batch: int,
+    steps: int,
+    n: int,
+    word_count: int,
+    place_count: int,
+    kind_count: int,
+    position_rows: int,
+    epsilon: float,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, steps, n) = normalised words[ids] + places[positions] + kinds[segments]; segments may be null, positions too."""
     for row in span(batch * steps, part, parts):
         word = int(ids[row])

@@ -40,16 +40,55 @@ def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
 
 @native
 @extents(
-    xw="steps * batch * 4 * size", r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
-    factor="4 * size", held="2 * ceildiv(size, 2)", sums="4 * size", bias="4 * size", peephole="3 * size", lengths="batch",
-    h="batch * size", c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
-)  # fmt: skip
+    xw="steps * batch * 4 * size",
+    r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
+    factor="4 * size",
+    held="2 * ceildiv(size, 2)",
+    sums="4 * size",
+    bias="4 * size",
+    peephole="3 * size",
+    lengths="batch",
+    h="batch * size",
+    c="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    gates="4 * size",
+)
 def dynamic_lstm(
-    xw: Ptr, r: Ptr, factor: Ptr, held: Ptr, sums: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
-    vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    xw: Ptr,
+    r: Ptr,
+    factor: Ptr,
+    held: Ptr,
+    sums: Ptr,
+    bias: Ptr,
+    peephole: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    c: Ptr,
+    y: Ptr,
+    gates: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    backward: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    coupled: int,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    a2: float,
+    b2: float,
+    f: Static,
+    g: Static,
+    k: Static,
+    vectors: Static,
+    lanes: Static,
+    madd: Static,
+    part: int,
+    parts: int,
+) -> int:
     """As `lstm`, with r (size, 4 size) as `pairs` makes it and its scales in factor (4 size).
 
     held (size, even) and sums (4 size) are scratch for the quantised hidden state and its product with r.
@@ -72,9 +111,7 @@ def dynamic_lstm(
             for j in range(4 * size):
                 total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
                 gates[j] = total if null(bias) else total + bias[j]
-            update_cell(
-                gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k
-            )  # fmt: skip
+            update_cell(gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k)
     return OK
 
 
