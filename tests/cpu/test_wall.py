@@ -4,6 +4,7 @@ import ast
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.extents import contract, extents
 from ort_lite.native.lang import OK
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
 from ort_lite_cpu.kernels.once import run_once
@@ -63,6 +64,58 @@ def test_a_call_that_does_not_fit_is_the_authors_mistake() -> None:
         emitted([x], 3, 4, 0.5)
 
 
+@native
+@extents(x="n", y="n * lanes")
+def scale(x: Ptr, y: Ptr, n: int, factor: float, lanes: Static, part: int, parts: int) -> int:
+    """A kernel with a Static that is never compiled."""
+    return OK
+
+
+def called(**named: Any) -> Instruction:
+    x, y = tensor("float32", 3), tensor("float32", 3, 4)
+    builder = Builder(parts=1)
+    builder.emit(NODE, scale, [x, y], named=named)
+    [made] = builder.result.items
+    assert isinstance(made, Instruction)
+    return made
+
+
+def test_a_call_by_name_is_one_by_position() -> None:
+    made = called(lanes=4, factor=0.5, n=3)
+    assert made.scalars == (3, 0.5)
+    assert dict(made.spec.statics) == {"lanes": 4}
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"n": 3, "factor": 0.5}, r"scale: 'lanes' missing; it takes n, factor, lanes"),
+        ({"n": 3, "lanes": 4}, r"scale: 'factor' missing; it takes n, factor, lanes"),
+        ({"n": 3, "factor": 0.5, "lanes": 4, "m": 4}, r"scale: 'm' unknown; it takes n, factor, lanes"),
+        ({"n": 3, "factors": 0.5, "lanes": 4}, r"scale: 'factor' missing; 'factors' unknown; it takes n, factor, lanes"),
+        ({"n": 3, "factor": 1, "lanes": 4}, r"scale: 'factor' is 1 .int., expected a float"),
+        ({"n": 3.0, "factor": 0.5, "lanes": 4}, r"scale: 'n' is 3.0 .float., expected an integer"),
+    ],
+    ids=[
+        "a missing static",
+        "a missing scalar",
+        "an unknown one",
+        "a misspelt one",
+        "an int for a float",
+        "a float for an int",
+    ],
+)
+def test_a_call_by_name_that_does_not_fit_names_kernel_and_parameter(named: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        called(**named)
+
+
+def test_a_call_is_by_position_or_by_name() -> None:
+    x, y = tensor("float32", 3), tensor("float32", 3, 4)
+    with pytest.raises(TypeError, match=r"Test 'node'.* is called by position and by name .n."):
+        Builder(parts=1).emit(NODE, spread, [x, y], (4, 0.5), named={"n": 3})
+
+
 def test_an_operand_is_read_as_what_it_is() -> None:
     x, y = tensor("float32", 3), tensor("float32", 3, 4)
     with pytest.raises(TypeError, match=r"operand 'x' of kernel .* is f32 .float32., not u32"):
@@ -97,9 +150,11 @@ def test_other_views_have_as_many_bytes() -> None:
 def test_what_runs_at_once_is_compared_too() -> None:
     x, y = np.ones(3, np.float32), np.ones((3, 4), np.float32)
     with pytest.raises((TypeError, InvalidArgument), match="spread"):
-        run_once(spread, [x, y], 3, 5, 0.5)
-    with pytest.raises(TypeError, match="spread"):
-        run_once(spread, [x, y], 3, 4)
+        run_once(spread, [x, y], n=3, m=5, factor=0.5)
+    with pytest.raises(TypeError, match=r"spread: 'factor' missing"):
+        run_once(spread, [x, y], n=3, m=4)
+    with pytest.raises(TypeError, match=r"spread: 'factor' is 1 .int., expected a float"):
+        run_once(spread, [x, y], n=3, m=4, factor=1)
 
 
 def native_functions() -> list[tuple[str, str]]:

@@ -36,8 +36,8 @@ def transformed_filters(weight: Array, columns: int, tile: Tile) -> Array:
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
     u = np.empty(36 * count * channels * tile.columns, weight.dtype)
-    sizes = (outputs, channels, columns, tile.columns, count)
-    run_once(transform_filters, [np.ascontiguousarray(weight), u], *sizes, statics={"lanes": tile.lanes})
+    sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], **sizes, width=tile.columns, lanes=tile.lanes)
     return u
 
 
