@@ -10,6 +10,7 @@ from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.plugins import plugins
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import API_VERSION, ExecutionProvider
 from ort_lite.record import Record
 
@@ -72,7 +73,7 @@ def select(
         policies.append(Policy())
     config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
     for provider in made:
-        provider.configure(options)
+        ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))
 
 
