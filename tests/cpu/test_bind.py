@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ort_lite.errors import InvalidArgument
 from ort_lite.shapes import Dim, symbol
 from ort_lite.shapes import dims as shapes
-from ort_lite_cpu.program.bind import ALIGNMENT, Packer, _evaluate
+from ort_lite_cpu.program.bind import ALIGNMENT, _evaluate
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.evaluate import LIMIT
 from ort_lite_cpu.program.program import Program
@@ -103,17 +103,6 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
         assert offset % ALIGNMENT == 0 and offset + size <= bound.scratch
         for offset2, _, start2, end2 in blocks[k + 1 :]:
             assert offset2 >= offset + size or start2 >= end or start >= end2
-
-
-def test_a_packer_of_nothing_needs_nothing() -> None:
-    offsets, peak = Packer(np.zeros(0, np.int64), np.zeros(0, np.int64)).pack(np.zeros(0, np.int64))
-    assert (len(offsets), peak) == (0, 0)
-
-
-def test_blocks_of_different_times_share_memory() -> None:
-    offsets, peak = Packer(ints(0, 1, 2), ints(2, 3, 4)).pack(ints(64, 128, 64))
-    assert peak == 192
-    assert offsets[0] == offsets[2]
 
 
 # --- What is refused
