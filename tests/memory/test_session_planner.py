@@ -125,6 +125,14 @@ def test_a_planner_of_a_plugin_packs_the_scratch_that_a_session_leases() -> None
 
 
 @pytest.mark.usefixtures("registry")
+def test_other_parameters_change_no_planner() -> None:
+    made = session("stacked")
+    made.load_params(ort_lite.save_params({"w": np.zeros((32, 32), np.float32)}))
+    made.run(None, {"x": X})
+    assert plan_of(made).planner == "stacked"
+
+
+@pytest.mark.usefixtures("registry")
 def test_what_is_lowered_during_a_run_has_the_same_planner() -> None:
     text = """main (float[N] x) => (float[K, 1] y) {
         i = NonZero(x) t = Transpose<perm=[1, 0]>(i) f = Cast<to=1>(t) s = Softmax<axis=0>(f) r = Softmax<axis=0>(s) y = Neg(r)
@@ -146,7 +154,7 @@ def test_a_planner_that_overlaps_live_buffers_is_refused_by_name_before_anything
 
 @pytest.mark.usefixtures("registry")
 def test_a_planner_that_places_nothing_is_refused() -> None:
-    with pytest.raises(OutOfMemory, match="memory planner 'nowhere' left out"):
+    with pytest.raises(OutOfMemory, match="memory planner 'nowhere' found no place"):
         session("nowhere").run(None, {"x": X})
 
 

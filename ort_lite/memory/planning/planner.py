@@ -51,7 +51,7 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
     milliseconds for a search.
     """
 
-    name = MemoryPlannerType.adaptive
+    name = MemoryPlannerType.adaptive.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
         bound, near = blocks.lower_bound(), blocks.near()
@@ -73,7 +73,7 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
 class GreedyMemoryPlanner(MemoryPlanner):
     """First fit in the order of first operators, as an allocator at run time would do. O(n * free blocks)."""
 
-    name = MemoryPlannerType.greedy
+    name = MemoryPlannerType.greedy.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> list[int]:
         from ort_lite.memory.planning.free_list import FreeList
@@ -91,7 +91,7 @@ class GreedyMemoryPlanner(MemoryPlanner):
 class BySizeMemoryPlanner(MemoryPlanner):
     """First fit, largest first, and nothing else. Within 1% of the lower bound on ordinary networks."""
 
-    name = MemoryPlannerType.by_size
+    name = MemoryPlannerType.by_size.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
         return blocks.first_fit(blocks.order(BY_SIZE), blocks.near(), capacity)[0]
@@ -103,7 +103,7 @@ class AutoMemoryPlanner(MemoryPlanner):
     `search_seconds` more are spent on the search; equal calls then need not give equal plans.
     """
 
-    name = MemoryPlannerType.auto
+    name = MemoryPlannerType.auto.value
 
     def __init__(self, search_seconds: float = 0.0) -> None:
         self.search_seconds = search_seconds

@@ -66,7 +66,8 @@ class Binder:
         self.segment, self._planner = segment, planner
         count = len(segment.starts)
         self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT))
-        self._blocks.near()  # now, as no run waits
+        if count:
+            self._blocks.near()  # now, as no run waits
         # Where descriptor i begins, in bytes from the first.
         self._descriptor_bytes = segment.descriptor_starts * 8
 
@@ -106,9 +107,9 @@ class Binder:
         """(offsets of scratch buffers of these sizes, bytes of the arena). Raises InvalidPlan, OutOfMemory beyond 2**62 bytes."""
         offsets = packed(self._planner, self._blocks.of(sizes), self.segment.names)
         if offsets.min(initial=0) < 0:
-            left = int((offsets < 0).sum())
+            left, name = int((offsets < 0).sum()), self._planner.name
             raise OutOfMemory(
-                f"CPUExecutionProvider: memory planner {self._planner.name!r} left out {left} of {len(sizes)} buffers"
+                f"CPUExecutionProvider: memory planner {name!r} found no place below 2**62 bytes for {left} of {len(sizes)} buffers"
             )
         return offsets, int((offsets + sizes).max(initial=0))
 

@@ -10,11 +10,10 @@ from ort_lite_cpu.program.segment import Segment
 
 
 def memory_plan(bound: Sequence[tuple[Segment, Bound]], planner: str) -> MemoryPlan:
-    """The scratch of each segment, one arena a segment ("cpu", "cpu:1", ...), for the shapes it was bound to, as `planner` packed it.
+    """The scratch of each segment, one arena a segment ("cpu", "cpu:1", ...), for the shapes it was bound to. O(tensors).
 
-    O(tensors).
-
-    Buffers that share memory in place are one tensor here, alive from the first use of the one to the last of the other.
+    `planner` is the name of the one that packed it. Buffers that share memory in place are one tensor here, alive from the first
+    use of the one to the last of the other.
     """
     plan = MemoryPlan(planner=planner)
     for number, (segment, made) in enumerate(bound):
