@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.record import Record
 from ort_lite_cpu.run.lease import Lease
@@ -15,6 +16,7 @@ class Options(Record):
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
+    planner: packs scratch memory.
     """
 
     threads: int = 1
@@ -22,3 +24,4 @@ class Options(Record):
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
     recorder: "Recorder | None" = None
+    planner: MemoryPlanner = DEFAULT_PLANNER

@@ -51,7 +51,7 @@ def _reordered(program: Program, order: Sequence[int]) -> SegmentRun:
     )
     [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
-    return SegmentRun(segment, Binder(segment), segments[0].needs)
+    return SegmentRun(segment, Binder(segment, program.planner), segments[0].needs)
 
 
 class ProgramImage:
