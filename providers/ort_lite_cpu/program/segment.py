@@ -208,13 +208,12 @@ class _Assembler:
         written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
         dims = self._doubtful_dims(instructions)
         index, descriptor_starts = self._descriptors(instructions, self._share_in_place(instructions))
-        slot = self.code.slot
-        size_slots = [slot(buffer.nbytes) for buffer in self.scratch]
+        size_slots = [self.code.slot(buffer.nbytes) for buffer in self.scratch]
         parts_slots = [self._parts(instruction) for instruction in instructions]
-        work_slots = [slot(instruction.work) for instruction in instructions]
-        result_slots = [slot(nbytes) for nbytes in written]
-        requirement_slots = [slot(requirement.condition) for requirement in requirements]
-        number_slots = [_ints([slot(dim) for dim in requirement.numbers]) for requirement in requirements]
+        work_slots = [self.code.slot(instruction.work) for instruction in instructions]
+        result_slots = [self.code.slot(nbytes) for nbytes in written]
+        requirement_slots = [self.code.slot(requirement.condition) for requirement in requirements]
+        number_slots = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
         # Nobody asks for a slot from here on: the code is complete.
         return Segment(
             instructions=instructions,
