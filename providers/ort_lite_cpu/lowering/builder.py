@@ -275,10 +275,9 @@ class _OnBehalf:
         self._builder, self._node = builder, node
 
     def emit(
-        self, kernel: Kernel, operands: Sequence[Tensor], *scalars: Dim, work: Dim,
-        statics: Mapping[str, int | float | bool | str] = {}, touched: Mapping[str, Extent] = {},
-    ) -> None:  # fmt: skip
-        self._builder.emit(self._node, kernel, operands, scalars, work=work, statics=statics, touched=touched)
+        self, kernel: Kernel, operands: Sequence[Tensor], *, work: Dim, touched: Mapping[str, Extent] = {}, **named: Any
+    ) -> None:
+        self._builder.emit(self._node, kernel, operands, named=named, work=work, touched=touched)
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         self._builder.require(self._node, condition, message, numbers)

@@ -1,7 +1,7 @@
 """What helpers ask of whoever calls them, for annotations: an `Op`, or a `Builder` on behalf of a node."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ort_lite.native.extents import Extent
 from ort_lite.shapes.expr import Dim
@@ -16,10 +16,10 @@ class Emitter(Protocol):
         self,
         kernel: Kernel,
         operands: Sequence[Tensor],
-        *scalars: Dim,
+        *,
         work: Dim,
-        statics: Mapping[str, int | float | bool | str] = ...,
         touched: Mapping[str, Extent] = ...,
+        **named: Any,
     ) -> None:
         """An instruction: see `Op.emit`."""
 

@@ -65,10 +65,8 @@ def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], ou
     whole = product(loops.dims)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
     touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
-    return Fused(
-        spec=spec, scalars=[*scalars, *text.scalars], work=_work(whole, text.cost), touched=touched,
-        inplace=None if inplace is None else (len(stored), inplace),
-    )  # fmt: skip
+    work = _work(whole, text.cost)
+    return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 
 
 def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import walk
 from ort_lite.shapes import product, same
@@ -34,9 +34,15 @@ def contiguous(shape: Shape) -> list[Dim]:
 
 
 def emit_strided(
-    op: Emitter, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
-    x_at: Dim = 0, y_at: Dim = 0,
-) -> None:  # fmt: skip
+    op: Emitter,
+    x: Tensor,
+    y: Tensor,
+    dims: Shape,
+    x_strides: Sequence[Dim],
+    y_strides: Sequence[Dim],
+    x_at: Dim = 0,
+    y_at: Dim = 0,
+) -> None:
     """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
@@ -49,9 +55,9 @@ def emit_strided(
         columns, rows = loops[-2][0], loops[-1][0]
         for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
             if isinstance(few, int) and few <= 4:
-                op.emit(kernel, operands, outer, count, work=size // 2, statics={"few": few})
+                op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
                 return
-        op.emit(primitives.swap, operands, outer, rows, columns, work=size)
+        op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
@@ -60,15 +66,18 @@ def emit_strided(
             "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
             "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
         }
-        op.emit(primitives.strided_any, [*operands, table], x_at, y_at, len(loops), work=size * 2, touched=touched)
+        operands.append(table)
+        op.emit(primitives.strided_any, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
         loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
+    sizes: dict[str, Any] = {
+        f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)
+    }
     work = size // 4 if dense else size
-    op.emit(primitives.strided, operands, x_at, y_at, *numbers, work=work, statics={"dense": dense})
+    op.emit(primitives.strided, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
 
 
 def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:

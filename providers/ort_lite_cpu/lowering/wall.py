@@ -37,9 +37,13 @@ class Wall:
         """Calls that were found to fit, whatever the open dimensions are."""
 
     def check(
-        self, node: Node, spec: Spec, operands: Sequence[Tensor | None], scalars: Sequence[Dim | float],
+        self,
+        node: Node,
+        spec: Spec,
+        operands: Sequence[Tensor | None],
+        scalars: Sequence[Dim | float],
         touched: Mapping[str, Extent],
-    ) -> Sequence[Requirement]:  # fmt: skip
+    ) -> Sequence[Requirement]:
         """What is left to be required of the call, for `node`. Raises TypeError, or InvalidArgument that names the node.
 
         The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
