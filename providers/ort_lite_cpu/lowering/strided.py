@@ -51,13 +51,7 @@ def emit_strided(
     size = product(dims)
     operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
-        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
-        columns, rows = loops[-2][0], loops[-1][0]
-        for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
-            if isinstance(few, int) and few <= 4:
-                op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
-                return
-        op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
+        _emit_swap(op, operands, loops, size)
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
@@ -78,6 +72,16 @@ def emit_strided(
     }
     work = size // 4 if dense else size
     op.emit(primitives.strided, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
+
+
+def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Dim, Dim, Dim]], size: Dim) -> None:
+    outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+    columns, rows = loops[-2][0], loops[-1][0]
+    for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
+        if isinstance(few, int) and few <= 4:
+            op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
+            return
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
 
 
 def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
