@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ort_lite.graph import Node
+from ort_lite.native.extents import contract
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite.native.spec import Spec
 
@@ -48,9 +49,15 @@ class Failure:
         position = self.at if at is None else at
         return kind.from_address(self._memory[base] + offset + position * ctypes.sizeof(kind)).value
 
-    def scalar(self, number: int) -> int:
-        """The value that an integer scalar had, by its number among those that were emitted."""
+    def scalar(self, name: str | int) -> int:
+        """The value that an integer scalar of the kernel had, by the parameter's name, or its number among the scalars."""
+        number = self._number(name) if isinstance(name, str) else name
         return int(self._descriptor[2 * len(self._instruction.operands) + number])
+
+    def _number(self, name: str) -> int:
+        function = self._instruction.spec.function
+        assert function is not None, f"{self._instruction.spec.name} is generated code, whose scalars have no names"
+        return [known for known, _ in contract(function).scalars].index(name)
 
     def name(self, index: int) -> str:
         """Of the node's input."""
