@@ -1,4 +1,4 @@
-"""Finds providers, transforms, shape rules and schemas: ort_lite's own, installed ones, and those registered in the process.
+"""Finds providers, transforms, shape rules, schemas and memory planners: ort_lite's own, installed ones, those registered here.
 
 Ort_lite's own distributions are imported by name, so that a session which needs nothing else pays for nothing else: pluggy
 (6 ms) and installed providers are loaded when a provider name is not built in or all are asked for. Installed transforms
@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ort_lite.errors import ProviderError, hint
+from ort_lite.errors import InvalidArgument, ProviderError, hint
 from ort_lite.inference.schema import Schemas
 from ort_lite.inference.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     import pluggy
 
+    from ort_lite.memory.planning.planner import MemoryPlanner
     from ort_lite.provider.provider import ExecutionProvider
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
@@ -146,6 +147,29 @@ class Registry:
             raise ProviderError("no plugin implements the hook ort_lite_layout_conversion; ort_lite_transforms should")
         return answers[0]
 
+    def memory_planner(self, name: str) -> "MemoryPlanner":
+        """The planner of that name; plugins are asked where ort_lite has none. Raises InvalidArgument for a name that nobody has."""
+        from ort_lite.memory.planning.planner import PLANNERS
+
+        if name in PLANNERS:
+            return PLANNERS[name]
+        found = self._hooked_planners()
+        if name not in found:
+            known = (*PLANNERS, *found)
+            raise InvalidArgument(f"no memory planner is called {name!r}{hint(name, known)} (known: {', '.join(known)})")
+        return found[name]
+
+    def _hooked_planners(self) -> "dict[str, MemoryPlanner]":
+        """Planners that hooks list, by name; the first of two with one name. Raises ProviderError for what is none."""
+        from ort_lite.memory.planning.planner import MemoryPlanner
+
+        found: dict[str, MemoryPlanner] = {}
+        for planner in (planner for answer in self._answers_to("ort_lite_memory_planners") for planner in answer):
+            if not isinstance(planner, MemoryPlanner) or not planner.name:
+                raise ProviderError(f"ort_lite_memory_planners gave {planner!r}; expected MemoryPlanner objects with a name")
+            found.setdefault(planner.name, planner)
+        return found
+
     def provider(self, name: str) -> "type[ExecutionProvider]":
         """The class of that name. Raises ProviderError that lists the known names and the nearest one."""
         cls = self._find(name)
@@ -268,6 +292,7 @@ shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
 older_form = _process.older_form
 layout_conversion = _process.layout_conversion
+memory_planner = _process.memory_planner
 provider = _process.provider
 available_providers = _process.available_providers
 installed_providers = _process.installed_providers

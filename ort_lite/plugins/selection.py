@@ -10,6 +10,7 @@ from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.plugins import plugins
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import API_VERSION, ExecutionProvider
 from ort_lite.record import Record
 
@@ -71,8 +72,10 @@ def select(
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
     config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
+    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
+        options.account.planner = plugins.memory_planner(planner)
     for provider in made:
-        provider.configure(options)
+        ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import ProfileEvent
 from ort_lite.record import Record
@@ -22,6 +23,7 @@ class Options(Record):
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
+    planner: packs scratch memory.
     """
 
     threads: int = 1
@@ -29,3 +31,4 @@ class Options(Record):
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
     recorder: Recorder | None = None
+    planner: MemoryPlanner = DEFAULT_PLANNER

@@ -14,6 +14,7 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.machine.image import Instruction, Region, TableEntry, entry_of, store
 from ort_lite.memory.arenas import CACHE_LINE, Bytes
+from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.shapes import substitute
@@ -35,6 +36,7 @@ class Runnable(Protocol):
     steps: list[SegmentRun | HostStep]
     threads: int
     pool: ScratchPool[Lease]
+    planner: MemoryPlanner
     places: int
     output_places: list[int]
 
@@ -60,7 +62,7 @@ def _reordered(program: Runnable, order: Sequence[int]) -> SegmentRun:
     )
     [segment] = assemble(lowered, program.threads, [EXECUTE, *bind.SPECS], schedule=False).steps
     assert isinstance(segment, Segment)
-    return SegmentRun(segment, Binder(segment), segments[0].needs)
+    return SegmentRun(segment, Binder(segment, program.planner), segments[0].needs)
 
 
 class ProgramImage:

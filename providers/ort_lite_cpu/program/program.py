@@ -55,7 +55,7 @@ class Program:
         bodies: Mapping[Graph, Body],
     ) -> None:
         self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
-        self._values, self._options = tuple(value for value, _ in inputs), options
+        self._values, self._options, self.planner = tuple(value for value, _ in inputs), options, options.planner
         lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
         self.lowered = lowering.run(nodes, outputs)
         helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
@@ -73,12 +73,12 @@ class Program:
         self._only = only if isinstance(only, SegmentRun) and only.reads_only_input_shapes(self._input_count) else None
 
     def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
-        recorder = self._options.recorder
+        recorder, binder = self._options.recorder, Binder(segment, self.planner)
         if recorder is None:
-            return SegmentRun(segment, Binder(segment), needs)
+            return SegmentRun(segment, binder, needs)
         from ort_lite_cpu.program.recording import RecordedRun
 
-        return RecordedRun(segment, Binder(segment), needs, recorder, self.lowered.primary)
+        return RecordedRun(segment, binder, needs, recorder, self.lowered.primary)
 
     def _host_step(self, step: HostStep) -> HostStep:
         if self._options.recorder is None:
@@ -107,7 +107,7 @@ class Program:
         from ort_lite_cpu.program.plans import memory_plan
 
         runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
-        return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound])
+        return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound], self.planner.name)
 
     def memory(self) -> Holdings:
         """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape.
