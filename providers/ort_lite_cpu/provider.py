@@ -79,9 +79,9 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def start_profiling(self) -> None:
         """What is compiled from now on is recorded, an event an instruction."""
-        from ort_lite_cpu.program.recording import Recorder
+        from ort_lite_cpu.program.recording import Recording
 
-        self.options = self.options.replace(recorder=Recorder())
+        self.options = self.options.replace(recorder=Recording())
 
     def end_profiling(self) -> Iterable[ProfileEvent]:
         recorder = self.options.recorder
