@@ -74,6 +74,12 @@ class Capability(Record):
     minimum: int = 1
     whole: bool = False
 
+    def __init__(self, nodes: Node | Sequence[Node], merge: bool = True, minimum: int = 1, whole: bool = False) -> None:
+        """`nodes` may be a single one."""
+        given = [nodes] if isinstance(nodes, Node) else nodes
+        for name, value in zip(self.__match_args__, (given, merge, minimum, whole), strict=True):
+            object.__setattr__(self, name, value)
+
 
 class Body(Protocol):
     """A compiled nested graph, for the provider that runs its If, Loop or Scan.
@@ -250,7 +256,7 @@ class ExecutionProvider:
 
     @classmethod
     def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
-        """Schemas of operators of its own (`ort_lite.inference.op_schema`): their nodes are checked by them, before others'."""
+        """Schemas of operators of its own (`ort_lite.inference.schema_text.op_schema`): nodes are checked by them before others'."""
         return ()
 
     def available_resource(self) -> Resource | None:
@@ -285,7 +291,7 @@ class ExecutionProvider:
         """After the last step of a run, also of one that failed, be it in `on_run_start`."""
 
     def sync(self) -> None:
-        """Waits for work in flight. Called before a run returns, unless its options say
+        """Waits for work in flight. Called before a run returns, also one that failed, unless its options say
         `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
         """
 

@@ -11,6 +11,7 @@ from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
@@ -60,16 +61,15 @@ def _in_a_file(array: Any) -> bool:
 
 def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
     """Compiled partitions that say what they hold, with their provider's name in the session."""
-    labels = {id(provider): label for label, provider in prepared.assignment.providers.items()}
     for partition in prepared.assignment.partitions:
         compiled = prepared.compiled.partitions[partition.name]
         if holds_memory(compiled):
-            yield labels[id(partition.provider)], compiled
+            yield prepared.assignment.label(partition), compiled
 
 
 def _allocator(provider: ExecutionProvider) -> Any:
     """The provider's, if it counts."""
-    found = provider.allocator()
+    found = ask(provider, "allocator")
     return found if hasattr(found, "statistics") else None
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import COMPLEX, FLOATS, INTEGERS, SIGNED, UNSIGNED
 from ort_lite.record import Record
-from ort_lite_cpu.lowering.tensor import NARROW_TYPES, NATIVE_TYPES
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
+from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
     from ort_lite.graph import Node
@@ -33,9 +33,22 @@ STRING = frozenset({"string"})
 """For Python steps: registrations of this type, or of COMPLEX, are separate ones, see `find`."""
 
 __all__ = [
-    "ANY", "COMPLEX", "FLOATS", "INTEGERS", "MOVABLE", "NARROW", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
-    "find_native", "operator",
-]  # fmt: skip
+    "ANY",
+    "COMPLEX",
+    "FLOATS",
+    "INTEGERS",
+    "MOVABLE",
+    "NARROW",
+    "NATIVE",
+    "NUMBERS",
+    "REAL",
+    "SIGNED",
+    "STRING",
+    "UNSIGNED",
+    "find",
+    "find_native",
+    "operator",
+]
 
 
 class Registration(Record):

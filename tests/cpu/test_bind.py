@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.shapes import Dim, symbol
 from ort_lite.shapes import dims as shapes
-from ort_lite_cpu.program.bind import ALIGNMENT, Packer, _evaluate
+from ort_lite_cpu.program.bind import ALIGNMENT, _evaluate
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.evaluate import LIMIT
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment import Segment
 from tests.cpu.check import ints, op_program, ramp, text_program
+from tests.cpu.steps import segment_runs
 
 NAMES = ("a", "b", "c")
 
@@ -34,10 +35,19 @@ def native(dims: list[Dim], values: dict[str, int]) -> list[int]:
 leaves = st.one_of(st.sampled_from([symbol(name, signed=True) for name in NAMES]), st.integers(-5, 9))
 binary = st.sampled_from(
     [
-        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, shapes.floordiv, shapes.modulo, shapes.maximum, shapes.minimum,
-        shapes.equal, shapes.less, lambda x, y: shapes.select(shapes.less(x, y), x, y + 1), lambda x, y: shapes.scaled(x, 0.7) + y,
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        shapes.floordiv,
+        shapes.modulo,
+        shapes.maximum,
+        shapes.minimum,
+        shapes.equal,
+        shapes.less,
+        lambda x, y: shapes.select(shapes.less(x, y), x, y + 1),
+        lambda x, y: shapes.scaled(x, 0.7) + y,
     ]
-)  # fmt: skip
+)
 expressions = st.recursive(leaves, lambda inner: st.builds(lambda f, x, y: f(x, y), binary, inner, inner), max_leaves=12)
 
 
@@ -82,10 +92,8 @@ TEXT = """(float[N,M] x) => (float[N,M] y) {
 
 
 def segment_of(program: Program) -> Segment:
-    [step] = program.steps
-    segment = getattr(step, "segment", None)
-    assert isinstance(segment, Segment)
-    return segment
+    [step] = segment_runs(program)
+    return step.segment
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (40, 50), (2, 1), (3, 1000)], ids=str)
@@ -94,7 +102,7 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
     x = ramp(shape)
     program([x])
     segment = segment_of(program)
-    [bound] = program.steps[0].cache.values()  # type: ignore[union-attr]
+    [bound] = segment_runs(program)[0].cache.values()
     blocks = sorted(
         zip(bound.offsets.tolist(), bound.sizes.tolist(), segment.starts.tolist(), segment.ends.tolist(), strict=True)
     )
@@ -103,17 +111,6 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
         assert offset % ALIGNMENT == 0 and offset + size <= bound.scratch
         for offset2, _, start2, end2 in blocks[k + 1 :]:
             assert offset2 >= offset + size or start2 >= end or start >= end2
-
-
-def test_a_packer_of_nothing_needs_nothing() -> None:
-    offsets, peak = Packer(np.zeros(0, np.int64), np.zeros(0, np.int64)).pack(np.zeros(0, np.int64))
-    assert (len(offsets), peak) == (0, 0)
-
-
-def test_blocks_of_different_times_share_memory() -> None:
-    offsets, peak = Packer(ints(0, 1, 2), ints(2, 3, 4)).pack(ints(64, 128, 64))
-    assert peak == 192
-    assert offsets[0] == offsets[2]
 
 
 # --- What is refused
@@ -136,6 +133,15 @@ def test_impossible_sizes_name_node_and_dimensions() -> None:
         inner([ints(300, -2)])
     with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have a dimension of -300 for s\[0\] = -300"):
         inner([ints(-300, -2)])  # whose product is a size
+
+
+def test_buffers_that_are_possible_one_by_one_and_not_together_are_refused() -> None:
+    program = text_program("""(int64[2] s) => (float[1,1] y) {
+        c = ConstantOfShape(s) d = Softmax(c) e = Softmax<axis=0>(c) f = ReduceSum<keepdims=1>(d) g = ReduceSum<keepdims=1>(e)
+        h = ReduceSum<keepdims=1>(c) y = Sum(f, g, h)
+    }""")
+    with pytest.raises(OutOfMemory, match=r"planner 'adaptive' found no place below 2\*\*62 bytes for \d of \d buffers"):
+        program([ints(2**58, 2)])
 
 
 def test_what_has_no_results_does_not_run() -> None:

@@ -59,7 +59,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Registry(paths=[])
     made.register_provider("CPUExecutionProvider", Planned)
     made.register_provider("AbsExecutionProvider", AbsOnly)
-    for name in ("provider", "available_providers", "installed_providers"):
+    for name in ("provider", "available_providers", "installed_providers", "origin"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
 
 
@@ -100,8 +100,12 @@ def test_run_makes_inputs_up(model: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_dump_shows_the_loaded_graph(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(capsys, "dump", model, "--stage", "load").splitlines() == [
-        "main (float32[N, 3] x) => (float32[N, 3] y) {", "  a = Abs(x)", "  b = Identity(a)", "  y = Neg(b)", "}",
-    ]  # fmt: skip
+        "main (float32[N, 3] x) => (float32[N, 3] y) {",
+        "  a = Abs(x)",
+        "  b = Identity(a)",
+        "  y = Neg(b)",
+        "}",
+    ]
     data = json.loads(call(capsys, "dump", model, "--stage", "load", "--json"))
     assert [node["operator"] for node in data["nodes"]] == ["Abs", "Identity", "Neg"]
 
@@ -163,9 +167,24 @@ def test_timed_runs_take_turns_after_warming_up() -> None:
 
 
 def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    here = "registered in this process"
     assert json.loads(call(capsys, "providers", "--json")) == [
-        {"name": "AbsExecutionProvider", "default": "no", "module": __name__, "about": "Takes Abs."},
-        {"name": "CPUExecutionProvider", "default": "yes", "module": __name__, "about": "The default one in these tests."},
+        {
+            "name": "AbsExecutionProvider",
+            "default": "no",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "Takes Abs.",
+        },
+        {
+            "name": "CPUExecutionProvider",
+            "default": "yes",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "The default one in these tests.",
+        },
     ]
     assert lines(call(capsys, "providers"))[1][:2] == ["AbsExecutionProvider", "no"]
 
@@ -183,11 +202,13 @@ def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) 
         (["run", "MODEL", "--dim", "N=x"], "ort-lite run: InvalidArgument: --dim N=x: expected a number"),
         (["run", "MODEL", "--config", "a"], "ort-lite run: InvalidArgument: --config a: expected NAME=VALUE"),
         (["bench", "MODEL", "--runs", "0"], "ort-lite bench: InvalidArgument: --runs 0: expected 1 or more"),
-        (["run", "MODEL", "--providers", "AbsExecutionProvide"],
-         "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean"),
+        (
+            ["run", "MODEL", "--providers", "AbsExecutionProvide"],
+            "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean",
+        ),
         (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: FileNotFoundError"),
     ],
-)  # fmt: skip
+)
 def test_errors_are_one_line_and_status_1(
     arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Graph
 from ort_lite.graph.node import Node, Value
-from ort_lite.partition.assignment import Assignment, Copy
+from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
-from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead
+from ort_lite.provider.ask import ask
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
 from ort_lite.record import Record, field
 
 _FORMAT = "ort-lite-costs-1"
@@ -105,9 +106,11 @@ class Prices:
         self._known: dict[tuple[str, Node], float] = {}
         self._rates = {label: self._rates_of(label, provider) for label, provider in providers.items()}
         self.overheads = {label: self._overhead_of(label, provider) for label, provider in providers.items()}
-        self._label = {id(provider): label for label, provider in reversed(list(providers.items()))}
         self._home = {p.device: label for label, p in reversed(list(providers.items())) if p.device != CPU}
         self._weights: dict[Graph, float] = {}
+
+    def label(self, partition: Partition) -> str:
+        return label_of(self._providers, partition.provider)
 
     def cost(self, assignment: Assignment) -> float:
         """Seconds of a run. O(nodes)."""
@@ -118,7 +121,7 @@ class Prices:
             if place.node.graph is not None
         )
         for level in assignment.levels:
-            launches = sum(self.overheads[self._label[id(p.provider)]].launch for p in level.partitions)
+            launches = sum(self.overheads[self.label(p)].launch for p in level.partitions)
             seconds += weights[level.graph] * (launches + sum(map(self.copy, level.copies)))
         return seconds
 
@@ -156,7 +159,7 @@ class Prices:
 
     def _node(self, label: str, node: Node) -> float:
         measured = _of(self._model.nodes, label, {}).get(node.name)
-        told = self._providers[label].cost(node) if measured is None else measured
+        told: float | None = ask(self._providers[label], "cost", node) if measured is None else measured
         if told is not None:
             return told
         rates = self._rates[label]
@@ -169,7 +172,7 @@ class Prices:
         return found
 
     def _overhead_of(self, label: str, provider: ExecutionProvider) -> Overhead:
-        told = provider.overhead()
+        told = ask(provider, "overhead")
         found: Overhead = _of(self._model.overheads, label, told if told is not None else self._rates[label].overhead)
         return found
 

@@ -12,8 +12,8 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.native import Spec, load
 from ort_lite.native.extents import Scalar, contract, within
 from ort_lite.native.spec import StaticValue
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.types import NATIVE_TYPES
 
 
 def run_once(kernel: Callable[..., int], arrays: list[Array], **named: Any) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ort_lite.graph import Node
 from ort_lite.native.extents import walk
 from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
@@ -14,14 +13,14 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.builder import Builder
+    from ort_lite_cpu.lowering.emitter import Emitter
 
 
-def emit_permute(lowering: Builder, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+def emit_permute(op: Emitter, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
     """y = x (of `shape`, contiguous) with its axes in `order`."""
     steps = contiguous(shape)
     dims = tuple(shape[axis] for axis in order)
-    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+    emit_strided(op, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
 
 
 def contiguous(shape: Shape) -> list[Dim]:
@@ -35,13 +34,58 @@ def contiguous(shape: Shape) -> list[Dim]:
 
 
 def emit_strided(
-    lowering: Builder, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
-    x_at: Dim = 0, y_at: Dim = 0,
-) -> None:  # fmt: skip
+    op: Emitter,
+    x: Tensor,
+    y: Tensor,
+    dims: Shape,
+    x_strides: Sequence[Dim],
+    y_strides: Sequence[Dim],
+    x_at: Dim = 0,
+    y_at: Dim = 0,
+) -> None:
     """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
     """
+    loops = _joined(dims, x_strides, y_strides)
+    size = product(dims)
+    operands = [bits(x), bits(y)]
+    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
+        _emit_swap(op, operands, loops, size)
+        return
+    if len(loops) > 6:
+        numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
+        table = op.stored(Tensor("int64", (len(numbers),), contents=numbers))
+        touched = {
+            "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
+            "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
+        }
+        operands.append(table)
+        op.emit(primitives.strided_any, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
+        return
+    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
+    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
+        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
+    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
+    sizes: dict[str, Any] = {
+        f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)
+    }
+    work = size // 4 if dense else size
+    op.emit(primitives.strided, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
+
+
+def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Dim, Dim, Dim]], size: Dim) -> None:
+    outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+    columns, rows = loops[-2][0], loops[-1][0]
+    for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
+        if isinstance(few, int) and few <= 4:
+            op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
+            return
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
+
+
+def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
+    """Dimensions with their two strides, as few as will do."""
     loops: list[tuple[Dim, Dim, Dim]] = []
     for n, s, t in zip(dims, x_strides, y_strides, strict=True):
         if same(n, 1):
@@ -50,35 +94,7 @@ def emit_strided(
             loops[-1] = (loops[-1][0] * n, s, t)
         else:
             loops.append((n, s, t))
-    size = product(dims)
-    operands = [bits(x), bits(y)]
-    if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
-        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
-        columns, rows = loops[-2][0], loops[-1][0]
-        for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
-            if isinstance(few, int) and few <= 4:
-                lowering.emit(node, kernel, operands, (outer, count), work=size // 2, statics={"few": few})
-                return
-        lowering.emit(node, primitives.swap, operands, (outer, rows, columns), work=size)
-        return
-    if len(loops) > 6:
-        numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
-        table = lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
-        touched = {
-            "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
-            "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
-        }
-        lowering.emit(
-            node, primitives.strided_any, [*operands, table], (x_at, y_at, len(loops)), work=size * 2, touched=touched
-        )
-        return
-    loops = [(1, 0, 0)] * (6 - len(loops)) + loops
-    if not same(loops[-1][0], 1) and same(loops[3][0], 1):
-        loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
-    dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
-    work = size // 4 if dense else size
-    lowering.emit(node, primitives.strided, operands, (x_at, y_at, *numbers), work=work, statics={"dense": dense})
+    return loops
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:

@@ -208,7 +208,7 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
         w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
-        emit_permute(op.lowering, op.node, weight.tensor, w, w.shape[::-1], [1, 0])
+        emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
     unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
     assert all(isinstance(number, int) for number in unrolled.values())
     operands, act, lanes = [x, w, epilogue.bias, epilogue.residual, y], epilogue.activation.named, tile_for(x.native).lanes
