@@ -26,6 +26,7 @@ from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.provider.subgraph import subgraph
@@ -120,7 +121,7 @@ def terms_of(
 ) -> Terms:
     """The terms of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
     policies = policies or [Policy()] * len(providers)
-    resources = [_resource(p.available_resource(), policy) for p, policy in zip(providers, policies, strict=True)]
+    resources = [_resource(ask(p, "available_resource"), policy) for p, policy in zip(providers, policies, strict=True)]
     return Terms(names_of(providers), placement, resources)
 
 
@@ -226,7 +227,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
     claimed = set[Node]()
     for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
         for provider in providers:
-            answers = provider.get_capability(GraphView(graph, rules=rules))
+            answers = ask(provider, "get_capability", GraphView(graph, rules=rules))
             claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
     return set(calls) - claimed
 
@@ -293,7 +294,9 @@ def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
     able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
     offers = [place for place in assignment.placements.values() if place.provider in able and place.node not in terms.laid_out]
     terms.laid_out.update(place.node for place in offers)
-    wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
+    wanted = {
+        place.node: place.provider for place in offers if ask(able[place.provider], "preferred_layout", place.node) == "NHWC"
+    }
     if not wanted:
         return False
     made = plugins.layout_conversion().convert(model.graph, wanted)
@@ -307,6 +310,6 @@ def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
     """A wider floating-point type than the node's that one of the providers could run it with."""
     for value in (*node.inputs, *node.outputs):
         dtype = _WIDER.get(value.dtype or "") if value is not None else None
-        if dtype is not None and any(provider.supports_type(node, dtype) for provider in providers):
+        if dtype is not None and any(ask(provider, "supports_type", node, dtype) for provider in providers):
             return dtype
     return None

@@ -155,9 +155,11 @@ def test_other_views_have_as_many_bytes() -> None:
 def test_what_runs_at_once_is_compared_too() -> None:
     x, y = np.ones(3, np.float32), np.ones((3, 4), np.float32)
     with pytest.raises((TypeError, InvalidArgument), match="spread"):
-        run_once(spread, [x, y], 3, 5, 0.5)
-    with pytest.raises(TypeError, match="spread"):
-        run_once(spread, [x, y], 3, 4)
+        run_once(spread, [x, y], n=3, m=5, factor=0.5)
+    with pytest.raises(TypeError, match=r"spread: 'factor' missing"):
+        run_once(spread, [x, y], n=3, m=4)
+    with pytest.raises(TypeError, match=r"spread: 'factor' is 1 .int., expected a float"):
+        run_once(spread, [x, y], n=3, m=4, factor=1)
 
 
 def native_functions() -> list[tuple[str, str]]:
