@@ -189,7 +189,7 @@ class _Sizes:
         for (_, _, name), size in zip(self._sources, key or (), strict=False):
             if sizes.setdefault(name, size) != size:
                 differ.add(name)
-        dims = {dim: size for dim in self._dims if (size := _value(dim, sizes, differ)) is not None}
+        dims = {dim: known for dim in self._dims if (known := _value(dim, sizes, differ)) is not None}
         shapes = tuple(
             None if t is None or t.shape is None else tuple(d if isinstance(d, int) else dims.get(d) for d in t.shape)
             for t in self._types
@@ -216,8 +216,9 @@ def _misfit(came: tuple[int, ...], shape: Shape | None, dims: Mapping[Dim, int] 
     if len(came) != len(shape):
         return f", of rank {len(shape)}"
     for axis, (size, dim) in enumerate(zip(came, shape, strict=True)):
-        known = dim if isinstance(dim, int) else _ANY if dims is None else dims.get(dim)
-        wanted: int = found.setdefault(dim, size) if known is None else known
+        wanted = dim if isinstance(dim, int) else _ANY if dims is None else dims.get(dim)
+        if wanted is None:  # open: the first result that has it tells
+            wanted = found.setdefault(dim, size)
         if wanted not in (size, _ANY):
             return f": dimension {axis} is {size}" + ("" if isinstance(dim, int) else f", and {dim} is {wanted}")
     return ""

@@ -46,6 +46,7 @@ class CompositeProvider(ExecutionProvider):
 
     name: ClassVar[str] = "CompositeExecutionProvider"
     default: ClassVar[bool] = False
+    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **options: Any

@@ -197,7 +197,7 @@ class ExecutionProvider:
     "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
     that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
     shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
-    `writes_no_input` spares them views that cannot be written to: it is given the caller's own arrays, neither changes nor returns them.
+    `writes_no_input` spares them views that cannot be written to: it neither changes nor returns an array that it is given.
 
     A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
     """
