@@ -29,8 +29,9 @@ API_VERSION = "1.0"
 class CompiledPartition(Protocol):
     """A function. Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
 
-    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
-    called `run()`: they share no memory with an input, a constant, another output or a later call's. What an object may have besides
+    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which cannot be written to. Outputs are of the type,
+    rank and sizes that the graph says. Those that go to whoever called `run()` are copied where they are read-only or share memory
+    with an input or another output; with a constant or a later call's they share none. What an object may have besides
     is in `ort_lite.provider.compiled`, a Protocol each: memory for results, facts, figures, plans, a state, constants that it absorbed.
     """
 

@@ -161,8 +161,10 @@ class TestWhatIsRefused:
             def compile(self, partitions: Any) -> Any:
                 (partition,) = partitions
                 (body,) = partition.bodies.values()
-                wide = lambda inputs: [np.float64(x) if x.dtype == np.float32 else x for x in inputs]  # noqa: E731
                 order = partition.inputs
+
+                def wide(inputs: list[Any]) -> list[Any]:
+                    return [np.float64(x) if x.dtype == np.float32 else x for x in inputs]
 
                 def run(inputs: Any) -> Any:
                     values = dict(zip(order, inputs, strict=True))
