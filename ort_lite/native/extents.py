@@ -70,14 +70,15 @@ class Contract(NamedTuple):
                 expected = "a float" if kind == "f64" else "an integer"
                 raise TypeError(f"kernel {self.name}: {name!r} is {value!r} ({type(value).__name__}), expected {expected}")
 
-
     def arranged(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
         """(scalars in the kernel's order, statics) of arguments by name. Raises TypeError for missing and unknown ones."""
         names = [name for name, _ in self.scalars]
         if len(given) != len(names) + len(self.statics) or not (given.keys() >= {*names, *self.statics}):
             missing = [name for name in (*names, *self.statics) if name not in given]
             extra = [name for name in given if name not in names and name not in self.statics]
-            said = [f"{', '.join(map(repr, found))} {what}" for found, what in ((missing, "missing"), (extra, "unknown")) if found]
+            said = [
+                f"{', '.join(map(repr, found))} {what}" for found, what in ((missing, "missing"), (extra, "unknown")) if found
+            ]
             raise TypeError(f"kernel {self.name}: {'; '.join(said)}; it takes {', '.join([*names, *self.statics])}")
         return tuple([given[name] for name in names]), {name: given[name] for name in self.statics}
 
