@@ -7,7 +7,7 @@ from ort_lite.compile.compile import Compiled
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.execute.guard import close
 from ort_lite.execute.released import released
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment

@@ -10,8 +10,7 @@ from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeEx
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.released import check_there
-from ort_lite.graph.graph import Graph, clone_node
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Graph, Value, clone_node
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import route

@@ -20,8 +20,8 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, TensorType, Type, Value
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.schema import Kind, check_declared, kind_of, shown
 from ort_lite.inference.shape_rules import OutputType, Rule, RuleFamily, ShapeRule, ShapeRules, shape_rule
 from ort_lite.record import Record

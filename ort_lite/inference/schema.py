@@ -11,7 +11,8 @@ from typing import Protocol
 
 from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph.node import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.graph.graph import Node, Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema, SchemaFile, op_schema
 
 Kind = str

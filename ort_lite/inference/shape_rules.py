@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ort_lite.dtypes import DType
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.inference.schema import Schemas
 from ort_lite.record import Record
 

@@ -10,8 +10,7 @@ An Assignment prints as a table, one line a node, bodies indented below their no
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.constraints import nbytes
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.record import Record

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from ort_lite.errors import OrtLiteError, ProviderError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Terms

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
 from ort_lite.errors import PlacementError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, TensorType, Value
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.types import TensorType
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.provider.provider import Capability, GraphView, Rejection, Resource
 from ort_lite.record import Record

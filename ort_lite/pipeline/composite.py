@@ -15,7 +15,7 @@ from ort_lite.compile.compile import Compiled, compile_assignment
 from ort_lite.compile.recovery import subgraph
 from ort_lite.errors import ProviderError
 from ort_lite.execute.execute import owned
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims

@@ -13,9 +13,8 @@ from typing import Any
 
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.released import check_there
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Attr, Node, Value
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.older_opsets import bring_to_imports
 from ort_lite.provider.context_nodes import DOMAIN, OPERATOR, is_context

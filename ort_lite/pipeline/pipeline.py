@@ -10,9 +10,9 @@ from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.guard import guarded
+from ort_lite.graph.graph import Node
 from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
 from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.shape_rules import ShapeRules

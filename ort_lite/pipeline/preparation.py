@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Value
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule

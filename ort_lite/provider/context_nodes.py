@@ -1,6 +1,6 @@
 """Which nodes stand for compiled partitions (see `ort_lite.pipeline.context`)."""
 
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 
 DOMAIN, OPERATOR = "com.microsoft", "EPContext"
 

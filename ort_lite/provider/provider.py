@@ -10,8 +10,7 @@ function for each operator and nothing to compile derives from `ort_lite.provide
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider.current import CURRENT, run_options

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator
 
 from ort_lite.dtypes import Array
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Attr, Node
 from ort_lite.serialization.parse_options import RawDataCallback
-from ort_lite.serialization.spans import ByteSpan, owned_array, span_of
+from ort_lite.serialization.spans import ByteSpan, span_of
 
 
 class TensorSlot:
@@ -91,23 +90,6 @@ def _slot(holder: object, field: str, name: str, graph: str) -> TensorSlot:
     return TensorSlot(name, graph, lambda: getattr(holder, field), lambda array: setattr(holder, field, array))
 
 
-def cloned(model: Model) -> Model:
-    """A clone, functions included, over the same tensors."""
-    functions = {
-        key: function.replace(graph=function.graph.clone(), defaults=dict(function.defaults))
-        for key, function in model.functions.items()
-    }
-    return model.clone().replace(functions=functions)
-
-
-def owned_copy(model: Model) -> Model:
-    """A clone that shares no bytes with the model. O(bytes)."""
-    copy = cloned(model)
-    for slot in tensors(copy):
-        slot.array = owned_array(slot.array)
-    return copy
-
-
 def call_back(model: Model, callback: RawDataCallback) -> None:
     """Calls `callback` for every tensor with raw bytes; functions that it returns are attached as deleters."""
     for slot in tensors(model):
@@ -116,4 +98,4 @@ def call_back(model: Model, callback: RawDataCallback) -> None:
             span.attach_deleter(deleter)
 
 
-__all__ = ["TensorSlot", "call_back", "cloned", "owned_copy", "tensors"]
+__all__ = ["TensorSlot", "call_back", "tensors"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ort_lite.compile import lifecycle
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Value
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.explanation import Explanation

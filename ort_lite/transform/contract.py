@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from ort_lite.dtypes import DType
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Graph, Node
 from ort_lite.transform.patterns import Match, Pattern, constant, op
 from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip, clash, same_info
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
+from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.shape_rules import ShapeRules

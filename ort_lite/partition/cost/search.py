@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Node, Value
 from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel
