@@ -3,7 +3,7 @@
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 
 
 def check_form(model: Model, rules: ShapeRules) -> None:

@@ -18,6 +18,9 @@ from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchem
 Kind = str
 """A type without its shape: "float32", "seq(float32)", "optional(int8)", "map(string,float32)"."""
 
+NHWC_DOMAIN = "com.ms.internal.nhwc"
+"""Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
+
 
 def kind_of(type_: Type | None) -> Kind | None:
     match type_:
@@ -168,8 +171,6 @@ def check_declared(node: Node, value: Value, found: Type, index: int) -> None:
 
 
 def _domain(node: Node) -> str:
-    from ort_lite.transform.contract import NHWC_DOMAIN
-
     return "" if node.domain == NHWC_DOMAIN else node.domain
 
 

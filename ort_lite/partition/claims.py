@@ -5,7 +5,7 @@ from functools import partial
 
 from ort_lite.errors import OrtLiteError, ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Terms
 from ort_lite.partition.convex import Quotient, join

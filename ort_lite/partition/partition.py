@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.errors import PlacementError
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
 from ort_lite.partition.borders import copies
 from ort_lite.partition.claims import Claims, Group

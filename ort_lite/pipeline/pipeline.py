@@ -15,7 +15,8 @@ from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
@@ -29,7 +30,6 @@ from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.record import Record
-from ort_lite.transform.contract import NHWC_DOMAIN
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.errors import ProviderError
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import Schemas
-from ort_lite.inference.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     import pluggy
