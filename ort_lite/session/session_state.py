@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ort_lite.compile import lifecycle
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.explanation import Explanation
@@ -31,6 +32,7 @@ class SessionState(Record):
     """
 
     options: SessionOptions
+    account: Account
     ready: Ready | Closed
     prepared: Prepared | None
     selection: selection.Selection
@@ -80,6 +82,8 @@ def make_state(
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
     span: Span = profiler.span if profiler is not None else no_span
+    account = account_of(options)
+    options.set_account(account)
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
@@ -103,10 +107,10 @@ def make_state(
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
-        footprint.charge(prepared, options.account)
+        footprint.charge(prepared, account)
     other = loaded.overridable
-    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, options))
+    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
     return SessionState(
-        options, Ready(prepared, profiler, options), prepared, chosen, about, tuple(inputs), tuple(outputs), tuple(overridable),
-        loaded.defaults, overriding,
+        options, account, Ready(prepared, profiler, account), prepared, chosen, about,
+        tuple(inputs), tuple(outputs), tuple(overridable), loaded.defaults, overriding,
     )  # fmt: skip
