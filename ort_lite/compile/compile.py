@@ -143,7 +143,7 @@ def _compiled_or_restored(
 
 
 def _restored(partition: Partition) -> CompiledPartition | BaseException:
-    from ort_lite.pipeline.context import restored
+    from ort_lite.compile.restore import restored
 
     try:
         return restored(partition)

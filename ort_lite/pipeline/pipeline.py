@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.compile import Compiled
 from ort_lite.compile.recovery import Fallback, compile_or_next, reporter, subgraph
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
@@ -24,12 +23,12 @@ from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import Terms
 from ort_lite.partition.partition import names_of, partition, transfers_of
 from ort_lite.partition.placement import PlacementRule
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
-from ort_lite.record import Record
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
@@ -51,20 +50,6 @@ _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
 @contextmanager
 def no_span(name: str) -> Iterator[None]:
     yield
-
-
-class Prepared(Record):
-    """A model after all stages, and what each of them reported. `incidents` are failures that the next provider made good.
-
-    `keeping` are the partitions that another provider may have to run: their constants must stay.
-    """
-
-    model: Model
-    report: TransformReport
-    assignment: Assignment
-    compiled: Compiled
-    incidents: list[str]
-    keeping: frozenset[str]
 
 
 def prepare(

@@ -12,8 +12,8 @@ from ort_lite.graph.model import Model
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, source_to_keep
-from ort_lite.pipeline.pipeline import Prepared
 from ort_lite.pipeline.preparation import arguments_of
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.serialization.source import ModelSource

@@ -12,8 +12,9 @@ from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Prepared, Span, no_span, prepare
+from ort_lite.pipeline.pipeline import Span, no_span, prepare
 from ort_lite.pipeline.preparation import Arguments, load_model
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
