@@ -1,4 +1,4 @@
-"""The terms on which nodes are dealt out, beside what providers answer: placement rules, budgets, compiles that failed.
+"""The constraints under which nodes are dealt out, beside what providers answer: placement rules, budgets, compiles that failed.
 
 They live as long as one session is being made: when a compile fails the nodes are dealt out once more, and what a provider
 answered about a graph that looks the same to it holds.
@@ -27,7 +27,7 @@ class _Order(Record):
     rule: PlacementRule
 
 
-class Terms:
+class Constraints:
     """`labels` name the providers; `resources` are what each has room for, None: no limit.
 
     `inserted` says of nodes that the framework put into the graph who did it and why.

@@ -20,7 +20,7 @@ from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.partition import names_of, partition, transfers_of
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.prepared import Prepared
@@ -60,7 +60,7 @@ def prepare(
     `strategy` is that of the partitioner; None: the config's.
     """
     policies = policies or [Policy()] * len(providers)
-    terms = terms_of(providers, policies, placement)
+    constraints = constraints_of(providers, policies, placement)
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     report_incident = reporter(incidents, options.log_severity_level)
@@ -78,7 +78,7 @@ def prepare(
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        assignment = assigned(model, providers, options, disabled, terms, strategy)
+        assignment = assigned(model, providers, options, disabled, constraints, strategy)
         _check_compiled(assignment, options)
         return assignment
 
@@ -92,20 +92,20 @@ def prepare(
         assignment = again()
     options.check_load("compile")
     with span("compile"):
-        by_name = dict(zip(terms.labels, policies, strict=True))
-        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident)
+        by_name = dict(zip(constraints.labels, policies, strict=True))
+        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident)
     options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
 
-def terms_of(
+def constraints_of(
     providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
-) -> Terms:
-    """The terms of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+) -> Constraints:
+    """The constraints of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
     policies = policies or [Policy()] * len(providers)
     resources = [_resource(p.available_resource(), policy) for p, policy in zip(providers, policies, strict=True)]
-    return Terms(names_of(providers), placement, resources)
+    return Constraints(names_of(providers), placement, resources)
 
 
 def _resource(own: Resource | None, policy: Policy) -> Resource | None:
@@ -217,7 +217,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 def assigned(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
-    terms: Terms | None = None, strategy: Any = None,
+    constraints: Constraints | None = None, strategy: Any = None,
 ) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
@@ -225,10 +225,10 @@ def assigned(
     Raises Fail where a node is left to the default provider although the session's config says that it must not be.
     """
     rules = rules_of(providers)
-    terms = terms if terms is not None else terms_of(providers)
+    constraints = constraints if constraints is not None else constraints_of(providers)
     chosen = _strategy(strategy, options)
     if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
-        terms.kept_off = frozenset({DEFAULT})
+        constraints.kept_off = frozenset({DEFAULT})
     widened: set[Node] = set()
 
     def inline(left: list[Node]) -> bool:
@@ -242,22 +242,22 @@ def assigned(
         widened.update(wanted)
         if wanted:
             for cast in plugins.cast_insertion()(model.graph, wanted):
-                terms.inserted[cast] = "cast, for a node that nobody runs in its element type"
+                constraints.inserted[cast] = "cast, for a node that nobody runs in its element type"
         return bool(wanted)
 
     def put_back(left: list[Node]) -> bool:
         nodes = [node for node in left if node.domain == NHWC_DOMAIN]
         if nodes:
             made = plugins.layout_conversion().restore(model.graph, nodes)
-            terms.inserted.update((node, "layout, around a node that was channels-last") for node in made)
-            terms.put_back.update(nodes)
+            constraints.inserted.update((node, "layout, around a node that was channels-last") for node in made)
+            constraints.put_back.update(nodes)
         return bool(nodes)
 
     def ask() -> Assignment:
-        return partition(model.graph, providers, rules, (put_back, inline, widen), terms, chosen)
+        return partition(model.graph, providers, rules, (put_back, inline, widen), constraints, chosen)
 
     assignment = ask()
-    if _lay_out(model, assignment, terms):
+    if _lay_out(model, assignment, constraints):
         assignment = ask()
     _check_fallback(assignment, options)
     return assignment
@@ -271,19 +271,21 @@ def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
     return strategy_of(given, options)
 
 
-def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
+def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> bool:
     """Makes nodes channels-last whose provider prefers that; whether there are any. Each node is offered so once."""
     plain = ExecutionProvider.preferred_layout
     able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
-    offers = [place for place in assignment.placements.values() if place.provider in able and place.node not in terms.laid_out]
-    terms.laid_out.update(place.node for place in offers)
+    offers = [
+        place for place in assignment.placements.values() if place.provider in able and place.node not in constraints.laid_out
+    ]
+    constraints.laid_out.update(place.node for place in offers)
     wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
     if not wanted:
         return False
     made = plugins.layout_conversion().convert(model.graph, wanted)
     why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
-    terms.inserted.update((node, why) for node in made)
-    terms.graph_changed()
+    constraints.inserted.update((node, why) for node in made)
+    constraints.graph_changed()
     return True
 
 

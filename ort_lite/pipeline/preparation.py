@@ -11,7 +11,7 @@ from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
-from ort_lite.pipeline.pipeline import Span, apply_options, assigned, no_span, terms_of, transformed
+from ort_lite.pipeline.pipeline import Span, apply_options, assigned, constraints_of, no_span, transformed
 from ort_lite.plugins import plugins, selection
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
@@ -69,8 +69,8 @@ def prepare_until(
     report = transformed(loaded.model, chosen.providers, options, given.disabled)
     if stage == "transform":
         return Preparation(loaded, report)
-    terms = terms_of(chosen.providers, chosen.policies, given.placement_rules)
-    assignment = assigned(loaded.model, chosen.providers, options, given.disabled, terms, given.partitioning)
+    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules)
+    assignment = assigned(loaded.model, chosen.providers, options, given.disabled, constraints, given.partitioning)
     return Preparation(loaded, report, assignment)
 
 
