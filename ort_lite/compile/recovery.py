@@ -37,8 +37,8 @@ def compile_or_next(
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
     Everything else stays as it is: providers are not asked about a graph that looks the same to them, and what is compiled is
-    kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody else takes
-    the nodes.
+    kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody
+    else takes the nodes.
     """
     known = Compilations()
     while True:
