@@ -4,6 +4,7 @@ Messages say who (node or input), what came, what was expected and what to do. T
 (`InvalidArgument`, `NoSuchFile`, `NotImplemented`, ...) are kept, so that `except` clauses written for it go on working.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -101,3 +102,12 @@ class OutOfMemory(OrtLiteError, MemoryError):
 
 class InvalidPlan(OrtLiteError):
     """A memory plan is unsafe: tensors that live together share bytes; names both, their bytes and their lifetimes."""
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """For messages about a name that is not known: "; did you mean 'x'?", or nothing where none is like it. Case does not count."""
+    from difflib import get_close_matches
+
+    spelled = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), spelled, 1)
+    return f"; did you mean {spelled[near[0]]!r}?" if near else ""

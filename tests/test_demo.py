@@ -27,8 +27,12 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     done = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / "demo.py"],
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

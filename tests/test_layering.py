@@ -13,9 +13,19 @@ ROOT = Path(__file__).parents[1]
 
 # What providers, transforms and plugins may know of ort_lite.
 CONTRACT = (
-    "dtypes", "errors", "graph", "inference", "machine", "memory", "native", "plugins.hookspecs", "provider", "record", "shapes",
+    "dtypes",
+    "errors",
+    "graph",
+    "inference",
+    "machine",
+    "memory",
+    "native",
+    "plugins.hookspecs",
+    "provider",
+    "record",
+    "shapes",
     "transform",
-)  # fmt: skip
+)
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {

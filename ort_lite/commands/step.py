@@ -1,13 +1,12 @@
 """`ort-lite step MODEL.onnx --until NODE`: the machine's steps, and the tensors of the last one."""
 
 from argparse import Namespace
-from difflib import get_close_matches
 from typing import Any
 
 from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.commands.run import summary
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, hint
 from ort_lite.machine import Machine, StepRecord
 
 
@@ -42,11 +41,9 @@ def main(arguments: Namespace) -> None:
 def _check_node(machine: Machine, name: str) -> None:
     names = [instruction.node.name for instruction in machine.instructions]
     if name and name not in names:
-        near = get_close_matches(name, names, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         told = "fused nodes have the names of their parts, joined by +"
         raise InvalidArgument(
-            f"--until {name}: no instruction belongs to a node of this name{hint} ({told}; all: leave --until out)"
+            f"--until {name}: no instruction belongs to a node of this name{hint(name, names)} ({told}; all: leave --until out)"
         )
 
 

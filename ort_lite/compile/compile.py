@@ -82,7 +82,7 @@ def compile_assignment(
         for label, provider in assignment.providers.items():
             alone = policies is not None and policies[label].on_compile_error == NEXT
             compiled.update(_compile_level(label, provider, level, bodies, known, alone))
-        called.update((p.name, guard(p, compiled[p.name])) for p in level.partitions)
+        called.update((p.name, guard(_with_bodies(p, bodies), compiled[p.name])) for p in level.partitions)
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
         executable = _Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile.compile import Compiled
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.execute.guard import close
-from ort_lite.execute.released import released
 from ort_lite.graph.graph import Value
+from ort_lite.graph.released import released
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
@@ -41,23 +41,42 @@ def hooked(run: Run, providers: Sequence[ExecutionProvider]) -> Run:
     told = [(provider, provider in starting, provider in ending) for provider in providers]
 
     def with_hooks(inputs: Sequence[Any], options: RunOptions | None = None, *observe: Any) -> list[Any]:
-        begun: list[ExecutionProvider] = []
+        due: list[tuple[ExecutionProvider, str, tuple[Any, ...]]] = []
         try:
             for provider, starts, ends in told:
                 if ends:
-                    begun.append(provider)
+                    due.insert(0, (provider, "on_run_end", (options,)))
                 if starts:
                     _call(provider, "on_run_start", options)
-            outputs = run(inputs, options, *observe)
             if options is None or options.config(DISABLE_SYNC, "0") != "1":
-                for provider in syncing:
-                    _call(provider, "sync")
-            return outputs
-        finally:
-            for provider in reversed(begun):
-                _call(provider, "on_run_end", options)
+                due = [*((provider, "sync", ()) for provider in syncing), *due]
+            outputs = run(inputs, options, *observe)
+        except BaseException as error:
+            for failure in _failures(due):
+                error.add_note(str(failure))
+            raise
+        _raise_first(_failures(due))
+        return outputs
 
     return with_hooks
+
+
+def _failures(calls: Iterable[tuple[ExecutionProvider, str, tuple[Any, ...]]]) -> list[OrtLiteError]:
+    """Makes all calls; one that fails keeps no other provider from its own."""
+    failures = []
+    for provider, hook, arguments in calls:
+        try:
+            _call(provider, hook, *arguments)
+        except OrtLiteError as error:
+            failures.append(error)
+    return failures
+
+
+def _raise_first(failures: Sequence[OrtLiteError]) -> None:
+    if failures:
+        for other in failures[1:]:
+            failures[0].add_note(str(other))
+        raise failures[0]
 
 
 def _call(provider: ExecutionProvider, hook: str, *arguments: Any) -> None:
@@ -129,6 +148,11 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
 
 
 def close_states(compiled: Compiled) -> None:
-    """Releases the states of partitions that have one, when no run is in them any more."""
+    """Releases the states of partitions that have one, when no run is in them any more: of all, also where one fails."""
+    failures: list[OrtLiteError] = []
     for function in compiled.called:
-        close(function)
+        try:
+            close(function)
+        except OrtLiteError as error:
+            failures.append(error)
+    _raise_first(failures)

@@ -9,8 +9,8 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.released import check_there
-from ort_lite.graph.graph import Graph, Value, clone_node
+from ort_lite.execute.results import Wrapper
+from ort_lite.graph.graph import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import route
@@ -59,7 +59,7 @@ def compile_or_next(
             raise CompileError(f"{failure}; and {nobody}") from failure
 
 
-class Fallback:
+class Fallback(Wrapper):
     """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
 
     The next run tries the partition again. The first failure is reported.
@@ -108,16 +108,3 @@ class Fallback:
             for hop in route(source, destination, self._transfers, value, self.partition.name):
                 x = hop.transfer.copy(x, hop.source, hop.destination)
         return x
-
-
-def subgraph(partition: Partition) -> Graph:
-    """The partition's nodes as a graph of their own, from its inputs to its outputs. Constants are shared."""
-    mapping = {value: Value(value.name, value.type) for value in partition.inputs}
-    graph = Graph(partition.name, mapping.values())
-    for value in partition.constants:
-        check_there(value, f"running {partition.name} elsewhere")
-        mapping[value] = graph.add_initializer(Value(value.name, value.type, value.constant))
-    for node in partition.nodes:
-        graph.append(clone_node(node, mapping))
-    graph.set_outputs(mapping[value] for value in partition.outputs)
-    return graph

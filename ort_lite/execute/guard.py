@@ -6,24 +6,28 @@ Partitions of a concurrent provider that have no state are called as they are, b
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from threading import RLock
 from typing import Any
 
-from ort_lite.errors import ProviderError, RuntimeException
-from ort_lite.execute.results import Checked
+from ort_lite.errors import ProviderError, RunTerminated, RuntimeException
+from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.provider.abilities import has_state, releases_state
+from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
 CONCURRENCIES = ("concurrent", "serial", "per-thread")
 
 
-def guarded(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
+def guarded(partition: Partition, compiled: CompiledPartition, others: Iterable[ExecutionProvider] = ()) -> CompiledPartition:
     """The partition as the executor calls it: with its inputs alone, from any thread.
 
-    Raises ProviderError for a `concurrency` that is none, and for "per-thread" without a state.
+    `others` are the providers of the session, which the partition's bodies may call. Raises ProviderError for a `concurrency` that is
+    none, and for "per-thread" without a state.
     """
     provider, function = partition.provider, compiled
     if provider.concurrency not in CONCURRENCIES:
@@ -34,33 +38,90 @@ def guarded(partition: Partition, compiled: CompiledPartition) -> CompiledPartit
         raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
     if provider.device == CPU and not provider.exact:
         function = Checked(function, partition.name, provider.name, partition.outputs)
-    return Serial(function, lock_of(provider)) if provider.concurrency == "serial" else function
+    if provider.concurrency != "serial":
+        return function
+    inside = [other for other in others if other.concurrency == "serial"] if partition.bodies else []
+    return Serial(function, partition.name, [lock_of(each) for each in (provider, *inside)])
 
 
-def lock_of(provider: ExecutionProvider) -> RLock:
+class ProviderLock:
+    """Of a serial provider. Whoever needs several takes them in the order of `number`, which is that of their making."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.lock = RLock()
+
+    def take(self, waiting: str) -> None:
+        """Waits its turn. Raises RunTerminated when the run is told to end meanwhile."""
+        options = CURRENT.options
+        if options is None:
+            self.lock.acquire()
+            return
+        while not self.lock.acquire(timeout=_LOOK_EVERY):
+            if options.terminate:
+                raise RunTerminated(f"the run was ended by RunOptions.terminate while {waiting} waited for its turn")
+
+
+class _Locks:
+    """Those of serial providers, by id, as long as they live; and who has to hear of a fork."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, ProviderLock] = {}
+        self.stateful: weakref.WeakSet[Stateful] = weakref.WeakSet()
+        self._numbers = count()
+        self._making = RLock()
+
+    def of(self, provider: ExecutionProvider) -> ProviderLock:
+        lock = self.known.get(id(provider))
+        if lock is None:
+            with self._making:
+                lock = self.known.get(id(provider))
+                if lock is None:
+                    lock = self.known[id(provider)] = ProviderLock(next(self._numbers))
+                    weakref.finalize(provider, self.known.pop, id(provider), None).atexit = False
+        return lock
+
+    def forget_parent(self) -> None:
+        """In the child of a fork nobody is inside: threads that held a lock are the parent's."""
+        self._making = RLock()
+        for lock in self.known.values():
+            lock.lock = RLock()
+        for stateful in list(self.stateful):
+            stateful.forget_parent()
+
+
+_LOOK_EVERY = 0.02
+_LOCKS = _Locks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LOCKS.forget_parent)
+
+
+def lock_of(provider: ExecutionProvider) -> ProviderLock:
     """One for each instance, whatever sessions share it. The thread that holds it may enter again: bodies are inside."""
-    lock: RLock | None = _locks.get(id(provider))
-    if lock is None:
-        with _making:
-            lock = _locks.setdefault(id(provider), RLock())
-            weakref.finalize(provider, _locks.pop, id(provider), None).atexit = False
-    return lock
+    return _LOCKS.of(provider)
 
 
-_locks: dict[int, RLock] = {}
-"""Of serial providers, by id, as long as they live."""
-_making = RLock()
+class Serial(Wrapper):
+    """One call at a time.
 
+    A partition whose bodies may call other serial providers takes their locks too, all in one order: two threads that enter
+    each other's providers from two sides would else wait for ever.
+    """
 
-class Serial:
-    """One call at a time."""
-
-    def __init__(self, function: CompiledPartition, lock: RLock) -> None:
-        self.function, self._lock = function, lock
+    def __init__(self, function: CompiledPartition, name: str, locks: Iterable[ProviderLock]) -> None:
+        self.function, self._name = function, name
+        self._locks = sorted(set(locks), key=lambda lock: lock.number)
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        with self._lock:
+        held: list[RLock] = []
+        try:
+            for each in self._locks:
+                each.take(self._name)
+                held.append(each.lock)
             return self.function(inputs)
+        finally:
+            for lock in reversed(held):
+                lock.release()
 
 
 class _Held:
@@ -71,46 +132,98 @@ class _Held:
         self.release = weakref.finalize(self, release, state)
 
 
+class _Home:
+    """Where the one state is that all threads share."""
+
+    held: _Held | None = None
+
+
 class Stateful:
     """Calls a partition with its state: one, or one a thread. A state is made before the first call that needs it."""
 
     def __init__(self, name: str, compiled: Any, per_thread: bool) -> None:
-        self._name, self._compiled = name, compiled
-        self._home: Any = threading.local() if per_thread else type("Home", (), {})()
-        self._changed = threading.Condition()
+        self._name, self._compiled, self._per_thread = name, compiled, per_thread
+        self._home: Any = threading.local() if per_thread else _Home()
         self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
-        self._running = 0
         self._closed = False
+        self._nobody_inside()
+        _LOCKS.stateful.add(self)
+
+    def _nobody_inside(self) -> None:
+        self._making = threading.Lock()
+        self._changed = threading.Condition()
+        self._inside: list[int] = []
+        """The threads in a call, once a call."""
+
+    def forget_parent(self) -> None:
+        """In the child of a fork: no thread is inside, and what belongs to the parent's threads is neither used nor released."""
+        self._nobody_inside()
+        if self._per_thread:
+            for held in self._all:
+                held.release.detach()
+            self._all, self._home = weakref.WeakSet(), threading.local()
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        held = self._enter()
-        try:
-            results: Sequence[Any] = self._compiled(inputs, held.state)
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-        return results
-
-    def _enter(self) -> _Held:
+        me = threading.get_ident()
         with self._changed:
             if self._closed:
                 raise RuntimeException(f"{self._name}: the session is closed")
-            held: _Held | None = getattr(self._home, "held", None)
-            if held is None:
-                release = self._compiled.release_state if releases_state(self._compiled) else _keep
-                held = self._home.held = _Held(self._compiled.create_state(), release)
-                self._all.add(held)
-            self._running += 1
+            self._inside.append(me)
+        try:
+            results: Sequence[Any] = self._compiled(inputs, self._held().state)
+        finally:
+            with self._changed:
+                self._inside.remove(me)
+                self._changed.notify_all()
+        return results
+
+    def _held(self) -> _Held:
+        """This thread's state. Others go on while it is made, but for those that need the same one."""
+        held: _Held | None = getattr(self._home, "held", None)
+        if held is not None:
             return held
+        if self._per_thread:
+            return self._made()
+        with self._making:
+            return self._home.held or self._made()
+
+    def _made(self) -> _Held:
+        try:
+            state = self._compiled.create_state()
+        except Exception as error:
+            raise RuntimeException(f"{self._name}: create_state failed: {type(error).__name__}: {error}") from error
+        held: _Held = _Held(state, self._compiled.release_state if releases_state(self._compiled) else _keep)
+        with self._changed:
+            self._all.add(held)
+        self._home.held = held
+        return held
 
     def close(self) -> None:
-        """Waits for calls in flight and releases every state; later calls raise. A second time does nothing."""
+        """Waits for calls in flight and releases every state; later calls raise. A second time does nothing.
+
+        Raises RuntimeException in a thread that is in a call itself, which would wait for ever, and for states whose release
+        fails, when all were told.
+        """
         with self._changed:
+            if threading.get_ident() in self._inside:
+                raise RuntimeException(
+                    f"{self._name}: the session cannot be closed by a run of its own, while that uses its state"
+                )
             self._closed = True
-            self._changed.wait_for(lambda: not self._running)
-            for held in list(self._all):
-                held.release()
+            self._changed.wait_for(lambda: not self._inside)
+            held = list(self._all)
+        failures = [error for each in held if (error := _released(each)) is not None]
+        if failures:
+            error = failures[0]
+            raise RuntimeException(f"{self._name}: release_state failed: {type(error).__name__}: {error}") from error
+
+
+def _released(held: _Held) -> Exception | None:
+    try:
+        held.release()
+    except Exception as error:  # noqa: BLE001  raised when all are released
+        return error
+    return None
 
 
 def _keep(state: Any) -> None:
@@ -119,7 +232,7 @@ def _keep(state: Any) -> None:
 
 def close(function: CompiledPartition) -> None:
     """Closes what `guarded` made, if there is something to close."""
-    while not isinstance(function, Stateful) and hasattr(function, "function"):  # Serial, or a fallback
+    while isinstance(function, Wrapper):
         function = function.function
     if isinstance(function, Stateful):
         function.close()

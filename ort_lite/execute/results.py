@@ -13,7 +13,13 @@ from ort_lite.provider.provider import CompiledPartition
 from ort_lite.shapes.dims import Shape
 
 
-class Checked:
+class Wrapper:
+    """A compiled partition with something of the framework's around it."""
+
+    function: CompiledPartition
+
+
+class Checked(Wrapper):
     """A compiled partition on the CPU whose outputs are arrays of the types and known dimensions that the graph says.
 
     NumPy's scalars, which its functions make of 0-d arrays, become arrays; strided arrays become contiguous ones. Raises

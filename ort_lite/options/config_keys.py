@@ -6,7 +6,7 @@ nobody knows is an error. Providers add theirs in `ExecutionProvider.config_keys
 
 from collections.abc import Iterable
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, hint
 
 DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 """ort_lite's effect: a node on the default CPU provider is an error that names it, nodes of bodies included."""
@@ -86,8 +86,4 @@ def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
 def _check(keys: Iterable[str], known: frozenset[str], what: str) -> None:
     for key in keys:
         if key not in known and not key.startswith(OPEN_PREFIXES):
-            from difflib import get_close_matches
-
-            near = get_close_matches(key, sorted(known), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidArgument(f"no {what} config entry is called {key!r}{hint}")
+            raise InvalidArgument(f"no {what} config entry is called {key!r}{hint(key, sorted(known))}")

@@ -7,7 +7,7 @@ from enum import IntEnum
 from operator import index
 from typing import Any, Protocol
 
-from ort_lite.errors import InvalidArgument, ModelLoadCanceled
+from ort_lite.errors import InvalidArgument, ModelLoadCanceled, hint
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -42,7 +42,9 @@ class _Checked:
         if not name.startswith("_"):
             default = getattr(type(self), name, None)
             if default is None or callable(default) or isinstance(default, property):
-                raise AttributeError(f"{type(self).__name__} has no option {name!r}{_nearest(name, type(self))}")
+                raise AttributeError(
+                    f"{type(self).__name__} has no option {name!r}{hint(name, list(type(self).__annotations__))}"
+                )
             try:
                 value = _converted(value, type(default))
             except (TypeError, ValueError):
@@ -240,10 +242,3 @@ def _dim(name: str, value: int) -> int:
     if number < 0:
         raise InvalidArgument(f"free dimension {name!r}: got {value!r}, expected 0 or more")
     return number
-
-
-def _nearest(name: str, cls: type) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(vars(cls)["__annotations__"]), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -95,6 +95,11 @@ class Level(Record):
     apart: tuple[Apart, ...]
 
 
+def label_of(providers: Mapping[str, ExecutionProvider], provider: ExecutionProvider) -> str:
+    """What an assignment among these providers calls one of them; of an instance that is listed twice, the first name."""
+    return next(label for label, known in providers.items() if known is provider)
+
+
 class Assignment(Record):
     """The main graph's level first, then those of its bodies in the order of the nodes; placements in the same order.
 
@@ -112,6 +117,10 @@ class Assignment(Record):
     def of(self, node: Node) -> Placement:
         """Raises KeyError for a node that the graph does not have."""
         return self.placements[node]
+
+    def label(self, partition: Partition) -> str:
+        """The name of the provider that has the partition."""
+        return label_of(self.providers, partition.provider)
 
     @property
     def partitions(self) -> tuple[Partition, ...]:

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from ort_lite.compile import lifecycle
 from ort_lite.compile.compile import Compiled, compile_assignment
-from ort_lite.compile.recovery import subgraph
 from ort_lite.errors import ProviderError
 from ort_lite.execute.execute import owned
 from ort_lite.graph.graph import Node
@@ -34,6 +33,7 @@ from ort_lite.provider.provider import (
     ProfileEvent,
     Rejection,
 )
+from ort_lite.provider.subgraph import subgraph
 
 
 class CompositeProvider(ExecutionProvider):

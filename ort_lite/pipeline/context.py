@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import ProviderError
-from ort_lite.execute.released import check_there
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Model
+from ort_lite.graph.released import check_there
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.older_opsets import bring_to_imports
 from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context

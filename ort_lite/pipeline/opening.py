@@ -1,13 +1,13 @@
 """What a session starts from: a model loaded by `ort_lite.load`, its weights in spans, its parameters set."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ort_lite.dtypes import from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.feeds import check_shape
-from ort_lite.graph.graph import Graph, Value
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
 from ort_lite.options.options import SessionOptions
@@ -17,6 +17,7 @@ from ort_lite.serialization.parse_options import ParseOptions, SerializeOptions
 from ort_lite.serialization.proto import pb
 from ort_lite.serialization.source import ModelSource
 from ort_lite.serialization.spans import owned_array
+from ort_lite.transform.contract import all_graphs
 
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
 """Arrays by name, or what `save_params` made of them."""
@@ -92,7 +93,7 @@ def set_params(model: Model, params: Params) -> None:
     ours = not isinstance(params, Mapping)
     given: Mapping[str, Any] = load_params(params) if not isinstance(params, Mapping) else params
     places = {value.name: value for value in model.graph.inputs}
-    for graph in reversed(list(_graphs(model.graph))):  # an outer name hides an inner one
+    for graph in reversed(list(all_graphs(model.graph))):  # an outer name hides an inner one
         places.update(graph.initializers)
     found = []
     for name, value in given.items():
@@ -118,17 +119,10 @@ def _check(place: Value, dtype: str, shape: tuple[int, ...]) -> None:
 
 
 def _check_complete(model: Model) -> None:
-    values = (value for graph in _graphs(model.graph) for value in graph.initializers.values())
+    values = (value for graph in all_graphs(model.graph) for value in graph.initializers.values())
     if missing := [value.name for value in values if value.constant is None]:
         names = f"parameter {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
         raise InvalidArgument(f"{names} has not been loaded: the model has only its structure; give a value by params=")
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    """The graph and those nested in it."""
-    yield graph
-    for node in graph.all_nodes():
-        yield from node.subgraphs()
 
 
 def _align(model: Model) -> None:

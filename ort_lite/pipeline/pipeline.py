@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.recovery import Fallback, compile_or_next, reporter, subgraph
+from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
 from ort_lite.execute.execute import Executable
@@ -29,6 +29,7 @@ from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
+from ort_lite.provider.subgraph import subgraph
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def prepare(
         return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
 
     def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
-        function = guarded(partition, compiled)
+        function = guarded(partition, compiled, providers)
         if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
             return function
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)

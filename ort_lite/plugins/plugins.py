@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ort_lite.errors import ProviderError
+from ort_lite.errors import ProviderError, hint
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import Schemas
 
@@ -150,12 +150,8 @@ class Registry:
         """The class of that name. Raises ProviderError that lists the known names and the nearest one."""
         cls = self._find(name)
         if cls is None:
-            from difflib import get_close_matches
-
             known = self._all_names()
-            near = get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ProviderError(f"no execution provider is called {name!r}{hint} (installed: {', '.join(known)})")
+            raise ProviderError(f"no execution provider is called {name!r}{hint(name, known)} (installed: {', '.join(known)})")
         return cls
 
     def available_providers(self) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite import log
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
@@ -168,13 +168,9 @@ def _installed(name: str) -> bool:
 def _check_known(name: str) -> None:
     if _installed(name):
         return
-    from difflib import get_close_matches
-
     installed = plugins.installed_providers()
-    spelled = {known.lower(): known for known in (*KNOWN, *installed)}
-    near = get_close_matches(name.lower(), spelled, 1)
-    hint = f"; did you mean {spelled[near[0]]!r}?" if near else ""
-    raise InvalidArgument(f"no execution provider is called {name!r}{hint} (installed: {', '.join(installed)})")
+    meant = hint(name, (*KNOWN, *installed))
+    raise InvalidArgument(f"no execution provider is called {name!r}{meant} (installed: {', '.join(installed)})")
 
 
 def _note(notes: list[str], options: SessionOptions, text: str) -> None:

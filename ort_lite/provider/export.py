@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Graph, Node, Value, clone_node
-from ort_lite.graph.model import Model, Names
+from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.provider.provider import Partition
+from ort_lite.provider.subgraph import subgraph
 from ort_lite.record import Record
 from ort_lite.serialization.proto import serialize, similar_operator
 from ort_lite.serialization.save import to_proto
@@ -30,7 +31,7 @@ def partition_model(partition: Partition, change: Callable[[Graph], None] | None
     this version lacks, as fusions put it in, stands there all the same, for readers that go by its name. Raises InvalidGraph
     for a node that would mean something else there, InvalidProtobuf above 2 GiB.
     """
-    graph = _graph(partition)
+    graph = subgraph(partition)
     if change is not None:
         change(graph)
     data = serialize(to_proto(Model(graph, _imports(graph))))
@@ -66,20 +67,6 @@ def _open(type_: Type | None, k: int) -> Type | None:
     if not isinstance(type_, TensorType) or type_.shape is None:
         return type_
     return TensorType(type_.dtype, tuple(symbol(f"d{k}_{axis}") for axis in range(len(type_.shape))))
-
-
-def _graph(partition: Partition) -> Graph:
-    """A copy of the nodes as a graph, no name twice; arrays are shared."""
-    made = [value for node in partition.nodes for value in node.outputs if value is not None]
-    fresh = Names(Graph())
-    copies = {value: Value(fresh(value.name), value.type, value.constant) for value in (*partition.inputs, *made)}
-    graph = Graph(partition.name, [copies[value] for value in partition.inputs])
-    for value in partition.constants:
-        copies[value] = graph.add_initializer(Value(fresh(value.name), value.type, value.constant))
-    for node in partition.nodes:
-        graph.append(clone_node(node, copies))
-    graph.set_outputs(copies[value] for value in partition.outputs)
-    return graph
 
 
 def _imports(graph: Graph) -> dict[str, int]:

@@ -249,7 +249,7 @@ class ExecutionProvider:
 
     @classmethod
     def schemas(cls) -> "Iterable[OpSchema | SchemaSource]":
-        """Schemas of operators of its own (`ort_lite.inference.op_schema`): their nodes are checked by them, before others'."""
+        """Schemas of operators of its own (`ort_lite.inference.schema_text.op_schema`): nodes are checked by them before others'."""
         return ()
 
     def available_resource(self) -> Resource | None:
@@ -284,7 +284,7 @@ class ExecutionProvider:
         """After the last step of a run, also of one that failed, be it in `on_run_start`."""
 
     def sync(self) -> None:
-        """Waits for work in flight. Called before a run returns, unless its options say
+        """Waits for work in flight. Called before a run returns, also one that failed, unless its options say
         `disable_synchronize_execution_providers`. Copies to other devices wait by themselves.
         """
 

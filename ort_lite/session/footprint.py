@@ -60,11 +60,10 @@ def _in_a_file(array: Any) -> bool:
 
 def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
     """Compiled partitions that say what they hold, with their provider's name in the session."""
-    labels = {id(provider): label for label, provider in prepared.assignment.providers.items()}
     for partition in prepared.assignment.partitions:
         compiled = prepared.compiled.partitions[partition.name]
         if holds_memory(compiled):
-            yield labels[id(partition.provider)], compiled
+            yield prepared.assignment.label(partition), compiled
 
 
 def _allocator(provider: ExecutionProvider) -> Any:

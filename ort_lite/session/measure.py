@@ -22,6 +22,7 @@ from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.plugins import selection
 from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
 from ort_lite.serialization.source import ModelSource
+from ort_lite.transform.contract import all_graphs
 from ort_lite.verification.reference import Reference, part_of
 
 
@@ -71,7 +72,7 @@ class _Stand:
     ) -> None:  # fmt: skip
         self._graph, self._rules, self._runs = model.graph, pipeline.rules_of(providers), runs
         cpu = next(provider for provider in providers if provider.name == selection.DEFAULT)
-        self._reference = Reference(model, cpu, _bodies(model.graph), transfers_of(providers), options)
+        self._reference = Reference(model, cpu, list(all_graphs(model.graph))[1:], transfers_of(providers), options)
         self._whole = _whole(model.graph, cpu, self._rules)
         self._values = self._reference.values(self._whole, inputs)
 
@@ -130,10 +131,6 @@ def _whole(graph: Graph, provider: ExecutionProvider, rules: ShapeRules) -> Part
     return Partition("model", provider, tuple(graph), tuple(graph.inputs), outputs, rules)
 
 
-def _bodies(graph: Graph) -> list[Graph]:
-    return [body for node in graph.all_nodes() for body in node.subgraphs()]
-
-
 def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model: CostModel | None = None) -> CostModel:
     """The CostModel of a profile that a session with this assignment wrote (`InferenceSession.end_profiling`).
 
@@ -142,11 +139,10 @@ def costs_of_profile(path: str | os.PathLike[str], assignment: Assignment, model
     """
     model = model if model is not None else CostModel()
     prices = Prices(model, assignment.providers)
-    label = {id(provider): name for name, provider in assignment.providers.items()}
     mean = _means(path)
     nodes: dict[str, dict[str, float]] = {name: dict(found) for name, found in model.nodes.items()}
     for partition in assignment.partitions:
-        owner = label[id(partition.provider)]
+        owner = assignment.label(partition)
         if partition.name in mean:
             estimates = {node.name: prices.node(owner, node) for node in partition.nodes}
             left = max(0.0, mean[partition.name] - prices.overheads[owner].launch)

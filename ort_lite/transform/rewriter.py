@@ -244,19 +244,37 @@ class Rewriter:
     # What the driver does around a rule
 
     def apply(self, function: Callable[..., Done | Skip], match: Match, private: bool = False) -> Done | Skip:
-        """Runs a rule's function on a match; after Skip the graph is as it was."""
+        """Runs a rule's function on a match; after Skip the graph is as it was, and nothing is looked at again for it.
+
+        Raises RuntimeError for a function that changed what was there and then returns Skip.
+        """
         self.begin(match.nodes)
+        touched, imports = dict(self.touched), dict(self.opset_imports)
         for node in match.nodes[1:] if private else ():
             value = self._foreign_reader(node)
             if value is not None:
                 return Skip(f"{value.name} has other readers")
         result = function(self, **match.captured)
         if isinstance(result, Skip):
-            self.discard(*self.added)
-            for graph, value in self._new_constants:
-                if not value.uses:
-                    graph.initializers.pop(value.name, None)
+            self._take_back()
+            self.touched.clear()
+            self.touched.update(touched)
+            self.opset_imports.clear()
+            self.opset_imports.update(imports)
         return result
+
+    def _take_back(self) -> None:
+        if self.removed or any(
+            reader not in self.added for node in self.added for v in node.outputs if v for reader, _ in v.uses
+        ):
+            raise RuntimeError("it changed the graph and then returned Skip")
+        for node in reversed(self.added):
+            assert node.graph is not None
+            node.graph.remove(node)
+            self.stale.discard(node)
+        for graph, value in self._new_constants:
+            if not value.uses:
+                graph.initializers.pop(value.name, None)
 
     def begin(self, match: tuple[Node, ...] = ()) -> None:
         """Starts a new entry of what was added and removed."""

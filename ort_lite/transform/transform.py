@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ort_lite.errors import Fail, InvalidArgument, OrtLiteError
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
@@ -133,11 +133,7 @@ def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str
         raise InvalidArgument(f"two transforms are called {twice[0]!r}: rename one, or disable the distribution it is from")
     for name in disabled:
         if name not in names:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InvalidArgument(f"no transform is called {name!r}{hint}")
+            raise InvalidArgument(f"no transform is called {name!r}{hint(name, names)}")
 
 
 class _Driver:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from ort_lite.compile.recovery import subgraph
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
@@ -16,6 +15,7 @@ from ort_lite.pipeline.pipeline import prepare
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Body, DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.provider.subgraph import subgraph
 
 T = TypeVar("T")
 

@@ -37,9 +37,14 @@ class CPUExecutionProvider(ExecutionProvider):
     config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.winograd")
 
     def __init__(
-        self, threads: int = 0, fusion: bool = True, winograd: bool = True, arena_extend_strategy: Any = Growth.half,
-        use_arena: Any = True, **unknown: Any,
-    ) -> None:  # fmt: skip
+        self,
+        threads: int = 0,
+        fusion: bool = True,
+        winograd: bool = True,
+        arena_extend_strategy: Any = Growth.half,
+        use_arena: Any = True,
+        **unknown: Any,
+    ) -> None:
         if unknown:
             known = "threads, fusion, winograd, arena_extend_strategy, use_arena"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")

@@ -33,9 +33,22 @@ STRING = frozenset({"string"})
 """For Python steps: registrations of this type, or of COMPLEX, are separate ones, see `find`."""
 
 __all__ = [
-    "ANY", "COMPLEX", "FLOATS", "INTEGERS", "MOVABLE", "NARROW", "NATIVE", "NUMBERS", "REAL", "SIGNED", "STRING", "UNSIGNED", "find",
-    "find_native", "operator",
-]  # fmt: skip
+    "ANY",
+    "COMPLEX",
+    "FLOATS",
+    "INTEGERS",
+    "MOVABLE",
+    "NARROW",
+    "NATIVE",
+    "NUMBERS",
+    "REAL",
+    "SIGNED",
+    "STRING",
+    "UNSIGNED",
+    "find",
+    "find_native",
+    "operator",
+]
 
 
 class Registration(Record):

@@ -21,9 +21,12 @@ LAYERS = [
 ]  # fmt: skip
 """(what, H = W, C, O, kernel, stride, groups), three of them in a row"""
 FIRST = [
-    ("7x7 stride 2", 224, 3, 64, 7, 2, 1), ("3x3 stride 2", 224, 3, 32, 3, 2, 1), ("3x3 stride 2", 56, 128, 128, 3, 2, 1),
-    ("1x1 stride 2", 56, 256, 512, 1, 2, 1), ("depthwise stride 2", 112, 96, 96, 3, 2, 96),
-]  # fmt: skip
+    ("7x7 stride 2", 224, 3, 64, 7, 2, 1),
+    ("3x3 stride 2", 224, 3, 32, 3, 2, 1),
+    ("3x3 stride 2", 56, 128, 128, 3, 2, 1),
+    ("1x1 stride 2", 56, 256, 512, 1, 2, 1),
+    ("depthwise stride 2", 112, 96, 96, 3, 2, 96),
+]
 """The same, alone."""
 
 

@@ -54,9 +54,17 @@ def check_chain(links: Sequence[Link], inputs: Mapping[str, Array], expected: Ar
 
 
 def compare(
-    nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array | None], results: Sequence[str], expected: Sequence[Array],
-    how: How, what: str, opset: int, domain: str, rtol: float, atol: float,
-) -> None:  # fmt: skip
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, Array | None],
+    results: Sequence[str],
+    expected: Sequence[Array],
+    how: How,
+    what: str,
+    opset: int,
+    domain: str,
+    rtol: float,
+    atol: float,
+) -> None:
     """Runs the model twice; shapes that the session foretells must be those that come."""
     given = {name: array for name, array in inputs.items() if array is not None}
     fixed = {name for k, name in enumerate(given) if how.constants >> k & 1}
@@ -77,9 +85,14 @@ def compare(
 
 
 def model(
-    nodes: Sequence[onnx.NodeProto], given: Mapping[str, Array], fixed: set[str], results: Sequence[str], dims: str, opset: int,
+    nodes: Sequence[onnx.NodeProto],
+    given: Mapping[str, Array],
+    fixed: set[str],
+    results: Sequence[str],
+    dims: str,
+    opset: int,
     domain: str,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """A serialised model; the inputs in `fixed` are initialisers, the others have dimensions of the kind `dims`."""
     infos = [
         helper.make_tensor_value_info(name, to_onnx(from_numpy(array.dtype)), _dims(name, array, dims))

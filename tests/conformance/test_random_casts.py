@@ -49,9 +49,15 @@ def cast(x: Array, source: str, target: str, saturate: bool) -> Array:
 
 @pytest.mark.parametrize("source", TYPES)
 @drawn(
-    5, target=st.sampled_from(TYPES), shape=shapes(), seed=SEEDS, special=st.booleans(), saturate=st.booleans(),
-    dims=st.sampled_from(DIMS), layout=st.sampled_from(LAYOUTS),
-)  # fmt: skip
+    5,
+    target=st.sampled_from(TYPES),
+    shape=shapes(),
+    seed=SEEDS,
+    special=st.booleans(),
+    saturate=st.booleans(),
+    dims=st.sampled_from(DIMS),
+    layout=st.sampled_from(LAYOUTS),
+)
 def test_cast(source: str, target: str, shape: Shape, seed: int, special: bool, saturate: bool, dims: str, layout: str) -> None:
     special = special and (source not in FLOATS or target in FLOATS + EIGHTS)  # what does not fit an integer is not defined
     x = values(shape, source, seed, special)

@@ -28,16 +28,29 @@ def truncated(a: Array, b: Array) -> Array:
 
 
 ARITHMETIC: dict[str, Function] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum,
-    "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
-}  # fmt: skip
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Equal": np.equal,
+    "Less": np.less,
+    "Greater": np.greater,
+    "LessOrEqual": np.less_equal,
+    "GreaterOrEqual": np.greater_equal,
+}
 TYPES = ("float32", "int32", "uint8")
 
 
 @drawn(
-    30, op=st.sampled_from(list(ARITHMETIC)), dtype=st.sampled_from(TYPES), both=broadcastable(2), seed=SEEDS, how=HOWS,
+    30,
+    op=st.sampled_from(list(ARITHMETIC)),
+    dtype=st.sampled_from(TYPES),
+    both=broadcastable(2),
+    seed=SEEDS,
+    how=HOWS,
     special=st.booleans(),
-)  # fmt: skip
+)
 def test_two_operands(op: str, dtype: str, both: tuple[Shape, ...], seed: int, how: How, special: bool) -> None:
     a, b = (numbers(shape, dtype, seed + k, special=special) for k, shape in enumerate(both))
     check(op, [a, b], [quiet(ARITHMETIC[op], a, b)], how)
@@ -90,9 +103,14 @@ def test_three_operands(op: str, all_three: tuple[Shape, ...], seed: int, how: H
 
 
 @drawn(
-    10, dtype=st.sampled_from(["float32", "int32"]), shape=shapes(), seed=SEEDS, how=HOWS, low=st.none() | st.integers(-5, 5),
+    10,
+    dtype=st.sampled_from(["float32", "int32"]),
+    shape=shapes(),
+    seed=SEEDS,
+    how=HOWS,
+    low=st.none() | st.integers(-5, 5),
     high=st.none() | st.integers(-5, 5),
-)  # fmt: skip
+)
 def test_clip(dtype: str, shape: Shape, seed: int, how: How, low: int | None, high: int | None) -> None:
     x = numbers(shape, dtype, seed, special=True)
     bounds = [None if bound is None else np.array(bound, dtype) for bound in (low, high)]
@@ -163,9 +181,16 @@ def test_sixteen_bit_floats(dtype: str, op: str, both: tuple[Shape, ...], seed: 
 
 
 STEPS: dict[str, Function] = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "Neg": np.negative,
-    "Relu": lambda x: np.maximum(x, np.float32(0)), "Tanh": np.tanh, "Abs": np.abs,
-}  # fmt: skip
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Neg": np.negative,
+    "Relu": lambda x: np.maximum(x, np.float32(0)),
+    "Tanh": np.tanh,
+    "Abs": np.abs,
+}
 
 
 @st.composite

@@ -29,10 +29,17 @@ def test_matmul(case: tuple[Shape, Shape], dtype: str, seed: int, how: How) -> N
 
 
 @drawn(
-    30, m=SIZES, k=SIZES, n=SIZES, flip=st.tuples(st.integers(0, 1), st.integers(0, 1)), dtype=TYPES, seed=SEEDS, how=HOWS,
+    30,
+    m=SIZES,
+    k=SIZES,
+    n=SIZES,
+    flip=st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    dtype=TYPES,
+    seed=SEEDS,
+    how=HOWS,
     factors=st.tuples(st.sampled_from([1.0, 0.5, 0.0, -2.0]), st.sampled_from([1.0, 0.0, 2.0])),
     bias=st.sampled_from(["none", "all", "row", "column", "one", "vector", "scalar"]),
-)  # fmt: skip
+)
 def test_gemm(
     m: int, k: int, n: int, flip: tuple[int, int], dtype: str, seed: int, how: How, factors: tuple[float, float], bias: str
 ) -> None:
@@ -43,9 +50,16 @@ def test_gemm(
     wanted = alpha * (a.astype(np.float64) @ b) + (0 if c is None else beta * c.astype(np.float64))
     flipped = [np.ascontiguousarray(x.T) if turn else x for x, turn in zip((a, b), flip, strict=True)]
     check(
-        "Gemm", [*flipped, c], [np.asarray(wanted).astype(dtype)], how, transA=flip[0], transB=flip[1], alpha=alpha, beta=beta,
+        "Gemm",
+        [*flipped, c],
+        [np.asarray(wanted).astype(dtype)],
+        how,
+        transA=flip[0],
+        transB=flip[1],
+        alpha=alpha,
+        beta=beta,
         atol=1e-4,
-    )  # fmt: skip
+    )
 
 
 EQUATIONS = (

@@ -14,7 +14,9 @@ from tests.conformance.random_models import check
 Function = Callable[..., Any]
 
 REDUCTIONS: dict[str, Function] = {
-    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
+    "ReduceSum": np.sum,
+    "ReduceMean": np.mean,
+    "ReduceProd": np.prod,
     "ReduceMax": lambda x, **how: np.max(x, initial=-np.inf, **how),
     "ReduceMin": lambda x, **how: np.min(x, initial=np.inf, **how),
     "ReduceL1": lambda x, **how: np.sum(np.abs(x), **how),
@@ -22,7 +24,7 @@ REDUCTIONS: dict[str, Function] = {
     "ReduceSumSquare": lambda x, **how: np.sum(x * x, **how),
     "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)),
     "ReduceLogSumExp": lambda x, **how: np.log(np.sum(np.exp(x), **how)),
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -43,9 +45,15 @@ def reduce(function: Function, x: Array, axes: list[int] | None, keep: int, noop
 
 
 @drawn(
-    40, op=st.sampled_from(list(REDUCTIONS)), case=reduced(), keep=st.integers(0, 1), noop=st.integers(0, 1), seed=SEEDS, how=HOWS,
+    40,
+    op=st.sampled_from(list(REDUCTIONS)),
+    case=reduced(),
+    keep=st.integers(0, 1),
+    noop=st.integers(0, 1),
+    seed=SEEDS,
+    how=HOWS,
     old=st.booleans(),
-)  # fmt: skip
+)
 def test_floats(op: str, case: tuple[Shape, list[int] | None], keep: int, noop: int, seed: int, how: How, old: bool) -> None:
     shape, axes = case
     x = numbers(shape, "float32", seed, low=0.5 if op == "ReduceLogSum" else -2, high=2)
@@ -59,17 +67,25 @@ def test_floats(op: str, case: tuple[Shape, list[int] | None], keep: int, noop: 
 
 
 @drawn(
-    15, op=st.sampled_from(["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"]), case=reduced(smallest=1),
-    dtype=st.sampled_from(["int32", "int64"]), seed=SEEDS, how=HOWS, special=st.booleans(),
-)  # fmt: skip
+    15,
+    op=st.sampled_from(["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"]),
+    case=reduced(smallest=1),
+    dtype=st.sampled_from(["int32", "int64"]),
+    seed=SEEDS,
+    how=HOWS,
+    special=st.booleans(),
+)
 def test_integers_wrap_around(
     op: str, case: tuple[Shape, list[int] | None], dtype: str, seed: int, how: How, special: bool
 ) -> None:
     x = numbers(case[0], dtype, seed, special=special)
     functions: dict[str, Function] = {
-        "ReduceSum": np.sum, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
+        "ReduceSum": np.sum,
+        "ReduceMax": np.max,
+        "ReduceMin": np.min,
+        "ReduceProd": np.prod,
         "ReduceSumSquare": lambda x, **how: np.sum(x * x, **how),
-    }  # fmt: skip
+    }
     wanted = reduce(functions[op], x, case[1], 1, 0).astype(dtype)
     check(op, [x, None if case[1] is None else np.array(case[1], np.int64)], [wanted], how)
 
@@ -89,9 +105,15 @@ def along(draw: st.DrawFn, smallest: int = 1) -> tuple[Shape, int]:
 
 
 @drawn(
-    20, op=st.sampled_from(["ArgMax", "ArgMin"]), case=along(), keep=st.integers(0, 1), last=st.integers(0, 1),
-    dtype=st.sampled_from(["float32", "int32"]), seed=SEEDS, how=HOWS,
-)  # fmt: skip
+    20,
+    op=st.sampled_from(["ArgMax", "ArgMin"]),
+    case=along(),
+    keep=st.integers(0, 1),
+    last=st.integers(0, 1),
+    dtype=st.sampled_from(["float32", "int32"]),
+    seed=SEEDS,
+    how=HOWS,
+)
 def test_positions_of_extremes(op: str, case: tuple[Shape, int], keep: int, last: int, dtype: str, seed: int, how: How) -> None:
     (shape, axis), find = case, np.argmax if op == "ArgMax" else np.argmin
     x = numbers(shape, dtype, seed, low=-2, high=2).round().astype(dtype)
@@ -101,9 +123,15 @@ def test_positions_of_extremes(op: str, case: tuple[Shape, int], keep: int, last
 
 
 @drawn(
-    20, case=along(smallest=0), reverse=st.integers(0, 1), exclusive=st.integers(0, 1), product=st.booleans(), seed=SEEDS, how=HOWS,
+    20,
+    case=along(smallest=0),
+    reverse=st.integers(0, 1),
+    exclusive=st.integers(0, 1),
+    product=st.booleans(),
+    seed=SEEDS,
+    how=HOWS,
     dtype=st.sampled_from(["float32", "int64"]),
-)  # fmt: skip
+)
 def test_cumulative_sums(
     case: tuple[Shape, int], reverse: int, exclusive: int, product: bool, seed: int, how: How, dtype: str
 ) -> None:
@@ -120,9 +148,14 @@ def test_cumulative_sums(
 
 
 @drawn(
-    20, case=along(smallest=1), largest=st.integers(0, 1), share=st.floats(0, 1), dtype=st.sampled_from(["float32", "int64"]),
-    seed=SEEDS, how=HOWS,
-)  # fmt: skip
+    20,
+    case=along(smallest=1),
+    largest=st.integers(0, 1),
+    share=st.floats(0, 1),
+    dtype=st.sampled_from(["float32", "int64"]),
+    seed=SEEDS,
+    how=HOWS,
+)
 def test_the_k_largest(case: tuple[Shape, int], largest: int, share: float, dtype: str, seed: int, how: How) -> None:
     shape, axis = case
     k = round(share * shape[axis])

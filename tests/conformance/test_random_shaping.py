@@ -1,6 +1,6 @@
 """Operators that move elements: any shapes, attributes and types, against NumPy."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import assume
@@ -149,8 +149,8 @@ def test_pad(mode: str, data: Any, dtype: str, seed: int, how: How) -> None:
         added[axis] = max(begin, 0), max(end, 0)
         kept[axis] = slice(max(-begin, 0), shape[axis] - max(-end, 0))
     value = numbers((), dtype, seed + 1) if mode == "constant" else None
-    with_value = {"constant_values": value} if mode == "constant" else {}
-    wanted = np.pad(x[tuple(kept)], added, mode, **with_value)  # type: ignore[call-overload]  # the mode is a variable
+    with_value: dict[str, Any] = {"constant_values": value} if mode == "constant" else {}
+    wanted = np.pad(x[tuple(kept)], added, cast(Any, mode), **with_value)
     signed = axes_of(*[either_end(data.draw, axis, len(shape)) for axis in axes])
     check("Pad", [x, axes_of(*begins, *ends), value, signed], [np.ascontiguousarray(wanted)], how, mode=mode)
 

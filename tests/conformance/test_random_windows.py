@@ -52,9 +52,15 @@ def test_conv_transpose(w: Windows, n: int, channels: tuple[int, int, int], bias
         "pads": list(pads),
     }
     check(
-        "ConvTranspose", [x, weight, b], [wanted.astype(np.float32)], how, group=groups, output_padding=[more] * rank, atol=1e-4,
+        "ConvTranspose",
+        [x, weight, b],
+        [wanted.astype(np.float32)],
+        how,
+        group=groups,
+        output_padding=[more] * rank,
+        atol=1e-4,
         **attributes,
-    )  # fmt: skip
+    )
 
 
 def mean(taps: Array, with_padding: bool) -> Array:

@@ -31,10 +31,16 @@ pytestmark = pytest.mark.slow
 _BODY = "the types in its body would have to change too"
 _OWN = "its attributes are of the types that the case has"
 APART = {
-    "If": _BODY, "Loop": _BODY, "Scan": _BODY, "SequenceMap": _BODY, "FlexAttention": _BODY, "LabelEncoder": _OWN,
-    "TfIdfVectorizer": _OWN, "SequenceInsert": "the elements of the sequence would have to change too",
+    "If": _BODY,
+    "Loop": _BODY,
+    "Scan": _BODY,
+    "SequenceMap": _BODY,
+    "FlexAttention": _BODY,
+    "LabelEncoder": _OWN,
+    "TfIdfVectorizer": _OWN,
+    "SequenceInsert": "the elements of the sequence would have to change too",
     "BitCast": "the other type would have to be of the same size",
-}  # fmt: skip
+}
 NO_CASE = frozenset({
     "CastMap", "CategoryMapper", "ConcatFromSequence", "DictVectorizer", "FeatureVectorizer", "GlobalLpPool", "Gradient", "Imputer",
     "LinearClassifier", "LinearRegressor", "MaxRoiPool", "Multinomial", "Normalizer", "OneHotEncoder", "Optional", "RandomNormal",

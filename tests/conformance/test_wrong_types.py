@@ -26,14 +26,22 @@ from tests.conformance.versions.registry import matching
 from tests.conformance.versions.schemas import Key, main_types, newest, schemas
 
 TYPES = {
-    "float32": "float", "float64": "double", "int8": "int8", "int32": "int32", "int64": "int64", "bool": "bool", "string": "string",
-}  # fmt: skip
+    "float32": "float",
+    "float64": "double",
+    "int8": "int8",
+    "int32": "int32",
+    "int64": "int64",
+    "bool": "bool",
+    "string": "string",
+}
 """Those that are tried, as element types and as onnx spells them."""
 BEYOND = {
-    "Loop": "what its body gives back must have the type of the state", "Scan": "as Loop",
-    "SequenceInsert": "an element has the type of the others", "SequenceMap": "its body takes the elements",
+    "Loop": "what its body gives back must have the type of the state",
+    "Scan": "as Loop",
+    "SequenceInsert": "an element has the type of the others",
+    "SequenceMap": "its body takes the elements",
     "QLinearConcat": "its inputs come in threes: a tensor, a scale, a zero point",
-}  # fmt: skip
+}
 """Operators that refuse more than their schemas do, and why."""
 
 

@@ -59,9 +59,17 @@ class Forest:
 
 
 def random_forest(
-    seed: int, trees: int, targets: Sequence[int], *, depth: int = 3, modes: Sequence[str] = MODES, tracks: bool = True,
-    single: bool = False, weight: Callable[[np.random.Generator], float] = lambda rng: rng.normal(), leaf: float = 0.2,
-) -> Forest:  # fmt: skip
+    seed: int,
+    trees: int,
+    targets: Sequence[int],
+    *,
+    depth: int = 3,
+    modes: Sequence[str] = MODES,
+    tracks: bool = True,
+    single: bool = False,
+    weight: Callable[[np.random.Generator], float] = lambda rng: rng.normal(),
+    leaf: float = 0.2,
+) -> Forest:
     """Leaves, one of `leaf` nodes, have weights for some of `targets`, or one."""
     rng = np.random.default_rng(seed)
     forest = Forest()
@@ -73,9 +81,16 @@ def random_forest(
 
 
 def _grow(
-    rng: np.random.Generator, nodes: list[dict[str, Any]], depth: int, targets: Sequence[int], modes: Sequence[str], tracks: bool,
-    single: bool, weight: Callable[[np.random.Generator], float], leaf: float,
-) -> int:  # fmt: skip
+    rng: np.random.Generator,
+    nodes: list[dict[str, Any]],
+    depth: int,
+    targets: Sequence[int],
+    modes: Sequence[str],
+    tracks: bool,
+    single: bool,
+    weight: Callable[[np.random.Generator], float],
+    leaf: float,
+) -> int:
     me = len(nodes)
     node: dict[str, Any] = {"featureids": 0, "modes": "LEAF", "values": 0.0, "true": 0, "false": 0, "track": 0, "weights": []}
     nodes.append(node)

@@ -14,6 +14,7 @@ from ort_lite_cpu.program.evaluate import LIMIT
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment import Segment
 from tests.cpu.check import ints, op_program, ramp, text_program
+from tests.cpu.steps import segment_runs
 
 NAMES = ("a", "b", "c")
 
@@ -34,10 +35,19 @@ def native(dims: list[Dim], values: dict[str, int]) -> list[int]:
 leaves = st.one_of(st.sampled_from([symbol(name, signed=True) for name in NAMES]), st.integers(-5, 9))
 binary = st.sampled_from(
     [
-        lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, shapes.floordiv, shapes.modulo, shapes.maximum, shapes.minimum,
-        shapes.equal, shapes.less, lambda x, y: shapes.select(shapes.less(x, y), x, y + 1), lambda x, y: shapes.scaled(x, 0.7) + y,
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        shapes.floordiv,
+        shapes.modulo,
+        shapes.maximum,
+        shapes.minimum,
+        shapes.equal,
+        shapes.less,
+        lambda x, y: shapes.select(shapes.less(x, y), x, y + 1),
+        lambda x, y: shapes.scaled(x, 0.7) + y,
     ]
-)  # fmt: skip
+)
 expressions = st.recursive(leaves, lambda inner: st.builds(lambda f, x, y: f(x, y), binary, inner, inner), max_leaves=12)
 
 
@@ -82,10 +92,8 @@ TEXT = """(float[N,M] x) => (float[N,M] y) {
 
 
 def segment_of(program: Program) -> Segment:
-    [step] = program.steps
-    segment = getattr(step, "segment", None)
-    assert isinstance(segment, Segment)
-    return segment
+    [step] = segment_runs(program)
+    return step.segment
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (40, 50), (2, 1), (3, 1000)], ids=str)
@@ -94,7 +102,7 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
     x = ramp(shape)
     program([x])
     segment = segment_of(program)
-    [bound] = program.steps[0].cache.values()  # type: ignore[union-attr]
+    [bound] = segment_runs(program)[0].cache.values()
     blocks = sorted(
         zip(bound.offsets.tolist(), bound.sizes.tolist(), segment.starts.tolist(), segment.ends.tolist(), strict=True)
     )

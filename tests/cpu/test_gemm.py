@@ -38,9 +38,15 @@ def random(*shape: int, dtype: str = "float32", seed: int = 0) -> Array:
 
 
 def product(
-    a: Array, b: Array, bias: Array | None = None, residual: Array | None = None, limits: Sequence[float] = NO_LIMITS,
-    kind: str = "", parts: int = 1, target: Target | None = None,
-) -> Array:  # fmt: skip
+    a: Array,
+    b: Array,
+    bias: Array | None = None,
+    residual: Array | None = None,
+    limits: Sequence[float] = NO_LIMITS,
+    kind: str = "",
+    parts: int = 1,
+    target: Target | None = None,
+) -> Array:
     """What the kernel computes for a packed b."""
     kernel, tile = spec(a.dtype.name, target, kind)
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
@@ -172,10 +178,13 @@ def test_activations(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "params", "limits"),
     [
-        ("", (), (-math.inf, math.inf)), ("Relu", (), (0.0, math.inf)), ("Clip", (), (-math.inf, math.inf)),
-        ("Clip", (1.0,), (1.0, math.inf)), ("Clip", (0.0, 6.0), (0.0, 6.0)),
+        ("", (), (-math.inf, math.inf)),
+        ("Relu", (), (0.0, math.inf)),
+        ("Clip", (), (-math.inf, math.inf)),
+        ("Clip", (1.0,), (1.0, math.inf)),
+        ("Clip", (0.0, 6.0), (0.0, 6.0)),
     ],
-)  # fmt: skip
+)
 def test_relu_and_clip_are_limits(name: str, params: Sequence[float], limits: tuple[float, float]) -> None:
     act = activation(name, params)
     assert act is not None and (act.kind, act.low, act.high) == ("", *limits)

@@ -280,12 +280,16 @@ def patched(result: Any) -> Program:
     return program
 
 
-@pytest.mark.parametrize(("result", "came"), [
-    ([np.zeros(3, np.float32)], r"gave float32 \(3,\) for 'b', expected bool \(N\)"),
-    ([np.zeros((3, 1), bool)], r"gave bool \(3, 1\) for 'b', expected bool \(N\)"),
-    ([[True, False, True]], "gave list for 'b', expected bool"),
-    ([], "gave 0 results, expected 1"),
-], ids=["type", "rank", "no array", "too few"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("result", "came"),
+    [
+        ([np.zeros(3, np.float32)], r"gave float32 \(3,\) for 'b', expected bool \(N\)"),
+        ([np.zeros((3, 1), bool)], r"gave bool \(3, 1\) for 'b', expected bool \(N\)"),
+        ([[True, False, True]], "gave list for 'b', expected bool"),
+        ([], "gave 0 results, expected 1"),
+    ],
+    ids=["type", "rank", "no array", "too few"],
+)
 def test_a_result_is_of_the_type_and_rank_that_lowering_believes(result: Any, came: str) -> None:
     with pytest.raises(RuntimeException, match=r"RegexFullMatch .*\(CPUExecutionProvider\): it " + came):
         patched(result)([TEXTS])

@@ -1,9 +1,12 @@
 """No kernel is lowered that would touch more than its operands have, or read them as what they are not."""
 
 import ast
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from ort_lite.native.marks import Ptr, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
 from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.kernels.primitives import weave
 from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.lowered import Instruction, Requirement
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, pairs, reread
@@ -61,6 +65,60 @@ def test_a_call_that_does_not_fit_is_the_authors_mistake() -> None:
         emitted([x, y], 3, 4, 1)
     with pytest.raises(TypeError, match=r"Test 'node'.*: 1 operands came for kernel .*spread.*, it has x, y"):
         emitted([x], 3, 4, 0.5)
+
+
+GOOD: dict[str, Dim | float] = {"n": 3, "m": 4, "factor": 0.5}
+
+
+def called(named: Mapping[str, object], *scalars: Dim, **others: Any) -> Instruction:
+    """What a call of `spread` by name becomes."""
+    builder = Builder(parts=1)
+    builder.emit(NODE, spread, [tensor("float32", 3), tensor("float32", 3, 4)], scalars, named=named, **others)
+    [instruction] = builder.result.items
+    assert isinstance(instruction, Instruction)
+    return instruction
+
+
+def test_scalars_by_name_come_in_the_order_of_the_kernel() -> None:
+    for names in permutations(GOOD):
+        assert called({name: GOOD[name] for name in names}).scalars == (3, 4, 0.5)
+
+
+def test_statics_by_name_are_those_of_the_kernel() -> None:
+    builder = Builder(parts=1)
+    few = {"few": 2, "count": 3, "outer": 1}
+    builder.emit(NODE, weave, [tensor("int8", 6), tensor("int8", 6)], named=few)
+    [instruction] = builder.result.items
+    assert isinstance(instruction, Instruction)
+    assert instruction.scalars == (1, 3)
+    assert instruction.spec.statics == (("few", 2),)
+    del few["few"]
+    with pytest.raises(TypeError, match=r"kernel .*weave: 'few' missing; it takes outer, count, few"):
+        builder.emit(NODE, weave, [tensor("int8", 6), tensor("int8", 6)], named=few)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"n": 3, "factor": 0.5}, "spread: 'm' missing; it takes n, m, factor"),
+        ({**GOOD, "size": 3}, "spread: 'size' unknown; it takes n, m, factor"),
+        ({"n": 3, "k": 4, "factor": 0.5}, "spread: 'm' missing; 'k' unknown; it takes n, m, factor"),
+        ({**GOOD, "part": 0}, "spread: 'part' unknown; it takes n, m, factor"),
+        ({**GOOD, "x": 0}, "spread: 'x' unknown; it takes n, m, factor"),
+        ({**GOOD, "factor": 1}, "spread: 'factor' is 1 (int), expected a float"),
+        ({**GOOD, "factor": symbol("n")}, "spread: 'factor' is n (Expr), expected a float"),
+        ({**GOOD, "n": 3.0}, "spread: 'n' is 3.0 (float), expected an integer"),
+    ],
+)
+def test_a_call_by_name_that_does_not_fit_names_kernel_and_parameter(named: Mapping[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=rf"kernel \S*{re.escape(message)}$"):
+        called(named)
+
+
+def test_a_call_is_by_name_or_by_position() -> None:
+    for scalars, others in (((3,), {}), ((), {"statics": {"how": 1}})):
+        with pytest.raises(TypeError, match=r"by position and by name .n, m, factor."):
+            called(GOOD, *scalars, **others)
 
 
 def test_an_operand_is_read_as_what_it_is() -> None:

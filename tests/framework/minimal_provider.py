@@ -24,7 +24,7 @@ class MinimalExecutionProvider(ExecutionProvider):
 
 
 def evaluate(partition: Partition, inputs: Sequence[Any]) -> list[Any]:
-    values = dict(zip(partition.inputs, inputs, strict=True))
+    values: dict[Any, Any] = dict(zip(partition.inputs, inputs, strict=True))
     for node in partition.nodes:
-        values[node.output] = np.asarray(FUNCTIONS[node.op_type](values[node.inputs[0]]))  # type: ignore[index]
+        values[node.output] = np.asarray(FUNCTIONS[node.op_type](values[node.inputs[0]]))
     return [values[value] for value in partition.outputs]

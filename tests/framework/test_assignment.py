@@ -49,21 +49,33 @@ def test_its_json_holds_the_same() -> None:
     assert data["providers"] == ["BoxExecutionProvider", "CPUExecutionProvider"]
     assert [level["graph"] for level in data["levels"]] == ["", "If 'If_0'.then_branch", "If 'If_0'.else_branch"]
     assert data["levels"][0]["partitions"][0] == {
-        "name": "BoxExecutionProvider_0", "device": "box:0", "nodes": ["Abs_0"], "inputs": ["x"], "outputs": ["a"],
+        "name": "BoxExecutionProvider_0",
+        "device": "box:0",
+        "nodes": ["Abs_0"],
+        "inputs": ["x"],
+        "outputs": ["a"],
         "bytes": {"x": 12, "a": None},
-    }  # fmt: skip
+    }
     assert data["levels"][0]["copies"][0] == {
-        "value": "x", "bytes": 12, "route": ["cpu:0", "box:0"], "by": ["BoxTransfer"], "reader": "BoxExecutionProvider_0",
-    }  # fmt: skip
+        "value": "x",
+        "bytes": 12,
+        "route": ["cpu:0", "box:0"],
+        "by": ["BoxTransfer"],
+        "reader": "BoxExecutionProvider_0",
+    }
     assert data["levels"][0]["apart"] == [
         {"first": "BoxExecutionProvider_0", "second": "BoxExecutionProvider_1", "through": "If_0"}
     ]
     assert data["nodes"][1] == {
-        "node": "If_0", "operator": "If", "depth": 0, "provider": "CPUExecutionProvider",
+        "node": "If_0",
+        "operator": "If",
+        "depth": 0,
+        "provider": "CPUExecutionProvider",
         "partition": "CPUExecutionProvider_0",
         "reasons": [
             {"provider": "BoxExecutionProvider", "verdict": "declined", "code": "choice", "detail": "not wanted"},
         ],
-        "rule": "", "inserted": "",
-    }  # fmt: skip
+        "rule": "",
+        "inserted": "",
+    }
     assert [node["depth"] for node in data["nodes"]] == [0, 0, 1, 1, 0]

@@ -14,7 +14,7 @@ from ort_lite.execute.execute import Executable
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
 from ort_lite.partition.partition import partition
-from ort_lite.provider import CPU, CompiledPartition, DataTransfer, Device, ExecutionProvider, Partition
+from ort_lite.provider import CPU, DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.serialization.load import load
 from tests.framework.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate
 
@@ -92,9 +92,12 @@ def test_a_node_taken_whole_has_no_compiled_bodies() -> None:
 def test_values_cross_to_another_device_once_and_back() -> None:
     made = executable(CHAIN, OtherDevice(named("b", "c")), CpuStandIn())
     assert [step.name for step in made.steps] == [
-        "CPUExecutionProvider_0", "copy 'a' cpu:0 -> box:0", "BoxExecutionProvider_0", "copy 'c' box:0 -> cpu:0",
+        "CPUExecutionProvider_0",
+        "copy 'a' cpu:0 -> box:0",
+        "BoxExecutionProvider_0",
+        "copy 'c' box:0 -> cpu:0",
         "CPUExecutionProvider_1",
-    ]  # fmt: skip
+    ]
     np.testing.assert_array_equal(made.run([X])[0], np.maximum(np.tanh(-np.abs(X)), 0))
 
 
@@ -110,8 +113,10 @@ def test_a_value_with_two_readers_over_there_is_copied_once() -> None:
 def test_an_input_that_is_only_handed_through_stays_where_it_is() -> None:
     made = executable("(float[3] x) => (float[3] y, float[3] x) { y = Neg(x) }", OtherDevice(), CpuStandIn())
     assert [step.name for step in made.steps] == [
-        "copy 'x' cpu:0 -> box:0", "BoxExecutionProvider_0", "copy 'y' box:0 -> cpu:0",
-    ]  # fmt: skip
+        "copy 'x' cpu:0 -> box:0",
+        "BoxExecutionProvider_0",
+        "copy 'y' box:0 -> cpu:0",
+    ]
     assert made.shares
 
 
@@ -158,7 +163,7 @@ def test_a_direct_way_is_preferred() -> None:
 
 def test_a_device_without_transfer_is_an_error_that_names_value_and_reader() -> None:
     class Island(OtherDevice):
-        def data_transfer(self) -> None:  # type: ignore[override]
+        def data_transfer(self) -> Any:
             return None
 
     with pytest.raises(ProviderError, match=r"'x' is needed on box:0 \(by BoxExecutionProvider_0\) and is on cpu:0"):
@@ -180,8 +185,8 @@ class Failing(NumpyProvider):
         super().__init__(takes)
         self.result = result
 
-    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
-        return self.result(partitions)  # type: ignore[no-any-return]
+    def compile(self, partitions: Sequence[Partition]) -> Any:
+        return self.result(partitions)
 
 
 def failing(partitions: Sequence[Partition]) -> Any:
@@ -195,15 +200,22 @@ def second_fails(partitions: Sequence[Partition]) -> Any:
 @pytest.mark.parametrize(
     ("result", "error", "message"),
     [
-        (failing, CompileError, "FailingExecutionProvider could not compile FailingExecutionProvider_0, "
-         "FailingExecutionProvider_1: ZeroDivisionError: oops"),
-        (second_fails, CompileError,
-         "FailingExecutionProvider could not compile FailingExecutionProvider_1: ZeroDivisionError: oops"),
+        (
+            failing,
+            CompileError,
+            "FailingExecutionProvider could not compile FailingExecutionProvider_0, "
+            "FailingExecutionProvider_1: ZeroDivisionError: oops",
+        ),
+        (
+            second_fails,
+            CompileError,
+            "FailingExecutionProvider could not compile FailingExecutionProvider_1: ZeroDivisionError: oops",
+        ),
         (lambda partitions: [], ProviderError, r"FailingExecutionProvider compiled 2 partitions \(.*\) to 0"),
         (lambda partitions: [1, 2], ProviderError, "compiled FailingExecutionProvider_0 to 1; expected a callable"),
     ],
     ids=["raises", "returns an exception", "returns too few", "returns no callable"],
-)  # fmt: skip
+)
 def test_a_compile_that_fails_names_provider_and_partition(result: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         executable(CHAIN, Failing(result, named("a", "c")), CpuStandIn())

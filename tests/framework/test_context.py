@@ -108,8 +108,11 @@ def test_the_model_holds_onnxruntimes_nodes(saved: Path) -> None:
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in contexts[0].attribute}
     assert attributes["ep_cache_context"].startswith(b"\xff\x00")
     assert {name: attributes[name] for name in ("main_context", "embed_mode", "source", "partition_name")} == {
-        "main_context": 1, "embed_mode": 1, "source": b"SavingExecutionProvider", "partition_name": b"SavingExecutionProvider_0",
-    }  # fmt: skip
+        "main_context": 1,
+        "embed_mode": 1,
+        "source": b"SavingExecutionProvider",
+        "partition_name": b"SavingExecutionProvider_0",
+    }
     assert {p.key: p.value for p in proto.metadata_props} == {"ep_compatibility_info.SavingExecutionProvider": "driver 7"}
     assert not proto.graph.initializer, "what was compiled in is not saved again"
 

@@ -1,4 +1,4 @@
-"""SPEC 5.11: inputs of a device's partitions lie in memory of its provider's allocator, which gets every chunk back."""
+"""docs/specification.md, row 5.11: inputs of a device lie in memory of its provider's allocator, which gets every chunk back."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar

@@ -101,8 +101,10 @@ def test_a_plan_takes_rules_options_and_policies() -> None:
     options = ort_lite.SessionOptions()
     options.add_free_dimension_override_by_name("N", 2)
     found = ort_lite.plan(
-        model(CHAIN), [(NumpyProvider(), {"limit_nodes": 1}), CpuStandIn()], options,
+        model(CHAIN),
+        [(NumpyProvider(), {"limit_nodes": 1}), CpuStandIn()],
+        options,
         placement_rules=[ort_lite.place(CPU, operator="Abs")],
-    )  # fmt: skip
+    )
     assert [p.provider for p in found.assignment.placements.values()] == [CPU, NUMPY, CPU, CPU]
     assert found.boundaries()[f"{NUMPY}_0"] == {"a": 24, "b": 24}

@@ -167,36 +167,60 @@ def test_an_optional_input_may_be_none_or_missing() -> None:
 @pytest.mark.parametrize(
     ("type_", "value", "message"),
     [
-        (tensor("float32", N, 3), np.zeros((2, 3)),
-         "input 'x' is tensor(double) of shape [2, 3]; expected tensor(float): convert it, e.g. by .astype('float32')"),
-        (tensor("bool", N), np.zeros(2, np.uint8),
-         "input 'x' is tensor(uint8) of shape [2]; expected tensor(bool): convert it, e.g. by .astype('bool')"),
-        (tensor("float32", N), np.float64(1),
-         "input 'x' is tensor(double) of shape []; expected tensor(float): convert it, e.g. by .astype('float32')"),
-        (tensor("float32", N), np.array(["a"]),
-         "input 'x' is tensor(string) of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')"),
-        (tensor("float32", N), np.zeros(1, "M8[s]"),
-         "input 'x' is datetime64[s] of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')"),
+        (
+            tensor("float32", N, 3),
+            np.zeros((2, 3)),
+            "input 'x' is tensor(double) of shape [2, 3]; expected tensor(float): convert it, e.g. by .astype('float32')",
+        ),
+        (
+            tensor("bool", N),
+            np.zeros(2, np.uint8),
+            "input 'x' is tensor(uint8) of shape [2]; expected tensor(bool): convert it, e.g. by .astype('bool')",
+        ),
+        (
+            tensor("float32", N),
+            np.float64(1),
+            "input 'x' is tensor(double) of shape []; expected tensor(float): convert it, e.g. by .astype('float32')",
+        ),
+        (
+            tensor("float32", N),
+            np.array(["a"]),
+            "input 'x' is tensor(string) of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')",
+        ),
+        (
+            tensor("float32", N),
+            np.zeros(1, "M8[s]"),
+            "input 'x' is datetime64[s] of shape [1]; expected tensor(float): convert it, e.g. by .astype('float32')",
+        ),
         (tensor("float32", N, 3), np.zeros(3, np.float32), "input 'x' has rank 1, shape [3]; expected rank 2, [N, 3]"),
-        (tensor("float32", N, 3), np.zeros((2, 4), np.float32),
-         "input 'x' has 4 in dimension 1, shape [2, 4]; expected [N, 3]"),
+        (
+            tensor("float32", N, 3),
+            np.zeros((2, 4), np.float32),
+            "input 'x' has 4 in dimension 1, shape [2, 4]; expected [N, 3]",
+        ),
         (tensor("float32", N), None, "input 'x' is None; expected tensor(float)"),
         (tensor("int64", N), [1.5], "input 'x' holds numbers that tensor(int64) cannot; they came as tensor(double)"),
         (tensor("uint8", N), [300], "input 'x' holds numbers that tensor(uint8) cannot; they came as tensor(int64)"),
         (tensor("int64", N), ["a"], "input 'x' holds tensor(string); expected numbers for tensor(int64)"),
-        (tensor("float32", N), [[1, 2], [3]],
-         "input 'x' makes no array of tensor(float): setting an array element with a sequence"),
+        (
+            tensor("float32", N),
+            [[1, 2], [3]],
+            "input 'x' makes no array of tensor(float): setting an array element with a sequence",
+        ),
         (tensor("string", N), np.zeros(2), "input 'x' is tensor(double); expected tensor(string): str, or an array of them"),
         (tensor("string", N), np.array([b"\xff"]), "input 'x' holds bytes that are not UTF-8: "),
-        (tensor("string", N), [["a", "b"], ["c"]],
-         "input 'x' is ragged: it holds ['a', 'b'] where tensor(string) has one element"),
+        (
+            tensor("string", N),
+            [["a", "b"], ["c"]],
+            "input 'x' is ragged: it holds ['a', 'b'] where tensor(string) has one element",
+        ),
         (tensor("string", N, 2), np.array(["a"]), "input 'x' has rank 1, shape [1]; expected rank 2, [N, 2]"),
         (SequenceType(tensor("float32", N)), np.zeros(3, np.float32), "input 'x' is a ndarray; expected seq(tensor(float))"),
         (SequenceType(tensor("float32", N)), [np.zeros(3)], "input 'x' is tensor(double) of shape [3]"),
         (MapType("string", tensor("float32")), 3, "input 'x' is a int; expected map(string,tensor(float))"),
     ],
     ids=lambda value: str(value)[:30],
-)  # fmt: skip
+)
 def test_what_does_not_fit_names_the_input_what_came_and_what_is_expected(type_: Type, value: Any, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         fed(type_, value)

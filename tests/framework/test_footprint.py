@@ -17,6 +17,7 @@ from ort_lite.errors import InvalidArgument, OutOfMemory, ProviderError
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite_cpu.program.bind import Bound
 from ort_lite_cpu.program.program import Program
+from tests.cpu.steps import segment_runs
 from tests.framework.models import proto
 
 SIZE = 64
@@ -53,7 +54,7 @@ def program(made: ort_lite.InferenceSession) -> Program:
 
 
 def packed(made: ort_lite.InferenceSession) -> list[Any]:
-    arrays = [array for step in program(made).steps for array in step.segment.keep]  # type: ignore[union-attr]
+    arrays = [array for step in segment_runs(program(made)) for array in step.segment.keep]
     return list({id(array): array for array in arrays}.values())
 
 

@@ -42,12 +42,21 @@ def overridden(package: Any, model: bytes, by_denotation: dict[str, int], by_nam
 BOTH = ["DATA_BATCH", "DATA_FEATURE"]
 
 
-@pytest.mark.parametrize(("dim", "denotations", "by_denotation", "by_name"), [
-    ("n", BOTH, {"DATA_BATCH": 2}, {}), ("n", BOTH, {"data_batch": 2, "DATA_FEATURE": 3}, {}), (None, BOTH, {"DATA_BATCH": 2}, {}),
-    ("n", BOTH, {"OTHER": 2}, {}), ("n", ["", "DATA_FEATURE"], {"DATA_BATCH": 2}, {}), (2, BOTH, {"DATA_BATCH": 2}, {}),
-    (4, BOTH, {"DATA_BATCH": 2}, {}), ("n", BOTH, {"DATA_BATCH": 2}, {"n": 2}), ("n", BOTH, {"DATA_BATCH": 2}, {"n": 5}),
-    ("n", BOTH, {}, {"n": 5}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dim", "denotations", "by_denotation", "by_name"),
+    [
+        ("n", BOTH, {"DATA_BATCH": 2}, {}),
+        ("n", BOTH, {"data_batch": 2, "DATA_FEATURE": 3}, {}),
+        (None, BOTH, {"DATA_BATCH": 2}, {}),
+        ("n", BOTH, {"OTHER": 2}, {}),
+        ("n", ["", "DATA_FEATURE"], {"DATA_BATCH": 2}, {}),
+        (2, BOTH, {"DATA_BATCH": 2}, {}),
+        (4, BOTH, {"DATA_BATCH": 2}, {}),
+        ("n", BOTH, {"DATA_BATCH": 2}, {"n": 2}),
+        ("n", BOTH, {"DATA_BATCH": 2}, {"n": 5}),
+        ("n", BOTH, {}, {"n": 5}),
+    ],
+)
 def test_free_dimensions_by_denotation_are_those_of_onnxruntime(
     dim: str | int | None, denotations: list[str], by_denotation: dict[str, int], by_name: dict[str, int]
 ) -> None:

@@ -1,5 +1,7 @@
 """The IR: stable order, captures, copies, text."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -32,13 +34,13 @@ class TestOrder:
 
     @settings(deadline=None)
     @given(st.integers(0, 1000), st.randoms(use_true_random=False))
-    def test_any_shuffled_graph_becomes_topological(self, seed: int, random: object) -> None:
+    def test_any_shuffled_graph_becomes_topological(self, seed: int, random: Random) -> None:
         graph = random_graph(seed, size=20, depth=2)
         shuffled = Graph("shuffled", graph.inputs)
         nodes = graph.nodes
         for node in nodes:
             graph._unlink(node)
-        random.shuffle(nodes)  # type: ignore[attr-defined]
+        random.shuffle(nodes)
         shuffled.extend(nodes)
         shuffled.sort()
         position = {node: k for k, node in enumerate(shuffled)}
@@ -161,7 +163,9 @@ class TestText:
         n = symbol("n")
         x = Value("x", TensorType("float32", (n, 2)))
         _, node = with_body(x)
-        graph = Graph("main", [x, node.inputs[0]])  # type: ignore[list-item]  # the flag
+        [flag] = node.inputs
+        assert flag is not None
+        graph = Graph("main", [x, flag])
         graph.add_initializer(Value("w", constant=np.zeros((2, 3), np.float32)))
         graph.append(node)
         perm = graph.append(Node("Transpose", [node.output], [Value("t", TensorType("float32"))], {"perm": [1, 0]}))
@@ -172,8 +176,9 @@ class TestText:
             "big": np.zeros(9),
             "up": Attr("up", "INT", None, "axis"),
         }
-        graph.append(Node("Op", [perm.output, None], [None, value("z")], text, domain="my.domain"))
-        graph.set_outputs([graph.nodes[-1].outputs[1]])  # type: ignore[list-item]
+        z = value("z")
+        graph.append(Node("Op", [perm.output, None], [None, z], text, domain="my.domain"))
+        graph.set_outputs([z])
         assert str(graph).splitlines() == [
             "main (float32[n, 2] x, float32[2] flag) => (float32[2] z) {",
             "  w = constant float32[2, 3]",

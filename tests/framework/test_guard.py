@@ -1,9 +1,13 @@
 """States of compiled partitions, and who may be in them at once."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +15,8 @@ import onnx.parser
 import pytest
 
 import ort_lite
-from ort_lite.errors import ProviderError, RuntimeException
+from ort_lite import RunOptions
+from ort_lite.errors import ProviderError, RunTerminated, RuntimeException
 from ort_lite.execute.guard import lock_of
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
@@ -221,3 +226,205 @@ def test_nothing_is_planted_in_a_provider() -> None:
     assert lock_of(provider) is lock_of(provider)
     assert lock_of(provider) is not lock_of(NumpyProvider(lambda node: True))
     assert vars(provider) == before
+
+
+def test_providers_that_run_each_others_nodes_in_bodies_never_wait_for_ever() -> None:
+    """A has an If around B's node and B one around A's, in one session and in another with the order turned around."""
+    text = """(float[3] x, bool f) => (float[3] y) {{
+        a = If (f) <then_branch = p () => (float[3] t) {{ t = {0}(x) }}, else_branch = n () => (float[3] e) {{ e = {0}(x) }}>
+        b = {1}(a)
+        c = If (f) <then_branch = q () => (float[3] u) {{ u = {1}(b) }}, else_branch = m () => (float[3] g) {{ g = {1}(b) }}>
+        y = {0}(c)
+    }}"""
+
+    class Other(Serial):
+        name = "OtherExecutionProvider"
+
+    def is_outer(first: bool, own: str) -> Callable[[Node], bool]:
+        return lambda node: node.op_type == own or (node.op_type == "If" and (node.output.name == "a") == first)
+
+    first = Serial(Partitioned, is_outer(True, "Abs"))
+    second = Other(Partitioned, is_outer(False, "Neg"))
+    sessions = [session(first, second, CpuStandIn(), text=text.format(*ops)) for ops in (("Neg", "Abs"), ("Abs", "Neg"))]
+    feeds = {"x": X, "f": np.array(True)}
+
+    def work() -> None:
+        for made in sessions * 5:
+            made.run(None, feeds)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_run_that_waits_for_its_turn_hears_that_it_is_to_end() -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(Partitioned):
+        def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+            inside.set()
+            go.wait(10)
+            return super().__call__(inputs)
+
+    made = session(Serial(Slow), CpuStandIn())
+    first = threading.Thread(target=made.run, args=(None, {"x": X}))
+    first.start()
+    assert inside.wait(10)
+    options = RunOptions()
+    threading.Timer(0.1, setattr, (options, "terminate", True)).start()
+    with pytest.raises(RunTerminated, match="while DeclaringExecutionProvider_0 waited for its turn"):
+        made.run(None, {"x": X}, options)
+    go.set()
+    first.join(10)
+
+
+def test_states_of_threads_are_made_side_by_side() -> None:
+    everybody = threading.Barrier(8)
+
+    class Together(WithState):
+        def create_state(self) -> Any:
+            everybody.wait(10)  # breaks where one is made after the other
+            return super().create_state()
+
+    made = session(PerThread(Together), CpuStandIn())
+    in_threads(8, lambda: made.run(None, {"x": X}))
+
+
+def test_one_state_is_made_by_one_thread_and_the_others_wait() -> None:
+    class Slow(WithState):
+        def create_state(self) -> Any:
+            time.sleep(0.05)
+            return super().create_state()
+
+    provider = Declaring(Slow)
+    made = session(provider, CpuStandIn())
+    in_threads(8, lambda: made.run(None, {"x": X}))
+    assert [entry[0] for entry in provider.log].count("create") == 1
+
+
+def test_a_state_that_cannot_be_made_is_an_error_and_tried_again() -> None:
+    class Once(WithState):
+        failed = False
+
+        def create_state(self) -> Any:
+            if not self.failed:
+                self.failed = True
+                raise OSError("no card")
+            return super().create_state()
+
+    made = session(Declaring(Once), CpuStandIn())
+    with pytest.raises(RuntimeException, match="DeclaringExecutionProvider_0: create_state failed: OSError: no card"):
+        made.run(None, {"x": X})
+    np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.zeros(3))
+
+
+def test_a_run_cannot_close_its_own_session() -> None:
+    sessions: list[ort_lite.InferenceSession] = []
+
+    class Closing(WithState):
+        def __call__(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+            sessions[0].close()
+            return super().__call__(inputs, state)
+
+    sessions.append(session(Declaring(Closing), CpuStandIn()))
+    with pytest.raises(RuntimeException, match="cannot be closed by a run of its own"):
+        sessions[0].run(None, {"x": X})
+
+
+def test_a_state_whose_release_fails_keeps_no_other_from_its_own() -> None:
+    class Failing(WithState):
+        def release_state(self, state: Any) -> None:
+            super().release_state(state)
+            raise OSError("stuck")
+
+    provider = PerThread(Failing)
+    made = session(provider, CpuStandIn())
+    started = threading.Barrier(3)
+
+    def work() -> None:
+        made.run(None, {"x": X})
+        started.wait(10)  # a thread that ends takes its state along
+        done.wait(10)
+
+    done = threading.Event()
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    started.wait(10)
+    with pytest.raises(RuntimeException, match="release_state failed: OSError: stuck"):
+        made.close()
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert [entry[0] for entry in provider.log].count("release") == 2
+
+
+class Itself:
+    """A compiled object that says it wraps itself."""
+
+    def __init__(self, partition: Partition, log: "list[Any]") -> None:
+        self.partition = partition
+        self.function = self
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        return evaluate(self.partition, inputs)
+
+
+def test_what_a_compiled_object_calls_its_function_is_its_own() -> None:
+    made = session(Declaring(Itself), CpuStandIn())
+    made.run(None, {"x": X})
+    made.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_child_of_a_fork_is_kept_waiting_by_no_thread_of_its_parent() -> None:
+    code = """if True:
+        import os, threading, warnings
+        import numpy as np
+        from tests.framework.test_guard import PerThread, Serial, CpuStandIn, Partitioned, WithState, session, X
+
+        inside, go = threading.Event(), threading.Event()
+
+        class Slow(Partitioned):
+            def __call__(self, inputs):
+                if threading.current_thread() is not threading.main_thread():
+                    inside.set()
+                    go.wait(60)
+                return super().__call__(inputs)
+
+        class SlowState(WithState):
+            def create_state(self):
+                if threading.current_thread() is not threading.main_thread():
+                    inside.set()
+                    go.wait(60)
+                return super().create_state()
+
+        for provider in (Serial(Slow), PerThread(SlowState), PerThread(WithState)):
+            made = session(provider, CpuStandIn())
+            if provider.make is WithState:
+                made.run(None, {"x": X})
+            else:
+                inside.clear(), go.clear()
+                threading.Thread(target=made.run, args=(None, {"x": X}), daemon=True).start()
+                assert inside.wait(10)
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+            if not child:
+                made.run(None, {"x": X})
+                states = {entry[1] for entry in provider.log if entry[0] == "create"}
+                assert provider.make is not WithState or len(states) == 2, "not the parent's"
+                made.close()
+                assert [entry[0] for entry in provider.log].count("release") == (provider.make is not Slow)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            go.set()
+            made.close()
+        print("done")
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2]
+    )
+    assert ended.stdout == "done\n", ended.stderr

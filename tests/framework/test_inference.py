@@ -1,5 +1,7 @@
 """The driver of shape inference: what is open, bodies, errors."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -27,8 +29,8 @@ def tensor(*dims: Dim, dtype: str = "float32") -> Info:
     return Info(TensorType(dtype, dims))
 
 
-def rules(**functions: object) -> ShapeRules:
-    return ShapeRules(rule for name, function in functions.items() for rule in shape_rule(name)(function))  # type: ignore[arg-type]
+def rules(**functions: Callable[[Op], list[Info]]) -> ShapeRules:
+    return ShapeRules(rule for name, function in functions.items() for rule in shape_rule(name)(function))
 
 
 def needs_rank(op: Op) -> list[Info]:

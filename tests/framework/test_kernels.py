@@ -43,8 +43,10 @@ def test_kernels_of_plain_functions_and_of_attributes_run() -> None:
 
     made = session(kernels, "(float[3] x) => (float[3] y) { a = Elu<alpha=2.0>(x)  b = Neg(a)  y = Abs(b) }")
     assert [p.provider for p in made.explain().assignment.placements.values()] == [
-        "MadeExecutionProvider", "CPUExecutionProvider", "MadeExecutionProvider",
-    ]  # fmt: skip
+        "MadeExecutionProvider",
+        "CPUExecutionProvider",
+        "MadeExecutionProvider",
+    ]
     np.testing.assert_allclose(made.run(None, {"x": X})[0], np.abs(np.where(X < 0, 2 * np.expm1(X), X)), rtol=1e-6)
 
 
@@ -115,9 +117,20 @@ class Counted:
         ("(float[3] x) => (float[3] y) { a = Abs(x)  b = Neg(a)  y = Neg(b) }", [True, True]),
         ("(float[1] s, float[3] x) => (float[3] y) { a = Abs(s)  y = Add(a, x) }", [False]),
     ],
-    ids=["own", "input", "output", "read later", "read twice", "alias read later", "alias", "input's alias", "constant",
-         "chain", "shape"],
-)  # fmt: skip
+    ids=[
+        "own",
+        "input",
+        "output",
+        "read later",
+        "read twice",
+        "alias read later",
+        "alias",
+        "input's alias",
+        "constant",
+        "chain",
+        "shape",
+    ],
+)
 def test_a_kernel_writes_to_an_input_that_nobody_reads_any_more(text: str, out: list[bool]) -> None:
     counted, feed = Counted(), {"x": X.copy(), "s": X[:1].copy()}
     made = session(counted.kernels, text)

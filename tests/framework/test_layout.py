@@ -84,8 +84,13 @@ ALL = "AveragePool MaxPool GlobalAveragePool"
 def test_nodes_come_channels_last_between_transposes_and_neighbours_need_none() -> None:
     made = session(Images(ALL, ALL, ALL))
     assert operators(made) == [
-        "CPU Transpose", "Images AveragePool*", "Images MaxPool*", "Images GlobalAveragePool*", "CPU Transpose", "CPU Transpose",
-    ]  # fmt: skip
+        "CPU Transpose",
+        "Images AveragePool*",
+        "Images MaxPool*",
+        "Images GlobalAveragePool*",
+        "CPU Transpose",
+        "CPU Transpose",
+    ]
     inserted = [p.inserted for p in made.explain().assignment.placements.values() if p.node.op_type == "Transpose"]
     assert set(inserted) == {"layout, for ImagesExecutionProvider, which prefers NHWC"}
     assert [arg.name for arg in made.get_outputs()] == ["y", "b"]
@@ -94,8 +99,10 @@ def test_nodes_come_channels_last_between_transposes_and_neighbours_need_none() 
 def test_a_node_that_is_not_taken_so_is_put_back() -> None:
     made = session(Images(ALL, "AveragePool GlobalAveragePool", ALL))
     assert [line for line in operators(made) if "Transpose" not in line] == [
-        "Images AveragePool*", "Images MaxPool", "Images GlobalAveragePool*",
-    ]  # fmt: skip
+        "Images AveragePool*",
+        "Images MaxPool",
+        "Images GlobalAveragePool*",
+    ]
     assert made.explain().assignment.remarks == ("MaxPool 'MaxPool_0' is not taken channels-last: it is as it was",)
 
 
@@ -106,8 +113,12 @@ def test_where_none_is_taken_so_the_graph_is_as_it_was() -> None:
 def test_nodes_that_a_provider_does_not_prefer_or_take_stay() -> None:
     assert operators(session(Images("", ALL, ALL))) == ["Images AveragePool", "Images MaxPool", "Images GlobalAveragePool"]
     assert operators(session(Images(ALL, ALL, "MaxPool"))) == [
-        "CPU AveragePool", "CPU Transpose", "Images MaxPool*", "CPU Transpose", "CPU GlobalAveragePool",
-    ]  # fmt: skip
+        "CPU AveragePool",
+        "CPU Transpose",
+        "Images MaxPool*",
+        "CPU Transpose",
+        "CPU GlobalAveragePool",
+    ]
 
 
 def test_what_cannot_be_compiled_so_goes_to_others_as_it_was() -> None:

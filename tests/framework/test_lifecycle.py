@@ -14,8 +14,8 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
-from ort_lite.execute.released import Released, check_there, released
 from ort_lite.graph import Value
+from ort_lite.graph.released import Released, check_there, released
 from ort_lite.provider import CompiledPartition, Partition, ProfileEvent, RunOptions, run_options
 from ort_lite.provider.export import partition_model
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -71,8 +71,15 @@ def test_hooks_are_called_around_a_run_in_order() -> None:
     options.add_run_config_entry("disable_synchronize_execution_providers", "1")
     made.run(None, {"x": X}, options)
     assert provider.log == [
-        "initialized", ("start", None), "run", "sync", ("end", None), ("start", options), "run", ("end", options),
-    ]  # fmt: skip
+        "initialized",
+        ("start", None),
+        "run",
+        "sync",
+        ("end", None),
+        ("start", options),
+        "run",
+        ("end", options),
+    ]
 
 
 def test_the_end_is_told_of_a_run_that_failed() -> None:
@@ -80,7 +87,7 @@ def test_the_end_is_told_of_a_run_that_failed() -> None:
     made = session(provider, CpuStandIn())
     with pytest.raises(RuntimeException, match="oops"):
         made.run(None, {"x": np.zeros(3, np.float32)})
-    assert provider.log[-2:] == ["run", ("end", None)]
+    assert provider.log[-3:] == ["run", "sync", ("end", None)], "work that is in flight ends before anything is given up"
 
 
 def test_a_provider_without_a_node_is_not_told_of_runs() -> None:
@@ -206,9 +213,11 @@ def test_a_constant_that_somebody_still_reads_stays() -> None:
 
 def test_a_constant_that_the_next_provider_may_need_stays() -> None:
     made = session(
-        Absorbing(lambda node: node.op_type in ("Add", "Mul")), CpuStandIn(), text=CONSTANTS,
+        Absorbing(lambda node: node.op_type in ("Add", "Mul")),
+        CpuStandIn(),
+        text=CONSTANTS,
         provider_options=[{"on_run_error": "next"}, {}],
-    )  # fmt: skip
+    )
     assert constants(made) == {"v": False, "w": False}
 
 
@@ -230,9 +239,21 @@ def test_a_given_up_constant_has_type_and_shape() -> None:
 
 @pytest.mark.parametrize(
     "read",
-    [np.asarray, np.array, np.sum, np.ascontiguousarray, len, list, lambda x: x[0], lambda x: x + 1, lambda x: x.tobytes(),
-     lambda x: x.reshape(-1), lambda x: np.add(x, 1), lambda x: np.zeros(3) * x],
-)  # fmt: skip
+    [
+        np.asarray,
+        np.array,
+        np.sum,
+        np.ascontiguousarray,
+        len,
+        list,
+        lambda x: x[0],
+        lambda x: x + 1,
+        lambda x: x.tobytes(),
+        lambda x: x.reshape(-1),
+        lambda x: np.add(x, 1),
+        lambda x: np.zeros(3) * x,
+    ],
+)
 def test_a_given_up_constant_cannot_be_read_as_zeros(read: Callable[[Any], Any]) -> None:
     with pytest.raises((RuntimeException, TypeError), match=r"constant 'w' was given up|unsupported operand"):
         read(given_up().constant)

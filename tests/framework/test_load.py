@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,9 +71,9 @@ class TestSources:
         ],
         ids=["None", "int", "text file"],
     )
-    def test_other_sources_are_refused(self, source: object, message: str) -> None:
+    def test_other_sources_are_refused(self, source: Any, message: str) -> None:
         with pytest.raises(InvalidArgument, match=message):
-            load(source)  # type: ignore[arg-type]
+            load(source)
 
     def test_a_truncated_file_names_itself(self, tmp_path: Path) -> None:
         path = tmp_path / "cut.onnx"
@@ -272,7 +273,8 @@ def test_functions_have_bodies_defaults_and_versions_of_their_own() -> None:
     assert [node.version for node in scale.graph] == [14, 14]
     assert scale.graph.nodes[0].attributes["value_float"].ref == "by"
     assert [value.name for value in twice.graph.inputs] == ["a"]
-    assert isinstance(model.graph.inputs[0].shape[0], Expr)  # type: ignore[index]
+    shape = model.graph.inputs[0].shape
+    assert shape is not None and isinstance(shape[0], Expr)
     assert all(isinstance(value, Value) for value in twice.graph.outputs)
 
 

@@ -1,5 +1,7 @@
 """What breaks a rule of ONNX is refused with the name of the node, tensor or value that does."""
 
+from typing import Any
+
 import onnx
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,8 @@ MAIN = "main (float[2] x, bool c) => (float[2] y)"
 FUNCTION = '<domain: "my", opset_import: ["": 17, "my": 1]>'
 
 
-def node(op_type: str, inputs: list[str], outputs: list[str], name: str = "n", **attributes: object) -> onnx.NodeProto:
-    return helper.make_node(op_type, inputs, outputs, name, **attributes)  # type: ignore[arg-type]
+def node(op_type: str, inputs: list[str], outputs: list[str], name: str = "n", **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op_type, inputs, outputs, name, **attributes)
 
 
 def tensor(name: str = "w", data_type: int = TensorProto.FLOAT, raw: bytes = bytes(8)) -> onnx.TensorProto:

@@ -100,8 +100,12 @@ def test_run_makes_inputs_up(model: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_dump_shows_the_loaded_graph(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(capsys, "dump", model, "--stage", "load").splitlines() == [
-        "main (float32[N, 3] x) => (float32[N, 3] y) {", "  a = Abs(x)", "  b = Identity(a)", "  y = Neg(b)", "}",
-    ]  # fmt: skip
+        "main (float32[N, 3] x) => (float32[N, 3] y) {",
+        "  a = Abs(x)",
+        "  b = Identity(a)",
+        "  y = Neg(b)",
+        "}",
+    ]
     data = json.loads(call(capsys, "dump", model, "--stage", "load", "--json"))
     assert [node["operator"] for node in data["nodes"]] == ["Abs", "Identity", "Neg"]
 
@@ -183,11 +187,13 @@ def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) 
         (["run", "MODEL", "--dim", "N=x"], "ort-lite run: InvalidArgument: --dim N=x: expected a number"),
         (["run", "MODEL", "--config", "a"], "ort-lite run: InvalidArgument: --config a: expected NAME=VALUE"),
         (["bench", "MODEL", "--runs", "0"], "ort-lite bench: InvalidArgument: --runs 0: expected 1 or more"),
-        (["run", "MODEL", "--providers", "AbsExecutionProvide"],
-         "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean"),
+        (
+            ["run", "MODEL", "--providers", "AbsExecutionProvide"],
+            "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean",
+        ),
         (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: FileNotFoundError"),
     ],
-)  # fmt: skip
+)
 def test_errors_are_one_line_and_status_1(
     arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import RuntimeException
-from ort_lite.execute.released import released
 from ort_lite.graph import Attr, Function, Graph, Model, Names, TensorType, Value
+from ort_lite.graph.released import released
 from ort_lite.shapes import symbol
 from tests.framework.test_graph import chain, op, value, with_body
 

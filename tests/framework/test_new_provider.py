@@ -94,8 +94,11 @@ def test_templates_are_in_the_wheel() -> None:
     assert packed == {"packages": ["ort_lite", "providers/ort_lite_cpu", "transforms/ort_lite_transforms"]}
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", *map(str, (ROOT / "ort_lite" / "templates").rglob("*"))],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ignored.stdout == ""
 
 

@@ -17,8 +17,13 @@ def test_defaults_are_those_of_onnxruntime() -> None:
     for name in SessionOptions.__annotations__:
         if name != "profile_file_prefix":
             value = getattr(theirs, name)
-            assert getattr(ours, name) == (int(value) if name in ("execution_mode", "execution_order") else
-                                           int(value.value) if name == "graph_optimization_level" else value)  # fmt: skip
+            assert getattr(ours, name) == (
+                int(value)
+                if name in ("execution_mode", "execution_order")
+                else int(value.value)
+                if name == "graph_optimization_level"
+                else value
+            )
     their_run, our_run = onnxruntime.RunOptions(), RunOptions()
     assert {name: getattr(our_run, name) for name in RunOptions.__annotations__} == {
         name: getattr(their_run, name) for name in RunOptions.__annotations__

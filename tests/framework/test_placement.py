@@ -152,6 +152,6 @@ def test_a_predicate_that_fails_names_rule_and_node() -> None:
 
 
 @pytest.mark.parametrize(("providers", "said"), [((), {"operator": "Conv"}), ((CPU,), {})])
-def test_a_rule_says_who_and_which(providers: tuple[str, ...], said: dict[str, str]) -> None:
+def test_a_rule_says_who_and_which(providers: tuple[str, ...], said: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument, match="expected a provider's name, and at least one of"):
-        place(*providers, **said)  # type: ignore[arg-type]
+        place(*providers, **said)

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -142,8 +143,8 @@ def test_a_plugin_registered_in_the_process_is_asked() -> None:
 def test_plugins_are_asked_in_the_order_in_which_they_were_registered() -> None:
     registry = Registry(paths=())
     for name in ("a", "b", "c"):
-        plugin = ModuleType(name)
-        plugin.ort_lite_transforms = lambda name=name: [graph_pass(level="basic", name=name)(nothing.function)]  # type: ignore[attr-defined]
+        plugin: Any = ModuleType(name)
+        plugin.ort_lite_transforms = lambda name=name: [graph_pass(level="basic", name=name)(nothing.function)]
         registry.register_plugin(plugin)
     assert [t.name for t in registry.transforms()][-3:] == ["a", "b", "c"]
 

@@ -202,7 +202,9 @@ class TestFiles:
         path = tmp_path / "model.onnx"
         save(weights("w", LARGE), path, external_data="weights")
         model = load(path)
-        model.graph.initializers["w"].constant = model.graph.initializers["w"].constant[:300]  # type: ignore[index]
+        weight = model.graph.initializers["w"]
+        assert weight.constant is not None
+        weight.constant = weight.constant[:300]
         save(model, path, external_data="weights")
         np.testing.assert_array_equal(model.graph.initializers["w"].constant, LARGE[:300])
         np.testing.assert_array_equal(load(path).graph.initializers["w"].constant, LARGE[:300])

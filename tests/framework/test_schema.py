@@ -57,8 +57,10 @@ def test_a_line_of_text_says_all_of_a_schema() -> None:
     schema = op_schema(MIXED, "own")
     assert (schema.domain, schema.op_type, schema.since, str(schema)) == ("own", "Mixed", 2, "own.Mixed-2")
     assert [(one.name, one.type, one.option) for one in schema.inputs.formal] == [
-        ("a", "T", "single"), ("b", "T", "optional"), ("rest", "T", "variadic"),
-    ]  # fmt: skip
+        ("a", "T", "single"),
+        ("b", "T", "optional"),
+        ("rest", "T", "variadic"),
+    ]
     assert (schema.outputs.least, schema.outputs.most) == (1, 2)
     assert schema.types == {"T": frozenset({"float16", "float32"})}
     assert schema.attributes == {"mode": "STRING", "axis": "INT"} and schema.required == ("axis",)
@@ -151,11 +153,17 @@ def test_a_deprecated_operator_is_refused() -> None:
     ("kinds", "message"),
     [
         (["int8", None], "input 0 (a, 'a') is tensor(int8); own.Mixed-2 takes tensor(float16), tensor(float) there"),
-        (["float32", "float16"], "input 1 (b, 'b') is tensor(float16), but T is tensor(float) by input 0 (a, 'a'); own.Mixed-2 takes "
-         "one type for both, of tensor(float16), tensor(float)"),
-        (["float32", None, "float32", "int8"], "input 3 (rest, 'd') is tensor(int8), but T is tensor(float) by input 0 (a, 'a')"),
+        (
+            ["float32", "float16"],
+            "input 1 (b, 'b') is tensor(float16), but T is tensor(float) by input 0 (a, 'a'); own.Mixed-2 takes "
+            "one type for both, of tensor(float16), tensor(float)",
+        ),
+        (
+            ["float32", None, "float32", "int8"],
+            "input 3 (rest, 'd') is tensor(int8), but T is tensor(float) by input 0 (a, 'a')",
+        ),
     ],
-)  # fmt: skip
+)
 def test_inputs_of_one_variable_have_one_type(kinds: Sequence[str | None], message: str) -> None:
     names = ["a", "b", "c", "d"][: len(kinds)]
     with pytest.raises(InvalidGraph) as caught:
@@ -278,7 +286,7 @@ def test_a_branch_that_never_runs_is_checked_for_types_alone() -> None:
         ({"outputs": "bool e"}, "outputs of its body 'b': 1, expected 2"),
         ({"outputs": "bool e, double[2] t", "body": "e = Identity(d) t = Cast<to=11>(s)"}, "element types differ"),
     ],
-)  # fmt: skip
+)
 def test_what_goes_in_and_out_of_a_loop(changes: dict[str, str], message: str) -> None:
     accepted(LOOP.format(**GOOD))
     assert message in refused(LOOP.format(**GOOD | changes))

@@ -71,9 +71,14 @@ def test_metadata_is_the_models() -> None:
     onnx.helper.set_model_props(proto, {"alphabet": "abc"})
     meta = ort_lite.InferenceSession(proto, providers=[CpuStandIn()]).get_modelmeta()
     assert meta == ort_lite.ModelMetadata(
-        custom_metadata_map={"alphabet": "abc"}, description="what it is", domain="here", graph_description="how it is",
-        graph_name="main", producer_name="me", version=7,
-    )  # fmt: skip
+        custom_metadata_map={"alphabet": "abc"},
+        description="what it is",
+        domain="here",
+        graph_description="how it is",
+        graph_name="main",
+        producer_name="me",
+        version=7,
+    )
 
 
 def test_options_are_those_of_creation() -> None:

@@ -95,8 +95,11 @@ def test_spec_5_1_an_installed_accelerator_is_used_without_a_change_of_code(
         monkeypatch.setattr(plugins, method, getattr(installed, method))
     made = ort_lite.InferenceSession(proto(CHAIN), plain())
     assert made.get_providers() == [
-        "AlikeExecutionProvider", "FastExecutionProvider", "SlowExecutionProvider", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "AlikeExecutionProvider",
+        "FastExecutionProvider",
+        "SlowExecutionProvider",
+        "CPUExecutionProvider",
+    ]
     assert owners(made) == ["Fast", "Slow", "Alike", "CPU"]
     np.testing.assert_allclose(made.run(None, {"x": X})[0], RESULT, rtol=1e-6)
 
@@ -216,11 +219,16 @@ def test_spec_5_6_each_provider_is_asked_and_the_first_that_claims_a_node_has_it
     first, second, last = NumpyProvider(named("a", "b")), NumpyProvider(named("b", "c")), CpuStandIn()
     found = partition(graph(CHAIN), [first, second, last], RULES)
     assert [[node.output.name for node in asked.asked[0]] for asked in (first, second, last)] == [
-        ["a", "b", "c", "y"], ["c", "y"], ["y"],
-    ]  # fmt: skip
+        ["a", "b", "c", "y"],
+        ["c", "y"],
+        ["y"],
+    ]
     assert [place.provider for place in found.placements.values()] == [
-        "NumpyExecutionProvider", "NumpyExecutionProvider", "NumpyExecutionProvider#2", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "NumpyExecutionProvider",
+        "NumpyExecutionProvider",
+        "NumpyExecutionProvider#2",
+        "CPUExecutionProvider",
+    ]
 
 
 # 5.7
@@ -406,6 +414,8 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
     class Frozen:
         """Nothing can be set on it once it is made."""
 
+        part: Partition
+
         def __init__(self, part: Partition) -> None:
             object.__setattr__(self, "part", part)
 
@@ -413,7 +423,7 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
             raise AttributeError(f"{name} of a compiled partition is set in a run")
 
         def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-            return evaluate(self.part, inputs)  # type: ignore[attr-defined]
+            return evaluate(self.part, inputs)
 
     class Freezing(CpuStandIn):
         def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
@@ -422,8 +432,9 @@ def test_spec_5_14_compiled_partitions_are_stateless() -> None:
     made = session(CHAIN, Freezing())
     for k in (1, 2, 1):
         np.testing.assert_array_equal(made.run(None, {"x": k * X})[0], np.maximum(np.tanh(-np.abs(k * X)), 0))
+    frozen: Any = made._prepared.compiled.partitions["CPUExecutionProvider_0"]
     with pytest.raises(AttributeError, match="last of a compiled partition is set in a run"):
-        made._prepared.compiled.partitions["CPUExecutionProvider_0"].last = 1  # type: ignore[attr-defined]
+        frozen.last = 1
 
 
 # 5.15
@@ -504,8 +515,11 @@ def test_two_instances_of_one_provider_in_one_session() -> None:
 
     made = session(CHAIN, (Card, {"device_id": 0}), (Card, {"device_id": 1}), CpuStandIn())
     assert [p.provider for p in made.explain().assignment.placements.values()] == [
-        "CardExecutionProvider", "CardExecutionProvider", "CardExecutionProvider#2", "CPUExecutionProvider",
-    ]  # fmt: skip
+        "CardExecutionProvider",
+        "CardExecutionProvider",
+        "CardExecutionProvider#2",
+        "CPUExecutionProvider",
+    ]
     assert [str(copy) for copy in made.explain().assignment.levels[0].copies] == [
         "copy 'x' cpu:0 -> card:0 for CardExecutionProvider_0",
         "copy 'b' card:0 -> cpu:0 -> card:1 for CardExecutionProvider#2_0",

@@ -1,5 +1,6 @@
 """The outline of a ModelProto: the same model, without the bytes of its large tensors."""
 
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -23,7 +24,7 @@ def everywhere() -> onnx.ModelProto:
     sparse.values.CopyFrom(numpy_helper.from_array(BIG, "sparse"))
     sparse.indices.CopyFrom(numpy_helper.from_array(np.arange(BIG.size)))
     body = helper.make_graph([], "body", [], [], [tensor])
-    attributes = {
+    attributes: dict[str, Any] = {
         "t": tensor,
         "small": small,
         "many": [tensor, small],
@@ -32,7 +33,7 @@ def everywhere() -> onnx.ModelProto:
         "s": sparse,
         "ss": [sparse],
     }
-    node = helper.make_node("Op", [], ["y"], domain="d", doc_string="x" * 5000, **attributes)  # type: ignore[arg-type]
+    node = helper.make_node("Op", [], ["y"], domain="d", doc_string="x" * 5000, **attributes)
     graph = helper.make_graph([node], "main", [], [], [tensor, small])
     graph.sparse_initializer.append(sparse)
     function = helper.make_function("d", "f", [], [], [node], [], attribute_protos=[helper.make_attribute("default", tensor)])
@@ -43,8 +44,8 @@ def restored(small: bytes, data: bytes) -> onnx.ModelProto:
     """The outline with the bytes back in their places."""
     model: onnx.ModelProto = onnx.ModelProto.FromString(small)
 
-    def walk(message: object) -> None:
-        for field, value in message.ListFields():  # type: ignore[attr-defined]
+    def walk(message: Any) -> None:
+        for field, value in message.ListFields():
             if field.message_type is not None:
                 for inner in value if field.is_repeated else [value]:
                     if isinstance(inner, onnx.TensorProto) and inner.HasField("segment"):

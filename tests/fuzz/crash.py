@@ -47,8 +47,11 @@ class _SigAction(ctypes.Structure):
     """Of Linux's C libraries on 64 bits."""
 
     _fields_ = (
-        ("handler", _Handler), ("mask", ctypes.c_ubyte * 128), ("flags", ctypes.c_int), ("restorer", ctypes.c_void_p),
-    )  # fmt: skip
+        ("handler", _Handler),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
 
 
 _kept: list[Any] = []

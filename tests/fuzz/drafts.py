@@ -58,9 +58,17 @@ class Draft:
 
     def copied(self) -> Draft:
         return replace(
-            self, inputs=[*self.inputs], attributes={**self.attributes}, outputs=[*self.outputs], constants=[*self.constants],
-            dims=[*self.dims], twins={**self.twins}, layouts={**self.layouts}, declared={**self.declared}, story=[*self.story],
-        )  # fmt: skip
+            self,
+            inputs=[*self.inputs],
+            attributes={**self.attributes},
+            outputs=[*self.outputs],
+            constants=[*self.constants],
+            dims=[*self.dims],
+            twins={**self.twins},
+            layouts={**self.layouts},
+            declared={**self.declared},
+            story=[*self.story],
+        )
 
     # --- arrays
     def arrays(self) -> Iterator[tuple[At, Array]]:

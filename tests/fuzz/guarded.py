@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -174,7 +174,8 @@ class FencedBinder(Binder):
     def __init__(self, segment: Segment, constants: list[tuple[Array, Place]], side: Side) -> None:
         super().__init__(segment)
         self.constants = constants
-        self.packer = self._packer = ScratchWalls(segment.names, side)  # type: ignore[assignment]  # it packs nothing
+        self.packer = ScratchWalls(segment.names, side)
+        self._packer = cast(Any, self.packer)  # it packs nothing
 
 
 class ScratchWalls:

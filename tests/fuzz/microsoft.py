@@ -95,26 +95,51 @@ NORMALIZATION = [
 
 WINDOW: dict[str, Any] = {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}
 CONVOLUTION = [
-    own("FusedConv", ramp((1, 3, 6, 7)), ramp((4, 3, 3, 3)), ramp((4,)), ramp((1, 4, 4, 5)), constants=(1, 2), activation="Relu"),
+    own(
+        "FusedConv", ramp((1, 3, 6, 7)), ramp((4, 3, 3, 3)), ramp((4,)), ramp((1, 4, 4, 5)), constants=(1, 2), activation="Relu"
+    ),
     own("FusedConv", ramp((1, 4, 6, 7)), ramp((4, 2, 3, 3)), group=2, activation="HardSigmoid", activation_params=[0.3, 0.4]),
     own("NhwcMaxPool", byte(2, 7, 6, 5), **WINDOW),
     own(
-        "QLinearConv", byte(1, 3, 6, 7), *level(0.02), byte(4, 3, 3, 3, dtype="int8"), ramp((4,), low=0.01, high=0.1),
-        np.zeros(4, np.int8), *level(2), ramp((4,), "int32"), constants=(3, 4, 5), channels_last=0,
+        "QLinearConv",
+        byte(1, 3, 6, 7),
+        *level(0.02),
+        byte(4, 3, 3, 3, dtype="int8"),
+        ramp((4,), low=0.01, high=0.1),
+        np.zeros(4, np.int8),
+        *level(2),
+        ramp((4,), "int32"),
+        constants=(3, 4, 5),
+        channels_last=0,
     ),
     own(
-        "QLinearConv", byte(1, 6, 7, 3), *level(0.02), byte(4, 3, 3, 3, dtype="int8"), *level(0.1, 0, "int8"), *level(2),
+        "QLinearConv",
+        byte(1, 6, 7, 3),
+        *level(0.02),
+        byte(4, 3, 3, 3, dtype="int8"),
+        *level(0.1, 0, "int8"),
+        *level(2),
         channels_last=1,
     ),
     own("QLinearAveragePool", byte(2, 3, 6, 7), *level(0.03), *level(0.01), constants=(1, 2, 3, 4), **WINDOW),
     own("QLinearAveragePool", byte(2, 6, 7, 3), *level(0.03), *level(0.01), channels_last=1, count_include_pad=1, **WINDOW),
     own("QLinearGlobalAveragePool", byte(2, 3, 4, 5), *level(0.03), *level(0.01), channels_last=0),
-]  # fmt: skip
+]
 
 LSTM = [
-    ramp((3, 2, 5)), byte(1, 5, 28, dtype="int8"), byte(1, 7, 28, dtype="int8"), ramp((1, 56)), None, ramp((1, 2, 7)), ramp((1, 2, 7)),
-    ramp((1, 21)), ramp((1,), low=0.01), np.zeros(1, np.int8), ramp((1,), low=0.01), np.zeros(1, np.int8),
-]  # fmt: skip
+    ramp((3, 2, 5)),
+    byte(1, 5, 28, dtype="int8"),
+    byte(1, 7, 28, dtype="int8"),
+    ramp((1, 56)),
+    None,
+    ramp((1, 2, 7)),
+    ramp((1, 2, 7)),
+    ramp((1, 21)),
+    ramp((1,), low=0.01),
+    np.zeros(1, np.int8),
+    ramp((1,), low=0.01),
+    np.zeros(1, np.int8),
+]
 MATRICES = [
     own("FusedMatMul", ramp((2, 4, 3)), ramp((2, 5, 4)), transA=1, transB=1, alpha=0.5),
     own("FusedMatMul", ramp((3, 2, 4)), ramp((2, 5, 4)), transBatchA=1, transB=1),
@@ -123,19 +148,47 @@ MATRICES = [
     own("CDist", ramp((3, 7)), ramp((5, 7)), metric="euclidean"),
     own("Inverse", ramp((2, 3, 3))),
     own("DynamicQuantizeMatMul", ramp((3, 5, 9)), byte(9, 7, dtype="int8"), ramp((7,)), np.zeros(7, np.int8), ramp((7,))),
-    own("MatMulIntegerToFloat", byte(5, 9), byte(9, 7), scalar(0.1), scalar(0.02), *level(1, 4)[1:], ramp((7,), "uint8"), ramp((7,))),
+    own(
+        "MatMulIntegerToFloat",
+        byte(5, 9),
+        byte(9, 7),
+        scalar(0.1),
+        scalar(0.02),
+        *level(1, 4)[1:],
+        ramp((7,), "uint8"),
+        ramp((7,)),
+    ),
     own("QGemm", byte(5, 9), *level(0.1), byte(9, 7), *level(0.02), ramp((7,), "int32"), *level(0.5), alpha=1.5),
     own("QGemm", byte(9, 5), *level(0.1), byte(7, 9), ramp((7,), low=0.1), np.zeros(7, np.uint8), transA=1, transB=1),
     own(
-        "MatMulNBits", ramp((2, 3, 40)), byte(5, 3, 8), ramp((5, 3)), byte(5, 2), None, ramp((5,)), constants=(1, 2, 3),
-        N=5, K=40, block_size=16, bits=4,
+        "MatMulNBits",
+        ramp((2, 3, 40)),
+        byte(5, 3, 8),
+        ramp((5, 3)),
+        byte(5, 2),
+        None,
+        ramp((5,)),
+        constants=(1, 2, 3),
+        N=5,
+        K=40,
+        block_size=16,
+        bits=4,
     ),
     own(
-        "MatMulNBits", ramp((3, 64)), byte(6, 2, 32), ramp((6, 2)), None, (np.arange(64) // 32).astype(np.int32), constants=(1, 2),
-        N=6, K=64, block_size=32, bits=8,
+        "MatMulNBits",
+        ramp((3, 64)),
+        byte(6, 2, 32),
+        ramp((6, 2)),
+        None,
+        (np.arange(64) // 32).astype(np.int32),
+        constants=(1, 2),
+        N=6,
+        K=64,
+        block_size=32,
+        bits=8,
     ),
     own("DynamicQuantizeLSTM", *LSTM, outputs=3, constants=(1, 2, 8, 9, 10, 11), hidden_size=7, direction="forward"),
-]  # fmt: skip
+]
 
 X, Y = [byte(2, 3, 4), *level(0.031)], [byte(3, 1), *level(0.0537)]
 QUANTIZED = [

@@ -57,10 +57,19 @@ def fresh(seed: Seed, rng: Random) -> Draft:
         if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.int64 and rng.random() < 0.9:
             dims[k] = FIXED  # models know how many axes they name
     return Draft(
-        seed.key, inputs, dict(case.attributes), list(case.outputs), list(case.constants) if rng.random() < 0.5 else [],
-        seed.key[2], dims, case.oracle == "reference", optimised=rng.random() < 0.6, threads=rng.choice((1, 3)),
-        before=rng.choice(BETWEEN) if rng.random() < 0.1 else "", behind=rng.choice(BETWEEN) if rng.random() < 0.15 else "",
-    )  # fmt: skip
+        seed.key,
+        inputs,
+        dict(case.attributes),
+        list(case.outputs),
+        list(case.constants) if rng.random() < 0.5 else [],
+        seed.key[2],
+        dims,
+        case.oracle == "reference",
+        optimised=rng.random() < 0.6,
+        threads=rng.choice((1, 3)),
+        before=rng.choice(BETWEEN) if rng.random() < 0.1 else "",
+        behind=rng.choice(BETWEEN) if rng.random() < 0.15 else "",
+    )
 
 
 def mutated(draft: Draft, rng: Random, settled: bool) -> Draft:

@@ -424,9 +424,25 @@ def wrong_kind(rng: Random, draft: Draft) -> str | None:
 
 
 MUTATIONS: dict[Mutation, int] = {
-    steer: 24, dimension: 18, rank: 9, change_attribute: 20, add_attribute: 9, drop_attribute: 3, wrong_kind: 2, change_body: 20,
+    steer: 24,
+    dimension: 18,
+    rank: 9,
+    change_attribute: 20,
+    add_attribute: 9,
+    drop_attribute: 3,
+    wrong_kind: 2,
+    change_body: 20,
     special_floats: 4,
-    other_texts: 2, element_type: 3, shape_of_another: 4, leave_out: 4, one_more: 4, constant_or_fed: 9, outputs: 4,
-    declared_dims: 5, layout: 3, opset: 2, other_shapes_later: 6,
-}  # fmt: skip
+    other_texts: 2,
+    element_type: 3,
+    shape_of_another: 4,
+    leave_out: 4,
+    one_more: 4,
+    constant_or_fed: 9,
+    outputs: 4,
+    declared_dims: 5,
+    layout: 3,
+    opset: 2,
+    other_shapes_later: 6,
+}
 """How often each is drawn, in relation to the others."""

@@ -59,11 +59,8 @@ class Reaching(NamedTuple):
 
 
 SCENARIOS = [
-    Reaching(kind, at, writes)
-    for kind in KINDS
-    for at in (*INSIDE.values(), *OUTSIDE.values())
-    for writes in (False, True)
-]  # fmt: skip
+    Reaching(kind, at, writes) for kind in KINDS for at in (*INSIDE.values(), *OUTSIDE.values()) for writes in (False, True)
+]
 
 
 def judge(number: int) -> Iterator[Verdict]:

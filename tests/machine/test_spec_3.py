@@ -23,6 +23,7 @@ from ort_lite.memory.arenas import aligned_bytes
 from ort_lite.memory.planning.checker import Occupied, find_overlap
 from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite_cpu.program.program import Program
+from tests.cpu.steps import segment_runs
 from tests.framework.numpy_provider import NumpyProvider
 
 MODEL = """
@@ -289,8 +290,8 @@ def test_the_machine_steps_the_instructions_that_run_executes() -> None:
     made.run(None, feed())
     [program] = made._prepared.compiled.partitions.values()
     assert isinstance(program, Program)
-    [step] = program.steps
-    names = [instruction.spec.name for instruction in step.segment.instructions]  # type: ignore[union-attr]
+    [step] = segment_runs(program)
+    names = [instruction.spec.name for instruction in step.segment.instructions]
     assert [instruction.kernel for instruction in Machine(made, feed()).instructions] == names
 
 

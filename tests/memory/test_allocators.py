@@ -149,9 +149,16 @@ def test_the_figures_have_onnxruntimes_names() -> None:
     memory.shrink()
     memory.reserve(GRAIN)
     assert memory.statistics() == {
-        "Limit": 1 << 24, "InUse": 0, "TotalAllocated": GRAIN, "MaxInUse": 1024 + 5120, "NumAllocs": 2, "NumReserves": 1,
-        "NumArenaExtensions": 2, "NumArenaShrinkages": 1, "MaxAllocSize": 5120,
-    }  # fmt: skip
+        "Limit": 1 << 24,
+        "InUse": 0,
+        "TotalAllocated": GRAIN,
+        "MaxInUse": 1024 + 5120,
+        "NumAllocs": 2,
+        "NumReserves": 1,
+        "NumArenaExtensions": 2,
+        "NumArenaShrinkages": 1,
+        "MaxAllocSize": 5120,
+    }
 
 
 @pytest.mark.parametrize("other", [True, False])

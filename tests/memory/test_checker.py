@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -98,9 +99,9 @@ def sound() -> MemoryPlan:
     )
 
 
-def with_slot(name: str, **changes: object) -> Callable[[MemoryPlan], MemoryPlan]:
+def with_slot(name: str, **changes: Any) -> Callable[[MemoryPlan], MemoryPlan]:
     def spoil(plan: MemoryPlan) -> MemoryPlan:
-        slot = replace(plan.tensor_allocs[name], **changes)  # type: ignore[arg-type]
+        slot = replace(plan.tensor_allocs[name], **changes)
         return replace(plan, tensor_allocs={**plan.tensor_allocs, name: slot})
 
     return spoil

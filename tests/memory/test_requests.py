@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ort_lite.errors import InvalidArgument
@@ -59,9 +61,9 @@ def test_a_tensor_that_needs_more_than_the_user_asks_for_is_refused() -> None:
         ({"writable": ("cpu",), "read_only": ("cpu",)}, "named twice"),
     ],
 )
-def test_unsound_platforms_are_refused(arguments: dict[str, object], message: str) -> None:
+def test_unsound_platforms_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        Platform(**arguments)  # type: ignore[arg-type]
+        Platform(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,9 @@ def test_unsound_platforms_are_refused(arguments: dict[str, object], message: st
         ({"size": 4, "alignment_hint": 0}, "alignment_hint 0"),
     ],
 )
-def test_unsound_tensors_are_refused(arguments: dict[str, int], message: str) -> None:
+def test_unsound_tensors_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=f"'x': {message}"):
-        TensorRequest("x", **arguments)  # type: ignore[arg-type]
+        TensorRequest("x", **arguments)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What plans promise, kept by sessions: shared scratch, persistent and constant arenas, no allocation for a tensor."""
 
-import re
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,16 +20,10 @@ from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
 from ort_lite.serialization.spans import span_of
 from ort_lite_cpu.program.program import Program
+from tests.cpu.steps import segment_runs
 from tests.framework.models import proto
 
-ROWS = range(1, 15)
 THREADS = 16
-
-
-def test_every_row_has_a_test() -> None:
-    text = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
-    named = {int(row) for row in re.findall(r"^def test_spec_4_(\d+)_", text, re.MULTILINE)}
-    assert named == set(ROWS)
 
 
 @pytest.fixture
@@ -117,7 +110,9 @@ def test_spec_4_8_sessions_share_scratch_one_after_the_other_and_persistent_byte
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("runs", [1, 4])
-def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(runs: int) -> None:
+def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
+    runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "(float[N, 64] x) => (float[N, 64] y) { e = Exp(x)  f = MatMul(e, w)  g = Exp(f)  y = MatMul(g, w) }"
     weight = np.eye(64, dtype=np.float32)
     sessions = [ort_lite.InferenceSession(model(text, w=weight), options(use_env_allocators="1")) for _ in range(3)]
@@ -134,10 +129,10 @@ def test_spec_4_8_bytes_are_those_of_the_largest_scratch_for_each_run_in_flight(
         for rows in (10, 500, 100):
             sessions[number % 3].run(None, {"x": np.zeros((rows, 64), np.float32)})
 
-    pool.lease = together  # type: ignore[method-assign]
+    monkeypatch.setattr(pool, "lease", together)
     with ThreadPoolExecutor(runs) as threads:
         list(threads.map(run, range(runs)))
-    largest = max(plan.scratch for step in programs(sessions[0])[0].steps for plan in step.cache.values())  # type: ignore[union-attr]
+    largest = max(plan.scratch for step in segment_runs(programs(sessions[0])[0]) for plan in step.cache.values())
     figures = sessions[0].memory()
     assert figures["scratch"]["held"] == runs * largest
     assert figures["constants"] == weight.nbytes
@@ -207,7 +202,7 @@ def test_spec_4_9_cold_constants_are_read_where_they_are(tmp_path: Path) -> None
     tracemalloc.start()
     try:
         session = ort_lite.InferenceSession(path, options(), ["CPUExecutionProvider"])
-        kept = [array for program in programs(session) for step in program.steps for array in step.segment.keep]  # type: ignore[union-attr]
+        kept = [array for program in programs(session) for step in segment_runs(program) for array in step.segment.keep]
         constant = session._prepared.model.graph.initializers["table"].constant
         numpy_bytes = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)])
     finally:

@@ -1,5 +1,7 @@
 """Kernels that the tests of this folder compile."""
 
+from typing import Any
+
 from ort_lite.native import lang
 from ort_lite.native.halves import _narrow_f16, _widen_f16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
 from ort_lite.native.integers import like
@@ -91,10 +93,10 @@ def swap_words(a: int, b: int) -> int:
 
 
 @emitted("i64(i64,static)")
-def _times(builder: object, x: object, factor: int) -> object:
+def _times(builder: Any, x: object, factor: int) -> object:
     from llvmlite import ir
 
-    return builder.mul(x, ir.Constant(ir.IntType(64), factor))  # type: ignore[attr-defined]
+    return builder.mul(x, ir.Constant(ir.IntType(64), factor))
 
 
 def _times_static(x: int, factor: Static) -> int:

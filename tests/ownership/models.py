@@ -60,17 +60,16 @@ def put_external(folder: Path, files: dict[str, list[tuple[str, Array]]] | None 
     return path
 
 
+def _identity(name: str, x: str, y: str, value: Array) -> onnx.GraphProto:
+    """One Identity of an initialiser."""
+    result = helper.make_tensor_value_info(y, 1, [1024])
+    return helper.make_graph([helper.make_node("Identity", [x], [y])], name, [], [result], initializer=[raw(value, x)])
+
+
 def everywhere() -> onnx.ModelProto:
     """Tensors of 4096 bytes: initialiser, attribute, lists of tensors and graphs, bodies, a function's default; one `float_data`."""
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["inner"], ["t"])], "body", [], [helper.make_tensor_value_info("t", 1, [1024])],
-        initializer=[raw(W + 1, "inner")],
-    )  # fmt: skip
-    bodies = [
-        helper.make_graph([helper.make_node("Identity", [name], [f"{name}_out"])], name, [],
-                          [helper.make_tensor_value_info(f"{name}_out", 1, [1024])], initializer=[raw(W + k, name)])
-        for k, name in ((2, "first"), (3, "second"))
-    ]  # fmt: skip
+    body = _identity("body", "inner", "t", W + 1)
+    bodies = [_identity(name, name, f"{name}_out", W + k) for k, name in ((2, "first"), (3, "second"))]
     nodes = [
         helper.make_node("If", ["flag"], ["a"], name="if", then_branch=body, else_branch=body),
         helper.make_node("Constant", [], ["b"], name="constant", value=raw(W + 4, "")),
@@ -79,13 +78,21 @@ def everywhere() -> onnx.ModelProto:
     ]
     typed = TensorProto(name="typed", data_type=1, dims=[1024], float_data=(W + 7).tolist())
     graph = helper.make_graph(
-        nodes, "main", [helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
-        [helper.make_tensor_value_info("y", 1, [1024])], initializer=[raw(W, "w"), raw(SMALL, "small"), typed],
-    )  # fmt: skip
+        nodes,
+        "main",
+        [helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
+        [helper.make_tensor_value_info("y", 1, [1024])],
+        initializer=[raw(W, "w"), raw(SMALL, "small"), typed],
+    )
     function = helper.make_function(
-        "my", "Scaled", ["p"], ["q"], [helper.make_node("Identity", ["p"], ["q"])], [helper.make_opsetid("", 17)],
+        "my",
+        "Scaled",
+        ["p"],
+        ["q"],
+        [helper.make_node("Identity", ["p"], ["q"])],
+        [helper.make_opsetid("", 17)],
         attribute_protos=[helper.make_attribute("scale", raw(W + 8, ""))],
-    )  # fmt: skip
+    )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
     return helper.make_model(graph, ir_version=10, opset_imports=imports, functions=[function])
 

@@ -1,7 +1,8 @@
-"""SPEC A1, rows 1.14, 1.15, 1.19 and 1.20: all tensors of a model in one buffer."""
+"""docs/specification.md, rows 1.14, 1.15, 1.19 and 1.20: all tensors of a model in one buffer."""
 
 import gc
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,8 +17,16 @@ from ort_lite.serialization.tensors import tensors
 from tests.ownership.models import W, constant, everywhere, inline, model, raw, slot
 
 PLACES = [
-    "w", "if.then_branch", "inner", "constant.value", "many.tensors[0]", "many.tensors[1]", "first", "second", "Scaled.scale",
-]  # fmt: skip
+    "w",
+    "if.then_branch",
+    "inner",
+    "constant.value",
+    "many.tensors[0]",
+    "many.tensors[1]",
+    "first",
+    "second",
+    "Scaled.scale",
+]
 
 
 def contents(loaded: Model) -> list[tuple[str, bytes]]:
@@ -33,7 +42,8 @@ def test_spec_1_14_one_buffer_holds_every_tensor_at_aligned_places(alignment: in
     loaded = ort_lite.load(everywhere())
     before = contents(loaded)
     options = TensorBufferOptions(alignment=alignment)
-    assert ort_lite.consolidate_tensors_to_buffer(loaded, options) is None  # type: ignore[func-returns-value]
+    consolidate: Callable[..., object] = ort_lite.consolidate_tensors_to_buffer
+    assert consolidate(loaded, options) is None
     assert contents(loaded) == before
     spans = [one.span for one in tensors(loaded) if one.span is not None]
     assert {one.mode for one in spans} == {"borrowed"}
@@ -119,7 +129,7 @@ def test_spec_1_15_tensors_of_typed_fields_have_no_raw_bytes_and_stay() -> None:
 def test_spec_1_19_each_tensor_holds_the_buffer_by_itself() -> None:
     loaded = ort_lite.load(everywhere())
     ort_lite.consolidate_tensors_to_buffer(loaded)
-    owner = weakref.ref(slot(loaded, "w").span.owner)  # type: ignore[union-attr]
+    owner = weakref.ref(owners(loaded)["w"])
     kept = slot(loaded, "many.tensors[1]").array
     del loaded
     gc.collect()
@@ -139,11 +149,14 @@ def test_spec_1_20_a_consolidated_model_is_a_plans_constant_arena() -> None:
     arena = ArenaUsage("cpu", owner.nbytes, owner.nbytes, ArenaRole.constant, "cpu")
     allocations = {
         name: TensorAllocation(
-            name, "cpu", one.address - owner.address, len(one),
+            name,
+            "cpu",
+            one.address - owner.address,
+            len(one),
             TensorBinding(ArenaRole.constant, "cpu", one.address - owner.address, "cpu"),
         )
         for name, one in spans.items()
-    }  # fmt: skip
+    }
     plan = MemoryPlan(tensor_allocs=allocations, constant_arenas={"cpu": arena})
     assert not plan.constant_arenas["cpu"].is_staged
     place = plan.get_allocation("constant.value")

@@ -1,4 +1,4 @@
-"""SPEC A1, rows 1.1 to 1.5: the options and what they select."""
+"""docs/specification.md, rows 1.1 to 1.5: the options and what they select."""
 
 import numpy as np
 import pytest
@@ -80,9 +80,12 @@ def test_spec_1_5_an_alignment_beyond_memory_is_an_error_that_says_so() -> None:
 
 def test_spec_1_5_other_options_are_checked_as_well() -> None:
     for name, value in [
-        ("no_copy", 1), ("max_tensor_size_bytes", -1), ("max_recursion_depth", 0), ("external_data_roots", "folder"),
+        ("no_copy", 1),
+        ("max_tensor_size_bytes", -1),
+        ("max_recursion_depth", 0),
+        ("external_data_roots", "folder"),
         ("raw_data_callback", 3),
-    ]:  # fmt: skip
+    ]:
         with pytest.raises(InvalidArgument, match=f"ParseOptions.{name}: got"):
             ParseOptions(**{name: value})
     with pytest.raises(InvalidArgument, match=r"SerializeOptions.external_data: got 3"):

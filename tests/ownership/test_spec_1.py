@@ -1,4 +1,4 @@
-"""SPEC A1, row by row: who owns a model's bytes, who borrows them, and when they go."""
+"""docs/specification.md, part 1: who owns a model's bytes, who borrows them, and when they go."""
 
 import copy
 import gc
@@ -6,6 +6,7 @@ import mmap
 import pickle
 import sys
 import weakref
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -179,8 +180,9 @@ def test_spec_1_12_external_with_no_copy_maps_each_file_once(tmp_path: Path, mon
 
     class Counted(mmap.mmap):
         def __new__(cls, *args: Any, **options: Any) -> "Counted":
-            made.append(super().__new__(cls, *args, **options))
-            return made[-1]  # type: ignore[no-any-return]
+            mapped = super().__new__(cls, *args, **options)
+            made.append(mapped)
+            return mapped
 
     monkeypatch.setattr(mmap, "mmap", Counted)
     loaded = ort_lite.load(path, no_copy=True)
@@ -208,7 +210,8 @@ def test_spec_1_13_the_loading_table(tmp_path: Path, scenario: str, no_copy: boo
     source = put_external(tmp_path) if scenario == "external" else data if scenario == "bytes" else put_inline(tmp_path)
     loaded = ort_lite.load(source, no_copy=no_copy, load_external_data=True)
     if scenario == "consolidated":
-        assert ort_lite.consolidate_tensors_to_buffer(loaded) is None  # type: ignore[func-returns-value]
+        consolidate: Callable[..., object] = ort_lite.consolidate_tensors_to_buffer
+        assert consolidate(loaded) is None
     assert (span(loaded).mode, span(loaded).owner is not None) == (mode, token)
     assert np.shares_memory(constant(loaded), np.frombuffer(data, np.uint8)) == (scenario == "bytes" and no_copy)
     array = constant(loaded)

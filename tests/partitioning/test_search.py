@@ -224,8 +224,10 @@ def test_nodes_go_to_the_next_provider_before_the_cpu() -> None:
 
 
 def test_units_move_as_a_whole() -> None:
-    pair = NumpyProvider(group=lambda node: Capability([node, *(v.producer for v in node.inputs if v and v.producer)][:2]))
-    pair.name = BOX  # type: ignore[misc]
+    class Pairs(NumpyProvider):
+        name = BOX
+
+    pair = Pairs(group=lambda node: Capability([node, *(v.producer for v in node.inputs if v and v.producer)][:2]))
     model = priced(box=0.1, copies=0)
     model = model.replace(nodes={**model.nodes, BOX: {**model.nodes[BOX], "Relu_0": 5.0}})
     found = ort_lite.plan(CHAIN, [pair, CpuStandIn()], plain(), partitioning=CostStrategy(model))

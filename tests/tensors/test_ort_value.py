@@ -12,9 +12,11 @@ from ort_lite import NDArray, OrtValue
 from ort_lite.errors import InvalidArgument
 
 ARRAYS = [
-    np.arange(6, dtype=np.float32).reshape(2, 3), np.array(3, np.int64), np.array([True, False]),
+    np.arange(6, dtype=np.float32).reshape(2, 3),
+    np.array(3, np.int64),
+    np.array([True, False]),
     np.zeros((0, 2), np.float16),
-]  # fmt: skip
+]
 QUESTIONS = (
     "shape",
     "data_type",
@@ -105,10 +107,13 @@ def test_elements_are_replaced_in_place() -> None:
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ([np.zeros(2, np.float32)], "seq(tensor(float))"), ([], "seq(unknown)"), ({1: 0.5}, "map(int64,tensor(double))"),
-        ({"a": 1}, "map(string,tensor(int64))"), (None, "unknown"),
+        ([np.zeros(2, np.float32)], "seq(tensor(float))"),
+        ([], "seq(unknown)"),
+        ({1: 0.5}, "map(int64,tensor(double))"),
+        ({"a": 1}, "map(string,tensor(int64))"),
+        (None, "unknown"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_tensor_says_so(value: Any, kind: str) -> None:
     made = OrtValue(value)
     assert (made.data_type(), made.is_tensor(), made.has_value()) == (kind, False, value is not None)

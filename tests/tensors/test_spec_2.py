@@ -1,4 +1,4 @@
-"""SPEC A2, rows 2.1 to 2.9: the container and NDArray. DLPack, files and sessions: beside this file."""
+"""docs/specification.md, rows 2.1 to 2.9: the container and NDArray. DLPack, files and sessions: beside this file."""
 
 import copy
 import ctypes
@@ -19,7 +19,7 @@ from ort_lite.tensors.dltensor import (
     DLDataType,
     DLTensor,
     check_type,
-)  # fmt: skip
+)
 from tests.tensors.arrays import ramp
 
 
@@ -180,10 +180,17 @@ def test_spec_2_7_memory_begins_at_a_multiple_of_64_and_of_the_element(bits: int
 @pytest.mark.parametrize(
     ("code", "bits", "lanes", "valid"),
     [
-        (INT, 8, 1, True), (FLOAT, 64, 4, True), (UINT, 1, 1, True), (INT, 1, 1, False), (INT, 12, 1, False),
-        (FLOAT, 24, 1, False), (INT, 4, 1, False), (INT, 0, 1, False), (INT, 32, 0, False),
+        (INT, 8, 1, True),
+        (FLOAT, 64, 4, True),
+        (UINT, 1, 1, True),
+        (INT, 1, 1, False),
+        (INT, 12, 1, False),
+        (FLOAT, 24, 1, False),
+        (INT, 4, 1, False),
+        (INT, 0, 1, False),
+        (INT, 32, 0, False),
     ],
-)  # fmt: skip
+)
 def test_spec_2_8_element_types_are_checked(code: int, bits: int, lanes: int, valid: bool) -> None:
     if valid:
         check_type(code, bits, lanes)

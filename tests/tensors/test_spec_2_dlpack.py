@@ -1,4 +1,4 @@
-"""SPEC A2, row 2.10: tensors of other libraries come in and go out by DLPack, and every deleter is called once."""
+"""docs/specification.md, row 2.10: tensors of other libraries come in and go out by DLPack, and every deleter is called once."""
 
 import ctypes
 from typing import Any
@@ -19,7 +19,7 @@ from ort_lite.tensors.dltensor import (
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,
-)  # fmt: skip
+)
 from tests.tensors.arrays import ramp
 
 
@@ -75,7 +75,7 @@ class Producer:
         self.managed.deleter = ctypes.cast(self.deleter, ctypes.c_void_p)
         self.managed.dl_tensor = DLTensor(
             self.data.ctypes.data, DLContext(device, 0), 1, DLDataType(*dtype), self.shape, None, 4
-        )  # fmt: skip
+        )
         self.name, self.device = b"dltensor_versioned" if versioned else b"dltensor", device
 
     def __dlpack_device__(self) -> tuple[int, int]:

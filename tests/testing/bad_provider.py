@@ -27,8 +27,14 @@ from ort_lite.provider import (
 )
 
 FUNCTIONS: dict[str, Any] = {
-    "Abs": np.abs, "Add": np.add, "Ceil": np.ceil, "Floor": np.floor, "Mul": np.multiply, "Neg": np.negative, "Sub": np.subtract,
-}  # fmt: skip
+    "Abs": np.abs,
+    "Add": np.add,
+    "Ceil": np.ceil,
+    "Floor": np.floor,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Sub": np.subtract,
+}
 ARITY = {"Add": 2, "Mul": 2, "Sub": 2}
 OPERATORS = tuple(FUNCTIONS)
 

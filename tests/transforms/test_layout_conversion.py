@@ -35,14 +35,25 @@ def test_nodes_with_a_layout_move_and_types_follow() -> None:
     made = graph()
     inserted = ChannelsLast().convert(made, list(made))
     assert operators(made) == [
-        "Transpose", "Conv*", "Transpose", "Relu", "Transpose", "MaxPool*", "AveragePool*", "LRN*", "Transpose", "GlobalLpPool*",
-        "Transpose", "Tanh",
-    ]  # fmt: skip
+        "Transpose",
+        "Conv*",
+        "Transpose",
+        "Relu",
+        "Transpose",
+        "MaxPool*",
+        "AveragePool*",
+        "LRN*",
+        "Transpose",
+        "GlobalLpPool*",
+        "Transpose",
+        "Tanh",
+    ]
     assert inserted == [node for node in made if node.op_type == "Transpose"]
     conv = made.nodes[1]
     assert [str(value.type) for value in (conv.inputs[0], conv.output) if value is not None] == [
-        "float32[N, 4, 5, 2]", "float32[N, 4, 5, 3]",
-    ]  # fmt: skip
+        "float32[N, 4, 5, 2]",
+        "float32[N, 4, 5, 3]",
+    ]
     assert conv.inputs[1] is made.inputs[1], "weights stay as they are"
     assert [value.name for value in made.outputs] == ["c", "y", "z"]
     for node in made:

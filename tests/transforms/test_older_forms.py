@@ -87,9 +87,10 @@ SENTENCE = {"ids": np.array([[1, 8, 3], [0, 2, 2]]), "mask": np.array([[1, 1, 1]
 
 @pytest.mark.parametrize("opset", [11, 13])
 @pytest.mark.parametrize(
-    ("text", "feed", "composed"), [(IMAGES, IMAGE, "HardSwish"), (SENTENCES, SENTENCE, "LayerNormalization")],
+    ("text", "feed", "composed"),
+    [(IMAGES, IMAGE, "HardSwish"), (SENTENCES, SENTENCE, "LayerNormalization")],
     ids=["images", "sentences"],
-)  # fmt: skip
+)
 def test_a_saved_model_is_valid_and_the_same_when_it_is_loaded_again(
     text: str, feed: dict[str, Array], composed: str, opset: int, tmp_path: Path
 ) -> None:

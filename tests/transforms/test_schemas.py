@@ -37,11 +37,16 @@ DIFFERENT = {
 }
 """Operators of com.microsoft that we declare otherwise than onnxruntime, and why."""
 LEFT_OUT = {
-    "DisentangledAttention_TRT": "TensorRT's own", "EfficientNMS_TRT": "TensorRT's own", "PyramidROIAlign_TRT": "TensorRT's own",
-    "MultilevelCropAndResize_TRT": "TensorRT's own", "MemcpyFromHost": "onnxruntime inserts it",
-    "MemcpyToHost": "onnxruntime inserts it", "GRUUnit": "of a draft of ONNX; nobody runs it",
-    "GivenTensorFill": "of a draft of ONNX; nobody runs it", "DynamicSlice": "of a draft of ONNX; nobody runs it",
-}  # fmt: skip
+    "DisentangledAttention_TRT": "TensorRT's own",
+    "EfficientNMS_TRT": "TensorRT's own",
+    "PyramidROIAlign_TRT": "TensorRT's own",
+    "MultilevelCropAndResize_TRT": "TensorRT's own",
+    "MemcpyFromHost": "onnxruntime inserts it",
+    "MemcpyToHost": "onnxruntime inserts it",
+    "GRUUnit": "of a draft of ONNX; nobody runs it",
+    "GivenTensorFill": "of a draft of ONNX; nobody runs it",
+    "DynamicSlice": "of a draft of ONNX; nobody runs it",
+}
 """Operators that onnxruntime has in ai.onnx and we have no schema of."""
 
 
@@ -76,10 +81,13 @@ def said(schema: OpSchema) -> dict[str, Any]:
     """A schema as plain data; operands have their types in the place of variables' names."""
     inputs, outputs = schema.inputs, schema.outputs
     return {
-        "inputs": [operand(one, schema) for one in inputs.formal], "input counts": (inputs.least, inputs.most),
-        "outputs": [operand(one, schema) for one in outputs.formal], "output counts": (outputs.least, outputs.most),
-        "attributes": dict(schema.attributes), "required": set(schema.required),
-    }  # fmt: skip
+        "inputs": [operand(one, schema) for one in inputs.formal],
+        "input counts": (inputs.least, inputs.most),
+        "outputs": [operand(one, schema) for one in outputs.formal],
+        "output counts": (outputs.least, outputs.most),
+        "attributes": dict(schema.attributes),
+        "required": set(schema.required),
+    }
 
 
 def operand(one: Any, schema: OpSchema) -> tuple[Any, ...]:
@@ -109,11 +117,13 @@ def wanted(schema: Any) -> dict[str, Any]:
         return found
 
     return {
-        "inputs": operands(schema.inputs), "input counts": (schema.min_input, min(schema.max_input, 1 << 30)),
-        "outputs": operands(schema.outputs), "output counts": (schema.min_output, min(schema.max_output, 1 << 30)),
+        "inputs": operands(schema.inputs),
+        "input counts": (schema.min_input, min(schema.max_input, 1 << 30)),
+        "outputs": operands(schema.outputs),
+        "output counts": (schema.min_output, min(schema.max_output, 1 << 30)),
         "attributes": {name: one.type.name for name, one in schema.attributes.items()},
         "required": {name for name, one in schema.attributes.items() if one.required},
-    }  # fmt: skip
+    }
 
 
 def spelled(text: str) -> str:

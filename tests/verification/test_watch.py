@@ -136,8 +136,9 @@ def test_a_branch_that_is_not_taken_is_not_looked_into() -> None:
     made.run(None, {"x": FEED["x"][0], "c": np.array(False)}, verify="partition")
     assert made.verification is not None
     assert [(p.graph[-11:], p.skipped) for p in made.verification.partitions] == [
-        ("else_branch", ""), ("then_branch", "it did not run"),
-    ]  # fmt: skip
+        ("else_branch", ""),
+        ("then_branch", "it did not run"),
+    ]
 
 
 class OffBox(OtherDevice):

@@ -7,10 +7,10 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Graph, Node, Value
-from ort_lite.partition.assignment import Assignment, Copy
+from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
-from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
 from ort_lite.record import Record, field
 
 _FORMAT = "ort-lite-costs-1"
@@ -104,9 +104,11 @@ class Prices:
         self._known: dict[tuple[str, Node], float] = {}
         self._rates = {label: self._rates_of(label, provider) for label, provider in providers.items()}
         self.overheads = {label: self._overhead_of(label, provider) for label, provider in providers.items()}
-        self._label = {id(provider): label for label, provider in reversed(list(providers.items()))}
         self._home = {p.device: label for label, p in reversed(list(providers.items())) if p.device != CPU}
         self._weights: dict[Graph, float] = {}
+
+    def label(self, partition: Partition) -> str:
+        return label_of(self._providers, partition.provider)
 
     def cost(self, assignment: Assignment) -> float:
         """Seconds of a run. O(nodes)."""
@@ -117,7 +119,7 @@ class Prices:
             if place.node.graph is not None
         )
         for level in assignment.levels:
-            launches = sum(self.overheads[self._label[id(p.provider)]].launch for p in level.partitions)
+            launches = sum(self.overheads[self.label(p)].launch for p in level.partitions)
             seconds += weights[level.graph] * (launches + sum(map(self.copy, level.copies)))
         return seconds
 

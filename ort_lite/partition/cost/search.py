@@ -29,7 +29,6 @@ class Search:
         self.best, self.cost = greedy, self._prices.cost(greedy)
         self._moves: dict[Move, float] = {}  # those that were kept, with what each saved
         self._left = tries if tries is not None else max(_LEAST, min(_MOST, _NODES // (1 + len(greedy.placements))))
-        self._label = {id(provider): label for label, provider in greedy.providers.items()}
         self._last = list(greedy.providers)[-1]
         self._tried: set[Move] = set()
         self._takers = _takers(greedy)
@@ -62,7 +61,7 @@ class Search:
 
     def _dear_whole(self, partition: Partition) -> tuple[Move, float]:
         whole = self._move(partition, partition.nodes)
-        saves = self._saves(whole) + self._prices.overheads[self._label[id(partition.provider)]].launch if whole else 0.0
+        saves = self._saves(whole) + self._prices.overheads[self._prices.label(partition)].launch if whole else 0.0
         return (whole, saves) if saves > 0 else (frozenset(), 0.0)
 
     def _dear(self, partition: Partition) -> tuple[Move, float]:
@@ -102,7 +101,7 @@ class Search:
 
     def _pockets_of(self, partition: Partition) -> list[Move]:
         """Nodes that are dear there, each with those beside it that are as well."""
-        label, price = self._label[id(partition.provider)], self._prices.node
+        label, price = self._prices.label(partition), self._prices.node
         dear = [node for node in partition.nodes if price(label, node) > price(self._elsewhere(label, node), node)]
         return [move for pocket in _connected(dear) if (move := self._move(partition, pocket))]
 
@@ -111,7 +110,7 @@ class Search:
         moves = []
         for level in self.best.levels:
             for label in self.best.providers:
-                own = [self._move(p, p.nodes) for p in level.partitions if self._label[id(p.provider)] == label]
+                own = [self._move(p, p.nodes) for p in level.partitions if self._prices.label(p) == label]
                 moves += [a | b for a, b in pairwise(own)]
         return moves
 
@@ -119,12 +118,12 @@ class Search:
         """Everything that a provider has."""
         moves = {label: list[Move]() for label in self.best.providers}
         for p in self.best.partitions:
-            moves[self._label[id(p.provider)]].append(self._move(p, p.nodes))
+            moves[self._prices.label(p)].append(self._move(p, p.nodes))
         return [self._united(several) for several in moves.values()]
 
     def _move(self, partition: Partition, nodes: Iterable[Node]) -> Move:
         """Without nodes that a rule gives to the provider, and those that nobody after it takes."""
-        label = self._label[id(partition.provider)]
+        label = self._prices.label(partition)
         able = (node for node in nodes if not self.best.placements[node].rule and self._later(label, node))
         return frozenset((label, node) for node in able)
 

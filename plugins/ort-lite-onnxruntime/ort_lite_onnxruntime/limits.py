@@ -94,8 +94,9 @@ def _attention(node: Node) -> Why | None:
 
 def _conv_integer(node: Node) -> Why | None:
     zero = _input(node, 3)
-    one = zero is None or zero.shape in ((), (1,))
-    return None if one else ("shape", f"{zero.name!r} is {zero.type}, takes one zero point for all weights")  # type: ignore[union-attr]
+    if zero is None or zero.shape in ((), (1,)):
+        return None
+    return "shape", f"{zero.name!r} is {zero.type}, takes one zero point for all weights"
 
 
 def _dropout(node: Node) -> Why | None:

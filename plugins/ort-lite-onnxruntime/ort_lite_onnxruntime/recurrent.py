@@ -39,9 +39,13 @@ def _replace(node: Node, fresh: Names) -> None:
     size = _like(node, fresh, "Size", [node.inputs[0]])
     some = _like(node, fresh, "Cast", [size.output], to=_BOOL)
     branch = Node(
-        "If", [some.output], [value for value in outputs if value is not None],
-        {"then_branch": itself, "else_branch": nothing}, version=node.version, name=fresh(node.name),
-    )  # fmt: skip
+        "If",
+        [some.output],
+        [value for value in outputs if value is not None],
+        {"then_branch": itself, "else_branch": nothing},
+        version=node.version,
+        name=fresh(node.name),
+    )
     for made in (size, some, branch):
         graph.insert_before(node, made)
     graph.remove(node)

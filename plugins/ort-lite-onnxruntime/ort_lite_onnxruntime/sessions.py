@@ -16,9 +16,23 @@ CPU = "CPUExecutionProvider"
 Why = tuple[str, str]
 """The code and the detail of a Rejection."""
 
-_TYPES = frozenset({
-    "bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "string", "uint16", "uint32", "uint64", "uint8",
-})  # fmt: skip
+_TYPES = frozenset(
+    {
+        "bool",
+        "float16",
+        "float32",
+        "float64",
+        "int16",
+        "int32",
+        "int64",
+        "int8",
+        "string",
+        "uint16",
+        "uint32",
+        "uint64",
+        "uint8",
+    }
+)
 """What onnxruntime takes as NumPy arrays."""
 
 _CODES = {

@@ -100,14 +100,24 @@ def test_a_reshape_of_nothing_finds_what_is_left() -> None:
         (17, "(float[1,C,5,5] x, float[1,C,3,3] w) => (float[1,1,3,3] y) { y = Conv(x, w) }", "1, C, 3, 3 of its dimensions"),
         (17, "(float[1,1,D,4,4] x, float[1,1,3,3,3] w) => (float[1,1,E,6,6] y) { y = ConvTranspose(x, w) }", "D, 4, 4 of its"),
         (23, "(float[1,H,4,8] q, float[1,H,6,8] k) => (float[1,H,4,8] y) { y = Attention(q, k, k) }", "H of its dimensions"),
-        (14, "(float[T,2,I] x, float[1,3,I] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
-         "1, 3, I of its dimensions"),
-        (8, "(float[T,2,4] x, float[1,3,4] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
-         "lengths that may be 0 with opset 8"),
-        (8, "(float[1,N] s, float[1,T,N] x) => (float[1,N] y) { y = Scan<num_scan_inputs = 1, "
-            "body = b (float[N] a, float[N] c) => (float[N] d) { d = Add(a, c) }>(, s, x) }", "Scan of opset 8"),
+        (
+            14,
+            "(float[T,2,I] x, float[1,3,I] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
+            "1, 3, I of its dimensions",
+        ),
+        (
+            8,
+            "(float[T,2,4] x, float[1,3,4] w, float[1,3,3] r) => (float[T,1,2,3] y) { y = RNN<hidden_size = 3>(x, w, r) }",
+            "lengths that may be 0 with opset 8",
+        ),
+        (
+            8,
+            "(float[1,N] s, float[1,T,N] x) => (float[1,N] y) { y = Scan<num_scan_inputs = 1, "
+            "body = b (float[N] a, float[N] c) => (float[N] d) { d = Add(a, c) }>(, s, x) }",
+            "Scan of opset 8",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_would_end_the_process_for_nothing_is_declined(opset: int, text: str, reason: str) -> None:
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')
     (answer,) = OnnxRuntimeExecutionProvider().get_capability(GraphView(load(model).graph, rules=ShapeRules(())))
@@ -134,9 +144,15 @@ def test_control_flow_is_taken_with_its_bodies() -> None:
 def test_a_body_with_a_node_that_it_lacks_leaves_the_node_around_it() -> None:
     made = session(BRANCHES.replace("Exp(z)", "Dropout(z, r, m)").replace("x) =>", "x, float r, bool m) =>"))
     assert reasons(made)["Dropout"].startswith("declined random")
-    assert made.run(None, {
-        "c": np.array(False), "x": np.full(2, 2, np.float32), "r": np.array(0, np.float32), "m": np.array(False),
-    })[0].tolist() == [-4, -4]  # fmt: skip
+    assert made.run(
+        None,
+        {
+            "c": np.array(False),
+            "x": np.full(2, 2, np.float32),
+            "r": np.array(0, np.float32),
+            "m": np.array(False),
+        },
+    )[0].tolist() == [-4, -4]
 
 
 def test_the_fusions_of_the_transforms_are_operators_that_it_knows() -> None:

@@ -64,9 +64,20 @@ def _mistyped(node: Node, operator: Operator) -> Why | None:
     return None
 
 
-_GROWING = frozenset({
-    "Add", "CumSum", "Mul", "Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sub", "Sum",
-})  # fmt: skip
+_GROWING = frozenset(
+    {
+        "Add",
+        "CumSum",
+        "Mul",
+        "Pow",
+        "ReduceL1",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Sub",
+        "Sum",
+    }
+)
 
 
 def _wide(node: Node, bounds: Bounds) -> Why | None:
@@ -87,72 +98,79 @@ def _all(names: str, operator: Operator, domain: str = "") -> Iterable[tuple[tup
     return (((domain, name), operator) for name in names.split())
 
 
-OPERATORS: dict[tuple[str, str], Operator] = dict([
-    # element by element
-    *_all(
-        "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu "
-        "Log Mish Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
-        "ThresholdedRelu",
-        Operator(FLOATS),
-    ),
-    *_all("Celu", Operator(frozenset({"float32"}))),
-    *_all("PRelu", Operator(FLOATS, check=limits.slope)),
-    *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", Operator(NUMBERS)),
-    *_all("Clip", Operator(NUMBERS)),
-    *_all("Div Pow", Operator(FLOATS)),  # of integers in float32
-    *_all("And Not Or Xor", Operator(BOOL)),
-    *_all("Equal", Operator(DATA)),
-    *_all("Greater GreaterOrEqual Less LessOrEqual", Operator(NUMBERS | BYTES)),
-    *_all("BitwiseAnd BitwiseNot BitwiseOr BitwiseXor", Operator(frozenset({"int32"}))),
-    *_all("Where", Operator(DATA)),
-    *_all("Cast CastLike", Operator(DATA)),
-    *_all("Dropout", Operator(FLOATS, fixed=(1, 2), check=limits.dropout)),
-    # along axes
-    *_all("ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
-          Operator(NUMBERS, fixed=(1,))),
-    *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
-    *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.arg_extreme)),
-    *_all("LogSoftmax Softmax", Operator(FLOATS)),
-    *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
-    *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),
-    # layers
-    *_all("Conv ConvTranspose", Operator(FLOATS, check=limits.weights)),
-    *_all("Gemm MatMul", Operator(FLOATS)),
-    *_all("GlobalAveragePool GlobalMaxPool", Operator(FLOATS)),
-    *_all("AveragePool LpPool", Operator(FLOATS, check=limits.pool)),
-    *_all("MaxPool", Operator(FLOATS, check=limits.pool)),
-    *_all("BatchNormalization", Operator(FLOATS, check=limits.batch_norm)),
-    *_all("GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization MeanVarianceNormalization "
-          "RMSNormalization", Operator(FLOATS, check=limits.one_output)),
-    *_all("GRU LSTM RNN", Operator(FLOATS, beside=(4,), check=limits.recurrent)),
-    *_all("Attention", Operator(FLOATS, beside=(3, 6), check=limits.attention)),
-    *_all("RotaryEmbedding", Operator(FLOATS, beside=(3,))),
-    *_all("Einsum", Operator(FLOATS)),
-    *_all("GridSample", Operator(FLOATS, check=limits.grid_sample)),
-    *_all("Resize", Operator(FLOATS, beside=(1, 3), fixed=(1, 2), check=limits.resize, since=11)),
-    *_all("RoiAlign", Operator(FLOATS, beside=(2,), check=limits.roi_align)),
-    # moved about
-    *_all("Concat DepthToSpace Flatten Identity Transpose", Operator(DATA)),
-    *_all("Expand Gather GatherND ReverseSequence", Operator(DATA, beside=(1,))),
-    *_all("GatherElements", Operator(DATA, beside=(1,), check=limits.gather_elements)),
-    *_all("Compress", Operator(DATA)),
-    *_all("Reshape", Operator(DATA, beside=(1,))),
-    *_all("Split", Operator(DATA, fixed=(1,), check=limits.split)),
-    *_all("Squeeze Tile Unsqueeze", Operator(DATA, fixed=(1,))),
-    *_all("Slice", Operator(DATA, beside=(1, 2), fixed=(3, 4))),
-    *_all("Pad", Operator(DATA, beside=(1, 2), fixed=(3,), check=limits.pad)),
-    *_all("ScatterElements ScatterND", Operator(DATA, beside=(1,))),
-    *_all("SpaceToDepth", Operator(DATA, check=limits.space_to_depth)),
-    *_all("Trilu", Operator(DATA, fixed=(1,))),
-    # made anew
-    *_all("ConstantOfShape EyeLike NonZero Range Shape Size", Operator(DATA)),
-    *_all("OneHot", Operator(DATA, check=limits.one_hot)),
-    # quantised
-    *_all("DequantizeLinear QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
-    *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
-    *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
-    *_all("MatMulInteger", Operator(BYTES)),
-    *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
-    *_all("FusedConv", Operator(FLOATS, check=limits.weights), "com.microsoft"),
-    *_all("FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
-])  # fmt: skip
+OPERATORS: dict[tuple[str, str], Operator] = dict(
+    [
+        # element by element
+        *_all(
+            "Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish IsInf IsNaN LeakyRelu "
+            "Log Mish Reciprocal Relu Round Selu Shrink Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh "
+            "ThresholdedRelu",
+            Operator(FLOATS),
+        ),
+        *_all("Celu", Operator(frozenset({"float32"}))),
+        *_all("PRelu", Operator(FLOATS, check=limits.slope)),
+        *_all("Abs Add Max Mean Min Mul Neg Sign Sub Sum", Operator(NUMBERS)),
+        *_all("Clip", Operator(NUMBERS)),
+        *_all("Div Pow", Operator(FLOATS)),  # of integers in float32
+        *_all("And Not Or Xor", Operator(BOOL)),
+        *_all("Equal", Operator(DATA)),
+        *_all("Greater GreaterOrEqual Less LessOrEqual", Operator(NUMBERS | BYTES)),
+        *_all("BitwiseAnd BitwiseNot BitwiseOr BitwiseXor", Operator(frozenset({"int32"}))),
+        *_all("Where", Operator(DATA)),
+        *_all("Cast CastLike", Operator(DATA)),
+        *_all("Dropout", Operator(FLOATS, fixed=(1, 2), check=limits.dropout)),
+        # along axes
+        *_all(
+            "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
+            Operator(NUMBERS, fixed=(1,)),
+        ),
+        *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
+        *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.arg_extreme)),
+        *_all("LogSoftmax Softmax", Operator(FLOATS)),
+        *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
+        *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),
+        # layers
+        *_all("Conv ConvTranspose", Operator(FLOATS, check=limits.weights)),
+        *_all("Gemm MatMul", Operator(FLOATS)),
+        *_all("GlobalAveragePool GlobalMaxPool", Operator(FLOATS)),
+        *_all("AveragePool LpPool", Operator(FLOATS, check=limits.pool)),
+        *_all("MaxPool", Operator(FLOATS, check=limits.pool)),
+        *_all("BatchNormalization", Operator(FLOATS, check=limits.batch_norm)),
+        *_all(
+            "GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization MeanVarianceNormalization "
+            "RMSNormalization",
+            Operator(FLOATS, check=limits.one_output),
+        ),
+        *_all("GRU LSTM RNN", Operator(FLOATS, beside=(4,), check=limits.recurrent)),
+        *_all("Attention", Operator(FLOATS, beside=(3, 6), check=limits.attention)),
+        *_all("RotaryEmbedding", Operator(FLOATS, beside=(3,))),
+        *_all("Einsum", Operator(FLOATS)),
+        *_all("GridSample", Operator(FLOATS, check=limits.grid_sample)),
+        *_all("Resize", Operator(FLOATS, beside=(1, 3), fixed=(1, 2), check=limits.resize, since=11)),
+        *_all("RoiAlign", Operator(FLOATS, beside=(2,), check=limits.roi_align)),
+        # moved about
+        *_all("Concat DepthToSpace Flatten Identity Transpose", Operator(DATA)),
+        *_all("Expand Gather GatherND ReverseSequence", Operator(DATA, beside=(1,))),
+        *_all("GatherElements", Operator(DATA, beside=(1,), check=limits.gather_elements)),
+        *_all("Compress", Operator(DATA)),
+        *_all("Reshape", Operator(DATA, beside=(1,))),
+        *_all("Split", Operator(DATA, fixed=(1,), check=limits.split)),
+        *_all("Squeeze Tile Unsqueeze", Operator(DATA, fixed=(1,))),
+        *_all("Slice", Operator(DATA, beside=(1, 2), fixed=(3, 4))),
+        *_all("Pad", Operator(DATA, beside=(1, 2), fixed=(3,), check=limits.pad)),
+        *_all("ScatterElements ScatterND", Operator(DATA, beside=(1,))),
+        *_all("SpaceToDepth", Operator(DATA, check=limits.space_to_depth)),
+        *_all("Trilu", Operator(DATA, fixed=(1,))),
+        # made anew
+        *_all("ConstantOfShape EyeLike NonZero Range Shape Size", Operator(DATA)),
+        *_all("OneHot", Operator(DATA, check=limits.one_hot)),
+        # quantised
+        *_all("DequantizeLinear QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
+        *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
+        *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
+        *_all("MatMulInteger", Operator(BYTES)),
+        *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
+        *_all("FusedConv", Operator(FLOATS, check=limits.weights), "com.microsoft"),
+        *_all("FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
+    ]
+)

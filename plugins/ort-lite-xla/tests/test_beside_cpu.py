@@ -26,19 +26,31 @@ OLDER = [
     (7, "(float[3,4] x) => (float[A,B] y) { y = ReduceSum<axes = [1], keepdims = 0>(x) }"),
     (7, "(float[3,4] x) => (float[A,B] y) { y = ReduceMean<axes = [-1]>(x) }"),
     (7, "(float[6,4] x) => (float[2,4] a, float[4,4] b) { a, b = Split<axis = 0, split = [2, 4]>(x) }"),
-    (9, "(float[1,2,3,4] x) => (float[1,2,6,8] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample<mode = \"linear\">(x, s) }"),
+    (9, '(float[1,2,3,4] x) => (float[1,2,6,8] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample<mode = "linear">(x, s) }'),
     (10, "(float[1,2,3,4] x) => (float[1,2,6,8] y) <float[4] s = {1, 1, 2, 2}> { y = Resize(x, s) }"),
-    (8, "(float[2,3,4] x) => (float[2,3,4] y) <float[3] s = {1, 2, 3}, float[3] v = {0.5, 1, 2}>"
-        "{ y = BatchNormalization<epsilon = 0.1>(x, s, s, s, v) }"),
+    (
+        8,
+        "(float[2,3,4] x) => (float[2,3,4] y) <float[3] s = {1, 2, 3}, float[3] v = {0.5, 1, 2}>"
+        "{ y = BatchNormalization<epsilon = 0.1>(x, s, s, s, v) }",
+    ),
     (10, "(float[3,4] x) => (float[3,2] y, int64[3,2] z) <int64[1] k = {2}> { y, z = TopK(x, k) }"),
-    (9, "(float[3,4] x) => (float[3,4] y) <int64[2,4] i = {0, 1, 2, 0, 1, 1, 0, 2}, float[2,4] u = {1, 2, 3, 4, 5, 6, 7, 8}>"
-        "{ y = Scatter(x, i, u) }"),
-    (7, "(float[3,4] x) => (float[3,2] y) <float[4,2] b = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] c = {1, -1}>"
-        "{ y = Gemm<alpha = 0.5, beta = 2.0>(x, b, c) }"),
-    (18, "(float[1,4,3] x) => (float[1,4,3] y) <float[2] s = {1, 2}, float[2] b = {0, 3}>"
-         "{ y = GroupNormalization<num_groups = 2>(x, s, b) }"),
+    (
+        9,
+        "(float[3,4] x) => (float[3,4] y) <int64[2,4] i = {0, 1, 2, 0, 1, 1, 0, 2}, float[2,4] u = {1, 2, 3, 4, 5, 6, 7, 8}>"
+        "{ y = Scatter(x, i, u) }",
+    ),
+    (
+        7,
+        "(float[3,4] x) => (float[3,2] y) <float[4,2] b = {1, 2, 3, 4, 5, 6, 7, 8}, float[2] c = {1, -1}>"
+        "{ y = Gemm<alpha = 0.5, beta = 2.0>(x, b, c) }",
+    ),
+    (
+        18,
+        "(float[1,4,3] x) => (float[1,4,3] y) <float[2] s = {1, 2}, float[2] b = {0, 3}>"
+        "{ y = GroupNormalization<num_groups = 2>(x, s, b) }",
+    ),
     (13, "(float[1,2,6] x) => (float[1,2,5] y) { y = AveragePool<kernel_shape = [2], pads = [0, 0]>(x) }"),
-]  # fmt: skip
+]
 FUSED = [
     "(float[2,4,5] x) => (float[2,4,5] y) { y = com.microsoft.QuickGelu<alpha = 1.5>(x) }",
     "(float[2,4,5] x) => (float[2,4,5] y) { y = com.microsoft.Gelu(x) }",
@@ -59,26 +71,44 @@ FUSED = [
     "<float s = {0.1}, uint8 o = {7}> { y = com.microsoft.QLinearMul(x, s, o, z, s, o, s, o) }",
 ]
 EDGES = [
-    (18, "(float[1,5] x) => (float[A,B] y) <int64[1] s = {-9223372036854775808}, int64[1] e = {-9223372036854775808},"
-         "int64[1] a = {1}, int64[1] t = {-2}> { y = Slice(x, s, e, a, t) }"),
-    (18, "(float[1,5] x) => (float[A,B] y) <int64[1] s = {100}, int64[1] e = {-100}, int64[1] a = {1}, int64[1] t = {-2}>"
-         "{ y = Slice(x, s, e, a, t) }"),
-    (22, "(float[1,1,3] x, float[1,1,1] w) => (float[1,1,A] y)"
-         "{ y = ConvTranspose<strides = [2], auto_pad = \"SAME_UPPER\">(x, w) }"),
-    (22, "(float[1,1,7] x) => (float[1,1,A] y)"
-         "{ y = MaxPool<kernel_shape = [2], strides = [3], ceil_mode = 1, auto_pad = \"SAME_LOWER\">(x) }"),
-    (22, "(float[1,1,8] x) => (float[1,1,A] y)"
-         "{ y = AveragePool<kernel_shape = [3], strides = [3], ceil_mode = 1, pads = [1, 1], count_include_pad = 1>(x) }"),
-    (19, "(float[1,1,2,5] x) => (float[1,1,4,2] y) <float[8] r = {0, 0, 0.1, 0.2, 1, 1, 0.8, 1.1}, float[4] s = {1, 1, 2, 0.5}>"
-         "{ y = Resize<mode = \"linear\", coordinate_transformation_mode = \"tf_crop_and_resize\">(x, r, s) }"),
+    (
+        18,
+        "(float[1,5] x) => (float[A,B] y) <int64[1] s = {-9223372036854775808}, int64[1] e = {-9223372036854775808},"
+        "int64[1] a = {1}, int64[1] t = {-2}> { y = Slice(x, s, e, a, t) }",
+    ),
+    (
+        18,
+        "(float[1,5] x) => (float[A,B] y) <int64[1] s = {100}, int64[1] e = {-100}, int64[1] a = {1}, int64[1] t = {-2}>"
+        "{ y = Slice(x, s, e, a, t) }",
+    ),
+    (
+        22,
+        "(float[1,1,3] x, float[1,1,1] w) => (float[1,1,A] y)"
+        '{ y = ConvTranspose<strides = [2], auto_pad = "SAME_UPPER">(x, w) }',
+    ),
+    (
+        22,
+        "(float[1,1,7] x) => (float[1,1,A] y)"
+        '{ y = MaxPool<kernel_shape = [2], strides = [3], ceil_mode = 1, auto_pad = "SAME_LOWER">(x) }',
+    ),
+    (
+        22,
+        "(float[1,1,8] x) => (float[1,1,A] y)"
+        "{ y = AveragePool<kernel_shape = [3], strides = [3], ceil_mode = 1, pads = [1, 1], count_include_pad = 1>(x) }",
+    ),
+    (
+        19,
+        "(float[1,1,2,5] x) => (float[1,1,4,2] y) <float[8] r = {0, 0, 0.1, 0.2, 1, 1, 0.8, 1.1}, float[4] s = {1, 1, 2, 0.5}>"
+        '{ y = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize">(x, r, s) }',
+    ),
     (17, "(float x) => (float y) { y = Softmax(x) }"),
-    (19, "(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, -2}> { y = Pad<mode = \"edge\">(x, p) }"),
-]  # fmt: skip
+    (19, '(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, -2}> { y = Pad<mode = "edge">(x, p) }'),
+]
 RECURRENT = [
     (op_type, gates, attributes)
     for op_type, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
-    for attributes in ("direction = \"bidirectional\"", "direction = \"reverse\", clip = 0.4", "layout = 1")
-]  # fmt: skip
+    for attributes in ('direction = "bidirectional"', 'direction = "reverse", clip = 0.4', "layout = 1")
+]
 
 
 def model(text: str, opset: int = 17) -> bytes:

@@ -24,7 +24,7 @@ PADDED = {
     "arg max": "(float[2,N] x) => (int64[2,1] y) { n = Neg(x)  y = ArgMax<axis = 1>(n) }",
     "product over it": "(float[3,N] x, float[N,2] z) => (float[3,2] y) { r = Reciprocal(x)  y = MatMul(r, z) }",
     "gemm over it": "(float[N,3] x, float[N,2] z) => (float[3,2] y) { r = Log(x)  y = Gemm<transA = 1>(r, z) }",
-    "einsum": "(float[3,N] x, float[N,2] z) => (float[2,3] y) { r = Log(x)  y = Einsum<equation = \"ij,jk->ki\">(r, z) }",
+    "einsum": '(float[3,N] x, float[N,2] z) => (float[2,3] y) { r = Log(x)  y = Einsum<equation = "ij,jk->ki">(r, z) }',
     "attention": """(float[B,N,4] x) => (float[B,N,4] y) { t = Transpose<perm = [0, 2, 1]>(x)  s = MatMul(x, t)
         p = Softmax(s)  y = MatMul(p, x) }""",
     "heads": """(float[B,N,6] x) => (float[B,N,6] y) <int64[4] s = {0, 0, 2, 3}, int64[3] r = {0, 0, 6}> {
@@ -41,7 +41,7 @@ PADDED = {
         c = Conv(x, w)  r = Relu(c)  y = GlobalAveragePool(r) }""",
     "running sums": "(float[N] x) => (float[N] y) <int64 a = {0}> { e = Exp(x)  y = CumSum(e, a) }",
     "quantised": "(float[N,3] x) => (uint8[N,3] y, float s, uint8 z) { e = Exp(x)  y, s, z = DynamicQuantizeLinear(e) }",
-}  # fmt: skip
+}
 # Graphs that mix the elements of a dimension, or compute with its size
 EXACT = {
     "mean": "(float[N,3] x) => (float[1,3] y) { y = ReduceMean<axes = [0]>(x) }",
@@ -51,12 +51,12 @@ EXACT = {
     "flattened": "(float[N,M] x) => (float[K] y) <int64[1] s = {-1}> { y = Reshape(x, s) }",
     "joined": "(float[N,3] x) => (float[M,3] y) { y = Concat<axis = 0>(x, x) }",
     "reversed": "(float[N] x) => (float[N] y) <int64[1] s = {-1}, int64[1] e = {-9223372036854775808}, int64[1] a = {0}>"
-                "{ y = Slice(x, s, e, a, s) }",
+    "{ y = Slice(x, s, e, a, s) }",
     "the last but one": "(float[N] x) => (float[M] y) <int64[1] s = {0}, int64[1] e = {-1}> { y = Slice(x, s, e) }",
     "summed from behind": "(float[N] x) => (float[N] y) <int64 a = {0}> { y = CumSum<reverse = 1>(x, a) }",
     "a convolution along it": "(float[1,1,N] x, float[1,1,3] w) => (float[1,1,N] y) { y = Conv<pads = [1, 1]>(x, w) }",
     "sorted": "(float[N] x) => (float[1] y, int64[1] i) <int64[1] k = {1}> { y, i = TopK(x, k) }",
-}  # fmt: skip
+}
 
 
 def sessions(text: str) -> list[ort_lite.InferenceSession]:

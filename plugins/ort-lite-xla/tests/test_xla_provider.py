@@ -10,9 +10,10 @@ from ort_lite_xla import XLAExecutionProvider
 
 import ort_lite
 from ort_lite.errors import NoDevice, ProviderError, RuntimeException
-from ort_lite.execute.released import Released
+from ort_lite.graph.released import Released
 from ort_lite.provider import GraphView
 from ort_lite.serialization.load import load
+from ort_lite_cpu import CPUExecutionProvider
 
 XLA = XLAExecutionProvider.name
 NETWORK = (
@@ -59,19 +60,35 @@ def test_a_network_is_one_partition() -> None:
         (17, "(string[N] x) => (string[N] y) { y = Identity(x) }", "type: 'x' is string, takes"),
         (17, "(float[N] x) => (float[N] y) { y = Bernoulli(x) }", "operator: there is no lowering of Bernoulli"),
         (6, "(float[N] x) => (float[N] y) { y = Add(x, x) }", "opset: Add of opset 6, takes 7 and newer"),
-        (18, "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[4] s = {1, 1, 0.5, 0.5}>"
-             "{ y = Resize<antialias = 1, mode = \"linear\">(x, , s) }", "attribute: antialias is not supported"),
-        (19, "(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, 0}> { y = Pad<mode = \"reflect\">(x, p) }",
-             "attribute: mode reflect with pads that may be negative"),
-        (19, "(float[1,1,9] x) => (float[1,1,A] y)"
-             "{ y = MaxPool<kernel_shape = [2], dilations = [2], auto_pad = \"SAME_UPPER\">(x) }",
-             "attribute: auto_pad with dilations"),
-        (17, "(float[N] x, int64[2] s) => (float[A,B] y) { y = Reshape(x, s) }",
-             "contents: the contents of 's' must follow from constants and shapes"),
-        (17, "(float[N] x, int64[2] s) => (float[A,B] y) { t = Abs(s)  y = Reshape(x, t) }",
-             "contents: the contents of 't' must follow from constants and shapes; they depend on 's'"),
+        (
+            18,
+            "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[4] s = {1, 1, 0.5, 0.5}>"
+            '{ y = Resize<antialias = 1, mode = "linear">(x, , s) }',
+            "attribute: antialias is not supported",
+        ),
+        (
+            19,
+            '(float[3,5] x) => (float[A,B] y) <int64[4] p = {-1, 1, 2, 0}> { y = Pad<mode = "reflect">(x, p) }',
+            "attribute: mode reflect with pads that may be negative",
+        ),
+        (
+            19,
+            "(float[1,1,9] x) => (float[1,1,A] y)"
+            '{ y = MaxPool<kernel_shape = [2], dilations = [2], auto_pad = "SAME_UPPER">(x) }',
+            "attribute: auto_pad with dilations",
+        ),
+        (
+            17,
+            "(float[N] x, int64[2] s) => (float[A,B] y) { y = Reshape(x, s) }",
+            "contents: the contents of 's' must follow from constants and shapes",
+        ),
+        (
+            17,
+            "(float[N] x, int64[2] s) => (float[A,B] y) { t = Abs(s)  y = Reshape(x, t) }",
+            "contents: the contents of 't' must follow from constants and shapes; they depend on 's'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_it_declines_has_a_reason(opset: int, text: str, reason: str) -> None:
     graph = load(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> main {text}')).graph
     from ort_lite.inference.annotate import annotate
@@ -92,7 +109,7 @@ def test_a_shape_computed_from_shapes_is_known_while_tracing() -> None:
 
 
 def test_a_shape_that_another_provider_computes_is_read_at_the_border() -> None:
-    class TakesShape(ort_lite.plugins.provider("CPUExecutionProvider")):  # type: ignore[misc]
+    class TakesShape(CPUExecutionProvider):
         name = "TakesShape"
 
         def get_capability(self, graph: GraphView) -> Any:
@@ -141,8 +158,12 @@ def test_a_device_that_is_missing_is_no_device() -> None:
 def test_options_may_be_strings_and_are_reported() -> None:
     made = session(NETWORK, device="cpu", buckets="0", cached_shapes="3", matmul_precision="high", minimum="2")
     assert made.get_provider_options()[XLA] == {
-        "device": "cpu", "buckets": False, "cached_shapes": 3, "matmul_precision": "high", "minimum": 2,
-    }  # fmt: skip
+        "device": "cpu",
+        "buckets": False,
+        "cached_shapes": 3,
+        "matmul_precision": "high",
+        "minimum": 2,
+    }
 
 
 def test_it_is_installed_and_takes_part_by_default() -> None:

@@ -3,19 +3,19 @@
 from typing import Any
 
 from ort_lite.native.marks import emitted
+from ort_lite_cpu.run.atomics import declared
 
 SIZE = 4
 
 
-@emitted("void(*T)")
-def prefetch(builder: Any, x: Any) -> None:
-    """Asks for the cache line at x, to be read soon; any address is allowed."""
+def ask_for(builder: Any, pointer: Any) -> None:
+    """Emits a prefetch of the cache line there, to be read soon; any address is allowed."""
     from llvmlite import ir
 
-    word = ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [x.type, word, word, word])
-    function = builder.module.globals.get("llvm.prefetch.p0") or ir.Function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(function, [x, *(ir.Constant(word, n) for n in (0, 3, 1))])
+    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *(ir.Constant(ir.IntType(32), n) for n in (0, 3, 1)))
+
+
+prefetch = emitted("void(*T)")(ask_for)
 
 
 @emitted("void(*T,i64,*T,i64)")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import Any
 
 from ort_lite.shapes import equal, less, modulo
 from ort_lite.shapes.expr import Dim
@@ -33,6 +34,11 @@ def check_groups(op: Op, channels: Dim, groups: int, what: str = "groups") -> No
     op.require(equal(modulo(channels, groups), 0), f"{{0}} channels are no multiple of {groups} {what}", channels)
 
 
+def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
+    """Scalars of a kernel over three spatial axes, `<name>d`, `<name>h` and `<name>w`; axes in front that are not there have `fill`."""
+    return dict(zip((f"{name}d", f"{name}h", f"{name}w"), [*[fill] * (3 - len(values)), *values], strict=True))
+
+
 def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
     """The attributes of windows over 1 to 3 spatial axes: as many numbers as there are axes, sizes and steps that are positive.
 
@@ -42,8 +48,12 @@ def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
         raise op.reject(f"{rank} spatial axes; there are 1 to 3")
     choice(op, "auto_pad", "NOTSET", ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER"))  # "" as in onnxruntime
     for name, count, low in (
-        ("kernel_shape", rank, 1), ("strides", rank, 1), ("dilations", rank, 1), ("pads", 2 * rank, -MOST), ("output_padding", rank, 0),
-    ):  # fmt: skip
+        ("kernel_shape", rank, 1),
+        ("strides", rank, 1),
+        ("dilations", rank, 1),
+        ("pads", 2 * rank, -MOST),
+        ("output_padding", rank, 0),
+    ):
         values = op.attr(name)
         if values and (len(values) != count or min(values) < low or max(values) > MOST):
             raise op.reject(f"{name} {list(values)} should be {count} numbers from {low} to {MOST}")

@@ -93,7 +93,8 @@ class Builder:
         for at in range(0, len(tensor.contents), 8):
             chunk = tensor.contents[at : at + 8]
             padded = (*chunk, *(0,) * (8 - len(chunk)))
-            self.emit(NOWHERE, primitives.store, [tensor], (at, len(chunk), *padded), work=1)
+            values = {f"v{k}": value for k, value in enumerate(padded)}
+            self.emit(NOWHERE, primitives.store, [tensor], named={"at": at, "count": len(chunk), **values}, work=1)
 
     def _permuted(self, tensor: Tensor, perm: tuple[int, ...] | None) -> Tensor:
         old = tensor.perm or tuple(range(len(tensor.shape)))
@@ -245,7 +246,7 @@ class Builder:
     def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
         source, target = bits(tensor), bits(made)
-        self.emit(node, primitives.copy, [source, target], (target.size,), work=tensor.size)
+        self.emit(node, primitives.copy, [source, target], named={"count": target.size}, work=tensor.size)
         return made
 
     def _define(self, buffer: Buffer, shape: Shape) -> None:

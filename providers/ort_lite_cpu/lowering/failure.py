@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.native.extents import contract
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
 from ort_lite_cpu.lowering.lowered import Instruction
 
@@ -36,9 +37,15 @@ class Failure:
         position = self.at if at is None else at
         return kind.from_address(self._memory[base] + offset + position * ctypes.sizeof(kind)).value
 
-    def scalar(self, number: int) -> int:
-        """The value that an integer scalar had, by its number among those that were emitted."""
+    def scalar(self, name: str | int) -> int:
+        """The value that an integer scalar of the kernel had, by the parameter's name, or its number among the scalars."""
+        number = self._number(name) if isinstance(name, str) else name
         return int(self._descriptor[2 * len(self._instruction.operands) + number])
+
+    def _number(self, name: str) -> int:
+        function = self._instruction.spec.function
+        assert function is not None, f"{self._instruction.spec.name} is generated code, whose scalars have no names"
+        return [known for known, _ in contract(function).scalars].index(name)
 
     def name(self, index: int) -> str:
         """Of the node's input."""

@@ -70,9 +70,14 @@ def materialise(lowering: Builder, tensor: Tensor) -> None:
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
     touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
     lowering.emit(
-        node, spec, [*stored, out], [*scalars, *text.scalars], work=work, touched=touched,
+        node,
+        spec,
+        [*stored, out],
+        [*scalars, *text.scalars],
+        work=work,
+        touched=touched,
         inplace=None if inplace is None else (len(stored), inplace),
-    )  # fmt: skip
+    )
     tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
     assert out.buffer is not None
     lowering.result.primary[out.buffer] = tensor

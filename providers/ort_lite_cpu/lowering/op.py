@@ -207,9 +207,18 @@ class Op:
         lowering, where the kernel would touch more than an operand has.
         """
         self.lowering.emit(
-            self.node, kernel, operands, scalars, named=named, work=work, types=types, statics=statics, inplace=inplace,
-            message=message, touched=touched,
-        )  # fmt: skip
+            self.node,
+            kernel,
+            operands,
+            scalars,
+            named=named,
+            work=work,
+            types=types,
+            statics=statics,
+            inplace=inplace,
+            message=message,
+            touched=touched,
+        )
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0.

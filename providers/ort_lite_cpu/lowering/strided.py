@@ -35,21 +35,21 @@ def contiguous(shape: Shape) -> list[Dim]:
 
 
 def emit_strided(
-    lowering: Builder, node: Node, x: Tensor, y: Tensor, dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim],
-    x_at: Dim = 0, y_at: Dim = 0,
-) -> None:  # fmt: skip
+    lowering: Builder,
+    node: Node,
+    x: Tensor,
+    y: Tensor,
+    dims: Shape,
+    x_strides: Sequence[Dim],
+    y_strides: Sequence[Dim],
+    x_at: Dim = 0,
+    y_at: Dim = 0,
+) -> None:
     """y[y_at + i . y_strides] = x[x_at + i . x_strides] for all i in `dims`, any element type of 1, 2, 4 or 8 bytes.
 
     Dimensions of 1 vanish and neighbours are joined first, so that most calls become one copy or one transposition.
     """
-    loops: list[tuple[Dim, Dim, Dim]] = []
-    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
-        if same(n, 1):
-            continue
-        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
-            loops[-1] = (loops[-1][0] * n, s, t)
-        else:
-            loops.append((n, s, t))
+    loops = _joined(dims, x_strides, y_strides)
     size = product(dims)
     operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
@@ -57,9 +57,9 @@ def emit_strided(
         columns, rows = loops[-2][0], loops[-1][0]
         for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
             if isinstance(few, int) and few <= 4:
-                lowering.emit(node, kernel, operands, (outer, count), work=size // 2, statics={"few": few})
+                lowering.emit(node, kernel, operands, named={"outer": outer, "count": count, "few": few}, work=size // 2)
                 return
-        lowering.emit(node, primitives.swap, operands, (outer, rows, columns), work=size)
+        lowering.emit(node, primitives.swap, operands, named={"outer": outer, "rows": rows, "columns": columns}, work=size)
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
@@ -68,17 +68,29 @@ def emit_strided(
             "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
             "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
         }
-        lowering.emit(
-            node, primitives.strided_any, [*operands, table], (x_at, y_at, len(loops)), work=size * 2, touched=touched
-        )
+        named = {"at_x": x_at, "at_y": y_at, "rank": len(loops)}
+        lowering.emit(node, primitives.strided_any, [*operands, table], named=named, work=size * 2, touched=touched)
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
         loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
-    work = size // 4 if dense else size
-    lowering.emit(node, primitives.strided, operands, (x_at, y_at, *numbers), work=work, statics={"dense": dense})
+    sizes = {f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)}
+    named = {"at_x": x_at, "at_y": y_at, **sizes, "dense": dense}
+    lowering.emit(node, primitives.strided, operands, named=named, work=size // 4 if dense else size)
+
+
+def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
+    """As few loops as do the same."""
+    loops: list[tuple[Dim, Dim, Dim]] = []
+    for n, s, t in zip(dims, x_strides, y_strides, strict=True):
+        if same(n, 1):
+            continue
+        if loops and same(loops[-1][1], s * n) and same(loops[-1][2], t * n):
+            loops[-1] = (loops[-1][0] * n, s, t)
+        else:
+            loops.append((n, s, t))
+    return loops
 
 
 def _is_swap(loops: Sequence[tuple[Dim, Dim, Dim]]) -> bool:

@@ -31,9 +31,13 @@ def native_types(operands: Sequence[Tensor | None]) -> list[str]:
 
 
 def check_call(
-    builder: Builder, node: Node, spec: Spec, operands: Sequence[Tensor | None], scalars: Sequence[Dim | float],
+    builder: Builder,
+    node: Node,
+    spec: Spec,
+    operands: Sequence[Tensor | None],
+    scalars: Sequence[Dim | float],
     touched: Mapping[str, Extent],
-) -> None:  # fmt: skip
+) -> None:
     """Compares the call with the kernel and its operands. Raises TypeError, or InvalidArgument that names the node.
 
     The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.

@@ -62,10 +62,11 @@ def non_zero(op: Op) -> None:
     kind = "half" if x.dtype in HALVES else "pair" if x.dtype in COMPLEX else "number"
     found, total = op.temporary("int64", (x.size,)), op.temporary("int64", (1,))
     read = pairs(x) if kind == "pair" else x
-    op.emit(positions, [read, found, total], x.size, statics={"kind": kind}, work=0)
+    op.emit(positions, [read, found, total], n=x.size, kind=kind, work=0)
     op.counted(dims[1], total)
     y = op.output(0)
-    op.emit(unravel, [found, sizes_table(op, x.shape or (1,)), y], dims[0], dims[1], work=y.size * 3)
+    rank, count = dims
+    op.emit(unravel, [found, sizes_table(op, x.shape or (1,)), y], rank=rank, count=count, work=y.size * 3)
 
 
 @operator("Compress", since=9, types=MOVABLE | {"complex128"})
@@ -80,7 +81,7 @@ def compress(op: Op) -> None:
     outer, n, inner = (1, x.size, 1) if axis is None else _around(x, at)
     op.require(1 - less(n, condition.size), "a condition for {0} of {1} entries", condition.size, n)
     found, total = op.temporary("int64", condition.shape), op.temporary("int64", (1,))
-    op.emit(positions, [condition, found, total], condition.size, statics={"kind": "number"}, work=0)
+    op.emit(positions, [condition, found, total], n=condition.size, kind="number", work=0)
     op.counted(shape[at], total)
     _take(op, x, found, (outer, n, shape[at], inner))
 
@@ -92,7 +93,8 @@ def _around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
 def _take(op: Op, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
     """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
     y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
-    op.emit(gather, [bits(x), index, bits(y)], *sizes[:3], sizes[3] * pieces, work=y.size)
+    outer, axis, count, inner = sizes
+    op.emit(gather, [bits(x), index, bits(y)], outer=outer, axis=axis, count=count, inner=inner * pieces, work=y.size)
 
 
 def compared(x: Ptr, i: int, j: int, inner: int) -> int:
@@ -127,13 +129,21 @@ def merge_sort(x: Ptr, order: Ptr, scratch: Ptr, n: int, inner: int) -> int:
 
 
 @native
-@extents(
-    x="n * inner", order="n", number="n", first="n", inverse="n", counts="n", total="1",
-)  # fmt: skip
+@extents(x="n * inner", order="n", number="n", first="n", inverse="n", counts="n", total="1")
 def distinct(
-    x: Ptr, order: Ptr, number: Ptr, first: Ptr, inverse: Ptr, counts: Ptr, total: Ptr, n: int, inner: int, in_order: int,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    order: Ptr,
+    number: Ptr,
+    first: Ptr,
+    inverse: Ptr,
+    counts: Ptr,
+    total: Ptr,
+    n: int,
+    inner: int,
+    in_order: int,
+    part: int,
+    parts: int,
+) -> int:
     """Of the different rows of x (n, inner): `first` occurrence and `counts`, (n,) of which total[0] are in use; inverse (n,).
 
     in_order: as they first occur, else the least first. order, number: (n,) of scratch. One part.
@@ -185,10 +195,11 @@ def unique(op: Op) -> None:
     order, number, total = op.temporary("int64", (n,)), op.temporary("int64", (n,)), op.temporary("int64", (1,))
     operands = [rows, order, number, first, inverse, counts, total]
     older = op.node.domain != ""
-    op.emit(distinct, operands, n, outer * inner * share, int(older or not op.attr("sorted", 1)), work=0)
+    in_order = int(older or not op.attr("sorted", 1))
+    op.emit(distinct, operands, n=n, inner=outer * inner * share, in_order=in_order, work=0)
     op.counted(shape[at], total)
     _take(op, x, first, (outer, n, shape[at], inner))
     for k, source in enumerate([inverse, counts] if older else [first, inverse, counts], 1):
         if op.wants(k):
             y = op.output(k)
-            op.emit(primitives.copy, [source, y], y.size)
+            op.emit(primitives.copy, [source, y], count=y.size)

@@ -18,13 +18,30 @@ FLOAT = frozenset({"float32"})
 
 @native
 @extents(
-    boxes="4 * batches * n", scores="batches * classes * n", overlap="1", least="1", heap="batches * classes * n",
-    picked="batches * classes * most", counts="batches * classes",
-)  # fmt: skip
+    boxes="4 * batches * n",
+    scores="batches * classes * n",
+    overlap="1",
+    least="1",
+    heap="batches * classes * n",
+    picked="batches * classes * most",
+    counts="batches * classes",
+)
 def suppress(
-    boxes: Ptr, scores: Ptr, overlap: Ptr, least: Ptr, heap: Ptr, picked: Ptr, counts: Ptr,
-    batches: int, classes: int, n: int, most: int, centred: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    boxes: Ptr,
+    scores: Ptr,
+    overlap: Ptr,
+    least: Ptr,
+    heap: Ptr,
+    picked: Ptr,
+    counts: Ptr,
+    batches: int,
+    classes: int,
+    n: int,
+    most: int,
+    centred: Static,
+    part: int,
+    parts: int,
+) -> int:
     """picked (batches * classes, most): the boxes kept of each class, best first; counts: how many.
 
     boxes (batches, n, 4), scores (batches, classes, n). A box is dropped that overlaps a kept one by more than overlap[0], or whose
@@ -98,9 +115,7 @@ def common(boxes: Ptr, a: int, b: int, axis: int, centred: Static) -> Any:
 
 
 @native
-@extents(
-    picked="batches * classes * most", counts="batches * classes", y="3 * batches * classes * most", total="1",
-)  # fmt: skip
+@extents(picked="batches * classes * most", counts="batches * classes", y="3 * batches * classes * most", total="1")
 def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: int, most: int, part: int, parts: int) -> int:
     """y (total[0], 3): batch, class and box of all that were picked."""
     at = 0
@@ -127,12 +142,13 @@ def non_max_suppression(op: Op) -> None:
     heap, picked = op.temporary("int64", (pairs, n)), op.temporary("int64", (pairs, most))
     counts, found = op.temporary("int64", (pairs,)), op.temporary("int64", (pairs * most, 3))
     total = op.temporary("int64", (1,))
-    statics = {"centred": bool(op.attr("center_point_box", 0))}
+    centred = bool(op.attr("center_point_box", 0))
     operands = [boxes, scores, op.optional(3), op.optional(4), heap, picked, counts]
-    op.emit(suppress, operands, batches, classes, n, most, statics=statics, work=scores.size * 30)
-    op.emit(join, [picked, counts, found, total], batches, classes, most, work=0)
+    sizes: dict[str, Any] = {"batches": batches, "classes": classes, "most": most}
+    op.emit(suppress, operands, **sizes, n=n, centred=centred, work=scores.size * 30)
+    op.emit(join, [picked, counts, found, total], **sizes, work=0)
     shape = op.info().shape
     assert shape is not None
     op.counted(shape[0], total)
     y = op.output(0)
-    op.emit(primitives.copy, [found, y], y.size)
+    op.emit(primitives.copy, [found, y], count=y.size)

@@ -53,8 +53,8 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
 def lower_determinant(op: Op) -> None:
     """(..., n, n) -> (...). Sums in float64. Spec: ONNX Det-22."""
     x, y = op.input(0), op.output(0)
-    rows = _rows(op, x)
-    op.emit(determinant, [x, op.temporary("float64", x.shape), y], product(x.shape[:-2]), rows, work=x.size * 8)
+    n = _rows(op, x)
+    op.emit(determinant, [x, op.temporary("float64", x.shape), y], count=product(x.shape[:-2]), n=n, work=x.size * 8)
 
 
 def _rows(op: Op, x: Tensor) -> Dim:
@@ -99,6 +99,6 @@ def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int
 def lower_inverse(op: Op) -> None:
     """(..., n, n) -> the same. Computes in float64. Spec: onnxruntime Inverse-1."""
     x, y = op.input(0), op.output(0)
-    rows = _rows(op, x)
+    n = _rows(op, x)
     work = op.temporary("float64", (*x.shape[:-1], 2 * x.shape[-1]))
-    op.emit(inverse, [x, work, y], product(x.shape[:-2]), rows, work=x.size * 16)
+    op.emit(inverse, [x, work, y], count=product(x.shape[:-2]), n=n, work=x.size * 16)

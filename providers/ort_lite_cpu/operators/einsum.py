@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,7 @@ class _Contraction:
             return term
         made = self.op.temporary(term.tensor.dtype, self.dims(kept))
         x = self.arranged(term, [*kept, *gone])
-        self.op.emit(row_sums, [x, made], self.size(kept), self.size(gone), work=x.size // 4)
+        self.op.emit(row_sums, [x, made], rows=self.size(kept), n=self.size(gone), work=x.size // 4)
         return self.term(made, kept)
 
     def join(self, a: Term, b: Term, wanted: Collection[str]) -> Term:
@@ -168,13 +169,18 @@ class _Contraction:
         order = [*batch, *columns, *inner] if transposed else [*batch, *inner, *columns]
         constant = None if batch else self._matrix(b, order, n if transposed else k)
         if dtype not in REAL:
-            numbers: tuple[Dim, ...] = (m, n, k, 1, 1, count, 0, 0, m * k, 0, 0, k * n)
-            self.op.emit(kernels.integer_matmul, [x, self.arranged(b, order), y], *numbers, work=spec.work * count * 8)
+            self._emit_integers(x, self.arranged(b, order), y, m=m, n=n, k=k, count=count)
         elif constant is not None:
             emit_packed(self.op, spec, x, constant, source=constant, y=y)
         else:
             emit_computed(self.op, spec, x, self.arranged(b, order), y, (1, 1, count, 0, 0, m * k, 0, 0, k * n), count)
         return self.term(y, [*batch, *rows, *columns])
+
+    def _emit_integers(self, x: Tensor, w: Tensor, y: Tensor, m: Dim, n: Dim, k: Dim, count: Dim) -> None:
+        """y (count, m, n) = x (count, m, k) times w (count, k, n)."""
+        dims: dict[str, Any] = {"d0": 1, "d1": 1, "d2": count}
+        steps: dict[str, Any] = {"a0": 0, "a1": 0, "a2": m * k, "b0": 0, "b1": 0, "b2": k * n}
+        self.op.emit(kernels.integer_matmul, [x, w, y], m=m, n=n, k=k, **dims, **steps, work=Product(m, n, k).work * count * 8)
 
     def _matrix(self, term: Term, labels: Sequence[str], rows: Dim) -> Array | None:
         """A constant right operand with its axes in this order, as a matrix of so many rows, to be packed while lowering."""

@@ -16,7 +16,7 @@ from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 def emit_fill(op: Op, y: Tensor, value: object) -> None:
     """Every element of y becomes `value`."""
     constant = op.array(np.array([value], to_numpy(y.dtype)))
-    op.emit(primitives.fill, [bits(constant), bits(y)], y.size, work=y.size // 4)
+    op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=y.size // 4)
 
 
 @operator("Constant", types=ANY)
@@ -55,7 +55,7 @@ def range_(op: Op) -> None:
     """com.microsoft's may leave out the step, which is then 1."""
     start, y = op.input(0), op.output(0)
     delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
-    op.emit(arange, [start, delta, y], y.size)
+    op.emit(arange, [start, delta, y], count=y.size)
 
 
 @native
@@ -76,4 +76,4 @@ def eye_like(op: Op) -> None:
         raise op.reject(f"the input has rank {len(y.shape)}, expected 2")
     rows, columns = y.shape
     one = op.array(np.ones(1, to_numpy(y.dtype)))
-    op.emit(eye, [bits(one), bits(y)], rows, columns, op.attr("k", 0))
+    op.emit(eye, [bits(one), bits(y)], rows=rows, columns=columns, k=op.attr("k", 0))

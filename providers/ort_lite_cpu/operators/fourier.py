@@ -1,5 +1,7 @@
 """DFT and STFT, in the precision of their tensors: one axis at a time, through strides."""
 
+from typing import Any
+
 from ort_lite.native.extents import extents
 from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, null, span
@@ -41,15 +43,36 @@ def load(
 
 @native(fastmath=STRICT)
 @extents(
-    x="walk(0, outer, x_outer, inner, x_inner, min(given, n), x_step, max(min(x_parts, 2), 1), 1)", window="min(given, n)",
+    x="walk(0, outer, x_outer, inner, x_inner, min(given, n), x_step, max(min(x_parts, 2), 1), 1)",
+    window="min(given, n)",
     y="walk(0, outer, y_outer, inner, y_inner, bins, y_step, max(min(y_parts, 2), 1), 1)",
     work="parts * max(room, n * CHIRP if chirp else n * MIXED + PAIRS)",
-)  # fmt: skip
+)
 def fourier(
-    x: Ptr, window: Ptr, y: Ptr, work: Ptr, outer: int, inner: int, n: int, given: int, bins: int,
-    x_outer: int, x_inner: int, x_step: int, x_parts: int, y_outer: int, y_inner: int, y_step: int, y_parts: int,
-    inverse: int, half: int, room: int, chirp: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    window: Ptr,
+    y: Ptr,
+    work: Ptr,
+    outer: int,
+    inner: int,
+    n: int,
+    given: int,
+    bins: int,
+    x_outer: int,
+    x_inner: int,
+    x_step: int,
+    x_parts: int,
+    y_outer: int,
+    y_inner: int,
+    y_step: int,
+    y_parts: int,
+    inverse: int,
+    half: int,
+    room: int,
+    chirp: Static,
+    part: int,
+    parts: int,
+) -> int:
     """The first `bins` numbers of the transform of n points for each of outer * inner signals, through the given strides.
 
     That of a real signal is Hermitian to the bit: numbers behind the middle are conjugates of those before it, the middle one
@@ -85,15 +108,23 @@ def fourier(
     return OK
 
 
-def _emit(op: Op, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, *rest: Dim) -> None:
-    """Which of the two kernels serves n, the run decides where n is open. Bluestein's transform is computed in float64."""
+def _emit(op: Op, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, **others: Any) -> None:
+    """`others`: the other scalars of `fourier`. Where n is open the run decides which of the two kernels serves it.
+
+    Bluestein's transform is computed in float64.
+    """
     for chirp in (False, True):
         if isinstance(n, int) and smooth(n) == chirp:
             continue
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
-        statics = {"chirp": chirp}
-        op.emit(fourier, [x, window, y, work], outer, inner, n, *rest, room, statics=statics, work=outer * inner * n * 64)
+        cost = outer * inner * n * 64
+        op.emit(fourier, [x, window, y, work], outer=outer, inner=inner, n=n, **others, room=room, chirp=chirp, work=cost)
+
+
+def _strides(name: str, outer: Dim, inner: Dim, step: Dim, parts: Dim) -> dict[str, Any]:
+    """Of `fourier`'s x or y, from signal to signal and from number to number, and how many parts a number has."""
+    return {f"{name}_outer": outer, f"{name}_inner": inner, f"{name}_step": step, f"{name}_parts": parts}
 
 
 def _check(op: Op, parts: Dim, n: Dim, bins: Dim) -> None:
@@ -119,9 +150,11 @@ def dft(op: Op) -> None:
     inner, outer = product(x.shape[axis + 1 : -1]), product(x.shape[:axis])
     cx, cy = x.shape[-1], y.shape[-1]
     _check(op, cx, n, y.shape[axis])
-    x_strides = (x.shape[axis] * inner * cx, cx, inner * cx, cx)
-    y_strides = (y.shape[axis] * inner * cy, cy, inner * cy, cy)
-    _emit(op, x, None, y, n, outer, inner, x.shape[axis], y.shape[axis], *x_strides, *y_strides, inverse, int(inverse and half))
+    given, bins = x.shape[axis], y.shape[axis]
+    source = _strides("x", given * inner * cx, cx, inner * cx, cx)
+    target = _strides("y", bins * inner * cy, cy, inner * cy, cy)
+    half = int(inverse and half)
+    _emit(op, x, None, y, n, outer, inner, given=given, bins=bins, **source, **target, inverse=inverse, half=half)
 
 
 @operator("STFT", since=17, types=REAL)
@@ -143,5 +176,6 @@ def stft(op: Op) -> None:
     op.require(less(0, step), "frames are {0} samples apart, expected 1 or more", step)
     if window is not None:
         op.require(equal(window.shape[0], n), "a window of {0} for frames of {1}", window.shape[0], n)
-    x_strides = (samples * parts, step * parts, parts, parts)
-    _emit(op, x, window, y, n, batch, frames, n, bins, *x_strides, frames * bins * 2, bins * 2, 2, 2, 0, 0)
+    source = _strides("x", samples * parts, step * parts, parts, parts)
+    target = _strides("y", frames * bins * 2, bins * 2, 2, 2)
+    _emit(op, x, window, y, n, batch, frames, given=n, bins=bins, **source, **target, inverse=0, half=0)

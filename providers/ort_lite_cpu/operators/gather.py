@@ -1,7 +1,7 @@
 """Reading and writing at indices: Gather, GatherElements, GatherND, ScatterElements, ScatterND."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import COMPLEX, INTEGERS
 from ort_lite.native.extents import Extent, Reach, extents, walk
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
     from ort_lite_cpu.lowering.lowered import Message
 
+Sizes = dict[str, Any]
+"""Scalars of a kernel by the names of its parameters."""
+Touched = dict[str, Extent]
 
-def index_along(operand: int, axis: int) -> Callable[["Failure"], str]:
-    """The message of a kernel whose indices, input 1 of its node, are that operand; `axis` is the scalar that limits them."""
-    return lambda failure: failure.outside("index", operand, -failure.scalar(axis), failure.scalar(axis), 1)
+
+def index_along(operand: int) -> Callable[["Failure"], str]:
+    """The message of a kernel whose indices, input 1 of its node, are that operand; its scalar `axis` limits them."""
+    return lambda failure: failure.outside("index", operand, -failure.scalar("axis"), failure.scalar("axis"), 1)
 
 
-def index_nd(operand: int, depth: int) -> Callable[["Failure"], str]:
+def index_nd(operand: int) -> Callable[["Failure"], str]:
     """As `index_along`, where the limits are the first elements of operand 2, as many as the scalar `depth` says."""
 
     def message(failure: "Failure") -> str:
-        limit = failure.element(2, failure.at % failure.scalar(depth))
+        limit = failure.element(2, failure.at % failure.scalar("depth"))
         return failure.outside("index", operand, -limit, limit, 1)
 
     return message
@@ -66,7 +70,7 @@ def lower_gather(op: Op) -> None:
         count=index.size,
         inner=inner,
         work=y.size,
-        message=index_along(1, 1),
+        message=index_along(1),
     )
 
 
@@ -106,8 +110,8 @@ def _row_start(table: Ptr, row: int, rank: int) -> int:
     return base
 
 
-def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, tuple[Dim, ...], Extent]:
-    """(table, scalars, what is touched of the tensor with the axis) of gather_elements and scatter_elements."""
+def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, Extent]:
+    """(table, sizes, what is touched of the tensor with the axis) of gather_elements and scatter_elements."""
     axis = op.attr("axis", 0) % len(x.shape)
     for k, (mine, whole) in enumerate(zip(index.shape, x.shape, strict=True)):
         if k != axis:
@@ -117,17 +121,17 @@ def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, tuple[Dim, ...], E
     table = sizes_table(op, index.shape, steps)
     loops = [number for pair in zip(index.shape, steps, strict=True) for number in pair]
     touched = walk(0, *loops, x.shape[axis], strides[axis])
-    return table, (product(index.shape[:-1]), len(x.shape), x.shape[axis], strides[axis]), touched
+    sizes = {"rows": product(index.shape[:-1]), "rank": len(x.shape), "axis": x.shape[axis], "stride": strides[axis]}
+    return table, sizes, touched
 
 
 @operator("GatherElements", types=MOVABLE)
 def lower_gather_elements(op: Op) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
-    table, numbers, reached = _along(op, index, x)
-    op.emit(
-        gather_elements, [bits(x), index, table, bits(y)], *numbers, work=y.size * 2, message=index_along(1, 2),
-        touched={"x": reached, "index": index.size, "y": index.size},
-    )  # fmt: skip
+    table, sizes, reached = _along(op, index, x)
+    touched = {"x": reached, "index": index.size, "y": index.size}
+    operands = [bits(x), index, table, bits(y)]
+    op.emit(gather_elements, operands, **sizes, work=y.size * 2, message=index_along(1), touched=touched)
 
 
 @native
@@ -159,11 +163,17 @@ def lower_gather_nd(op: Op) -> None:
     op.agree(x.shape[:batches], index.shape[:batches], "batch dimensions differ")
     end = batches + depth
     table = sizes_table(op, x.shape[batches:end], contiguous(x.shape)[batches:end])
-    numbers = (product(x.shape[:batches]), product(index.shape[batches:-1]), depth, product(x.shape[end:]))
     op.emit(
-        gather_nd, [bits(x), index, table, bits(y)], *numbers, product(x.shape[batches:]), work=y.size * 2,
-        message=index_nd(1, 2),
-    )  # fmt: skip
+        gather_nd,
+        [bits(x), index, table, bits(y)],
+        batch=product(x.shape[:batches]),
+        count=product(index.shape[batches:-1]),
+        depth=depth,
+        inner=product(x.shape[end:]),
+        whole=product(x.shape[batches:]),
+        work=y.size * 2,
+        message=index_nd(1),
+    )
 
 
 def _write(y: Ptr, at: int, updates: Ptr, k: int, how: Static) -> None:
@@ -234,9 +244,7 @@ def scatter_elements(
 
 
 @native
-@extents(
-    index="count * depth", updates="count * inner * (2 if 'complex' in how else 1)", table="2 * depth", y="given",
-)  # fmt: skip
+@extents(index="count * depth", updates="count * inner * (2 if 'complex' in how else 1)", table="2 * depth", y="given")
 def scatter_nd(
     index: Ptr, updates: Ptr, table: Ptr, y: Ptr, count: int, depth: int, inner: int, how: Static, part: int, parts: int
 ) -> int:
@@ -257,10 +265,10 @@ def scatter_nd(
 def lower_scatter_elements(op: Op) -> None:
     """Runs on one thread: updates are applied in their order."""
     index = op.input(1)
-    table, numbers, reached = _along(op, index, op.raw(0))
+    table, sizes, reached = _along(op, index, op.raw(0))
     op.agree(index.shape, op.raw(2).shape, "shapes of indices and updates differ")
     touched = {"index": index.size, "updates": index.size, "y": reached}
-    _scatter(op, scatter_elements, table, numbers, index_along(0, 2), touched)
+    _scatter(op, scatter_elements, table, sizes, index_along(0), touched)
 
 
 @operator("ScatterND", types=MOVABLE)
@@ -270,21 +278,16 @@ def lower_scatter_nd(op: Op) -> None:
     index, shape = op.input(1), op.raw(0).shape
     op.agree([*index.shape[:-1], *shape[depth:]], op.raw(2).shape, "shapes of indices, input and updates do not fit")
     table = sizes_table(op, shape[:depth], contiguous(shape)[:depth])
-    numbers = (product(index.shape[:-1]), depth, product(shape[depth:]))
-    _scatter(op, scatter_nd, table, numbers, index_nd(0, 1), {"y": product(shape)})
+    sizes = {"count": product(index.shape[:-1]), "depth": depth, "inner": product(shape[depth:])}
+    _scatter(op, scatter_nd, table, sizes, index_nd(0), {"y": product(shape)})
 
 
-Touched = dict[str, Extent]
-
-
-def _scatter(
-    op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message", touched: Touched
-) -> None:  # fmt: skip
+def _scatter(op: Op, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
     """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
     if how != "none" and dtype in COMPLEX:
-        _scatter_complex(op, kernel, table, numbers, message, touched)
+        _scatter_complex(op, kernel, table, sizes, message, touched)
         return
     if how != "none":
         if dtype in ("float16", "bfloat16"):
@@ -294,23 +297,21 @@ def _scatter(
         elif dtype in INTEGERS and how in ("max", "min"):
             how = f"i{how}"
     y = op.output(0) if x.dtype == dtype else op.temporary(x.dtype, x.shape)
-    op.emit(primitives.copy, [bits(x), bits(y)], x.size, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=x.size // 4, inplace=(1, 0))
     written = [bits(updates), table, bits(y)] if how == "none" else [updates, table, y]
-    op.emit(kernel, [index, *written], *numbers, statics={"how": how}, work=0, message=message, touched=touched)
+    op.emit(kernel, [index, *written], **sizes, how=how, work=0, message=message, touched=touched)
     if x.dtype != dtype:
         op.set(0, op.cast(y, dtype))
 
 
-def _scatter_complex(
-    op: Op, kernel: Kernel, table: Tensor, numbers: Sequence[Dim], message: "Message", touched: Touched
-) -> None:  # fmt: skip
+def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
     """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)
-    op.emit(primitives.copy, [x, made], made.size, work=x.size // 4, inplace=(1, 0))
-    statics = {"how": f"complex_{op.attr('reduction')}"}
+    op.emit(primitives.copy, [x, made], count=made.size, work=x.size // 4, inplace=(1, 0))
+    how = f"complex_{op.attr('reduction')}"
     twice: Touched = {name: _doubled(extent) if name != "index" else extent for name, extent in touched.items()}
-    op.emit(kernel, [index, updates, table, made], *numbers, statics=statics, work=0, message=message, touched=twice)
+    op.emit(kernel, [index, updates, table, made], **sizes, how=how, work=0, message=message, touched=twice)
 
 
 def _doubled(extent: Extent) -> Extent:

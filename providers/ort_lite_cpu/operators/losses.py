@@ -20,13 +20,30 @@ INFINITY = float("inf")
 
 @native(fastmath=REDUCE)
 @extents(
-    x="n * classes * inner", labels="n * inner", weight="classes", loss="n * inner", used="n * inner",
+    x="n * classes * inner",
+    labels="n * inner",
+    weight="classes",
+    loss="n * inner",
+    used="n * inner",
     logarithms="n * classes * inner",
-)  # fmt: skip
+)
 def losses(
-    x: Ptr, labels: Ptr, weight: Ptr, loss: Ptr, used: Ptr, logarithms: Ptr, n: int, classes: int, inner: int, ignored: int,
-    softmax: Static, ignores: Static, dense: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    labels: Ptr,
+    weight: Ptr,
+    loss: Ptr,
+    used: Ptr,
+    logarithms: Ptr,
+    n: int,
+    classes: int,
+    inner: int,
+    ignored: int,
+    softmax: Static,
+    ignores: Static,
+    dense: Static,
+    part: int,
+    parts: int,
+) -> int:
     """loss (n, inner) = -x[i, label, j] * weight[label], its weight in used; both 0 where the label is the one that is ignored.
 
     softmax: x (n, classes, inner) are scores, whose log-softmax over the classes counts, and goes to `logarithms` unless that
@@ -97,13 +114,21 @@ def lower_loss(op: Op) -> None:
     used = op.temporary(x.dtype, labels.shape) if reduction == "mean" else None
     logarithms = op.output(1) if softmax and op.wants(1) else None
     op.emit(
-        losses, [x, labels, op.optional(2), loss, used, logarithms], n, classes, inner, ignored or 0,
-        statics={"softmax": softmax, "ignores": ignored is not None, "dense": same(inner, 1)},
-        work=x.size * 2 if softmax else labels.size, message=_no_class,
-    )  # fmt: skip
+        losses,
+        [x, labels, op.optional(2), loss, used, logarithms],
+        n=n,
+        classes=classes,
+        inner=inner,
+        ignored=ignored or 0,
+        softmax=softmax,
+        ignores=ignored is not None,
+        dense=same(inner, 1),
+        work=x.size * 2 if softmax else labels.size,
+        message=_no_class,
+    )
     if reduction != "none":
-        op.emit(total, [loss, used, y], labels.size)
+        op.emit(total, [loss, used, y], count=labels.size)
 
 
 def _no_class(failure: "Failure") -> str:
-    return failure.outside("label", 1, 0, failure.scalar(1))
+    return failure.outside("label", 1, 0, failure.scalar("classes"))

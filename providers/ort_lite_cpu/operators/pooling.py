@@ -13,10 +13,12 @@ from ort_lite.native.integers import imax, like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.libm import power
 from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, floordiv, maximum, product
+from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.lowering.attributes import check_windows
+from ort_lite_cpu.lowering.attributes import check_windows, spatial
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.registry import REAL, operator
@@ -28,39 +30,67 @@ INTEGER_BYTES = frozenset({"int8", "uint8"})
 
 
 @native
-@extents(x="n * id_ * ih * iw * c", y="n * od * oh * ow * c")
+@extents(x="n * xd * xh * xw * c", y="n * yd * yh * yw * c")
 def pool(
-    x: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, ed: int, eh: int, ew: int, p: float,
-    kind: Static, rows: Static, columns: Static, part: int, parts: int,
-) -> int:  # fmt: skip
-    """y (n, od, oh, ow, c) from x (n, id, ih, iw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
+    x: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    xd: int,
+    xh: int,
+    xw: int,
+    yd: int,
+    yh: int,
+    yw: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    ed: int,
+    eh: int,
+    ew: int,
+    p: float,
+    kind: Static,
+    rows: Static,
+    columns: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """y (n, yd, yh, yw, c) from x (n, xd, xh, xw, c). k: window, s: stride, p: padding in front, d: dilation, e: padded extent.
 
     kind: "max", "max_integer", "average" (of what lies inside x), "average_padded" (padding counts as zeros, up to the extent),
     "norm" (the p-norm). A window that lies in the padding altogether gives the least number, 0 for norms and averages.
     rows, columns: the window where it is small, plane and not dilated, so that it is unrolled away from the edges; else 0.
     Windows, strides and dilations are positive: `check_windows`.
     """
-    for row in span(n * od * oh, part, parts):
-        d0 = ((row // oh) % od) * sd - pd
-        h0 = (row % oh) * sh - ph
-        batch = (row // oh) // od
-        i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(id_, d0, dd, kd), _before(0, h0, dh, kh), _before(ih, h0, dh, kh)
-        for column in range(ow):
+    for row in span(n * yd * yh, part, parts):
+        d0 = ((row // yh) % yd) * sd - pd
+        h0 = (row % yh) * sh - ph
+        batch = (row // yh) // yd
+        i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(xd, d0, dd, kd), _before(0, h0, dh, kh), _before(xh, h0, dh, kh)
+        for column in range(yw):
             w0 = column * sw - pw
-            out = (row * ow + column) * c
-            if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= ih and w0 + columns <= iw:
-                _unrolled(x, y, out, (((batch * id_ + d0) * ih + h0) * iw + w0) * c, c, iw * c, p, kind, rows, columns)
+            out = (row * yw + column) * c
+            if rows > 0 and h0 >= 0 and w0 >= 0 and h0 + rows <= xh and w0 + columns <= xw:
+                _unrolled(x, y, out, (((batch * xd + d0) * xh + h0) * xw + w0) * c, c, xw * c, p, kind, rows, columns)
                 continue
             count = 0
-            k0, k1 = _before(0, w0, dw, kw), _before(iw, w0, dw, kw)
+            k0, k1 = _before(0, w0, dw, kw), _before(xw, w0, dw, kw)
             for i in range(i0, i1):
                 d = d0 + i * dd
                 for j in range(j0, j1):
                     h = h0 + j * dh
                     for k in range(k0, k1):
                         w = w0 + k * dw
-                        _add_tap(x, y, out, (((batch * id_ + d) * ih + h) * iw + w) * c, c, count, p, kind)
+                        _add_tap(x, y, out, (((batch * xd + d) * xh + h) * xw + w) * c, c, count, p, kind)
                         count += 1
             if count == 0:
                 for q in range(c):
@@ -139,36 +169,59 @@ def _before(limit: int, first: int, dilation: int, window: int) -> int:
 
 
 @native
-@extents(x="n * c * id_ * ih * iw", index="n * c * od * oh * ow")
+@extents(x="n * c * xd * xh * xw", index="n * c * yd * yh * yw")
 def max_indices(
-    x: Ptr, index: Ptr, n: int, c: int, id_: int, ih: int, iw: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, column_major: int, part: int, parts: int,
-) -> int:  # fmt: skip
-    """index (n, c, od, oh, ow): flat position of each maximum in x (n, c, id, ih, iw), contiguous in logical order.
+    x: Ptr,
+    index: Ptr,
+    n: int,
+    c: int,
+    xd: int,
+    xh: int,
+    xw: int,
+    yd: int,
+    yh: int,
+    yw: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    column_major: int,
+    part: int,
+    parts: int,
+) -> int:
+    """index (n, c, yd, yh, yw): flat position of each maximum in x (n, c, xd, xh, xw), contiguous in logical order.
 
     Windows, strides and dilations are positive: `check_windows`.
     """
     for plane in span(n * c, part, parts):
-        base = plane * id_ * ih * iw
-        for at in range(od * oh * ow):
+        base = plane * xd * xh * xw
+        for at in range(yd * yh * yw):
             best = -1
             bd, bh, bw = 0, 0, 0
-            d0, h0, w0 = (at // (oh * ow)) * sd - pd, ((at // ow) % oh) * sh - ph, (at % ow) * sw - pw
-            i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(id_, d0, dd, kd), _before(0, h0, dh, kh), _before(ih, h0, dh, kh)
-            k0, k1 = _before(0, w0, dw, kw), _before(iw, w0, dw, kw)
+            d0, h0, w0 = (at // (yh * yw)) * sd - pd, ((at // yw) % yh) * sh - ph, (at % yw) * sw - pw
+            i0, i1, j0, j1 = _before(0, d0, dd, kd), _before(xd, d0, dd, kd), _before(0, h0, dh, kh), _before(xh, h0, dh, kh)
+            k0, k1 = _before(0, w0, dw, kw), _before(xw, w0, dw, kw)
             for i in range(i0, i1):
                 d = d0 + i * dd
                 for j in range(j0, j1):
                     h = h0 + j * dh
                     for k in range(k0, k1):
                         w = w0 + k * dw
-                        here = base + (d * ih + h) * iw + w
+                        here = base + (d * xh + h) * xw + w
                         if best < 0 or x[here] > x[best]:
                             best = here
                             bd, bh, bw = d, h, w
             if column_major != 0:
-                best = base + bd + id_ * (bh + ih * bw)
-            index[plane * od * oh * ow + at] = best
+                best = base + bd + xd * (bh + xh * bw)
+            index[plane * yd * yh * yw + at] = best
     return OK
 
 
@@ -179,8 +232,9 @@ def max_pool(op: Op) -> None:
         _own(op, x, "max" if x.dtype in REAL else "max_integer")
     if op.wants(1):
         plain, index = op.input(0), op.output(1)
-        numbers = _numbers(op, plain.shape, index.shape)[:-3]
-        op.emit(max_indices, [plain, index], *numbers, int(op.attr("storage_order", 0)), work=index.size * 16)
+        windows = _windows(op, plain.shape, index.shape)
+        column_major = int(op.attr("storage_order", 0))
+        op.emit(max_indices, [plain, index], **windows.scalars, column_major=column_major, work=index.size * 16)
 
 
 @operator("NhwcMaxPool", domain="com.microsoft", types=INTEGER_BYTES)
@@ -208,26 +262,59 @@ def _own(op: Op, x: Tensor, kind: str) -> None:
 def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     """y, channels last, pooled from x, channels last, as the attributes say."""
     window = op.attr("kernel_shape")
-    numbers = _numbers(op, x.shape, y.shape)
+    windows = _windows(op, x.shape, y.shape)
     plane = len(window) == 2 and math.prod(window) <= 16 and set(op.attr("dilations", [1])) == {1}
-    statics = {"kind": kind, "rows": window[0] if plane else 0, "columns": window[1] if plane else 0}
-    op.emit(pool, [x, y], *numbers, float(op.attr("p", 2)), statics=statics, work=y.size * min(math.prod(window), MANY) // 8)
+    op.emit(
+        pool,
+        [x, y],
+        **windows.scalars,
+        **windows.extents,
+        p=float(op.attr("p", 2)),
+        kind=kind,
+        rows=window[0] if plane else 0,
+        columns=window[1] if plane else 0,
+        work=y.size * min(math.prod(window), MANY) // 8,
+    )
 
 
-def _three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
-    return [*([fill] * (3 - len(values))), *values]
+class _Windows(Record):
+    """Sizes of x and y (N, C, spatial axes), and what the attributes say of the windows in between, along the spatial axes."""
+
+    x: Shape
+    y: Shape
+    window: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    before: Sequence[Dim]
+    after: Sequence[Dim]
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """Those that `pool` and `max_indices` have in common."""
+        return {
+            "n": self.x[0],
+            "c": self.x[1],
+            **spatial("x", self.x[2:]),
+            **spatial("y", self.y[2:]),
+            **spatial("k", self.window),
+            **spatial("s", self.strides),
+            **spatial("p", self.before, 0),
+            **spatial("d", self.dilations),
+        }
+
+    @property
+    def extents(self) -> dict[str, Any]:
+        """Of x with its padding."""
+        return spatial("e", [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)])
 
 
-def _numbers(op: Op, x: Sequence[Dim], y: Sequence[Dim]) -> list[Dim]:
-    """Scalars of `pool`: sizes, then window, strides, pads, dilations and padded extents, over three axes."""
+def _windows(op: Op, x: Shape, y: Shape) -> _Windows:
     window = op.attr("kernel_shape")
     rank = len(window)
     check_windows(op, rank, y[2:])
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
     before, after = pads_of(op, x[2:], y[2:], window, strides, dilations)
-    extents = [b + n + a for b, n, a in zip(before, x[2:], after, strict=True)]
-    columns = ((x[2:], 1), (y[2:], 1), (window, 1), (strides, 1), (before, 0), (dilations, 1), (extents, 1))
-    return [x[0], x[1], *(number for values, fill in columns for number in _three(values, fill))]
+    return _Windows(x, y, window, strides, dilations, before, after)
 
 
 def pads_of(
@@ -282,4 +369,5 @@ def global_pools(op: Op) -> None:
 def emit_global(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
     """y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
-    op.emit(global_pool, [x, y], n, c, product(space), float(op.attr("p", 2)), statics={"kind": kind}, work=x.size // 4)
+    p = float(op.attr("p", 2))
+    op.emit(global_pool, [x, y], n=n, c=c, area=product(space), p=p, kind=kind, work=x.size // 4)

@@ -130,16 +130,16 @@ def _made(op: Op) -> Tensor:
 @operator("RandomUniform", "RandomUniformLike", types=ANY)
 def lower_uniform(op: Op) -> None:
     y = _made(op)
-    limits = (float(op.attr("low", 0.0)), float(op.attr("high", 1.0)))
-    op.emit(random_uniform, [stream(op), y], y.size, *limits, work=y.size * 2)
+    low, high = float(op.attr("low", 0.0)), float(op.attr("high", 1.0))
+    op.emit(random_uniform, [stream(op), y], n=y.size, low=low, high=high, work=y.size * 2)
     finish(op, y)
 
 
 @operator("RandomNormal", "RandomNormalLike", types=ANY)
 def lower_normal(op: Op) -> None:
     y = _made(op)
-    numbers = (float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0)))
-    op.emit(random_normal, [stream(op), y], y.size, *numbers, work=y.size * 30)
+    mean, scale = float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0))
+    op.emit(random_normal, [stream(op), y], n=y.size, mean=mean, scale=scale, work=y.size * 30)
     finish(op, y)
 
 
@@ -147,7 +147,7 @@ def lower_normal(op: Op) -> None:
 def lower_bernoulli(op: Op) -> None:
     x = op.input(0)
     y = op.output(0) if op.info().dtype == "bool" else op.temporary("bool", x.shape)
-    op.emit(bernoulli, [stream(op), x, y], x.size, work=x.size * 2)
+    op.emit(bernoulli, [stream(op), x, y], n=x.size, work=x.size * 2)
     finish(op, y)
 
 
@@ -159,4 +159,5 @@ def lower_multinomial(op: Op) -> None:
     rows, classes = x.shape
     op.require(1 - equal(classes, 0), "there are no classes to draw from")
     totals = op.temporary("float64", x.shape)
-    op.emit(multinomial, [stream(op), x, totals, y], rows, classes, y.shape[1], work=x.size * 20 + y.size * 10)
+    work = x.size * 20 + y.size * 10
+    op.emit(multinomial, [stream(op), x, totals, y], rows=rows, classes=classes, samples=y.shape[1], work=work)

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 @native
-@extents(
-    x="rows * columns * inner", lengths="columns if time == 0 else rows", y="rows * columns * inner",
-)  # fmt: skip
+@extents(x="rows * columns * inner", lengths="columns if time == 0 else rows", y="rows * columns * inner")
 def reverse_sequence(
     x: Ptr, lengths: Ptr, y: Ptr, rows: int, columns: int, inner: int, time: int, part: int, parts: int
 ) -> int:
@@ -48,12 +46,23 @@ def lower_reverse_sequence(op: Op) -> None:
     if {time, batch} != {0, 1}:
         raise op.reject(f"time_axis {time} and batch_axis {batch}; they are 0 and 1, or 1 and 0")
     op.require(equal(lengths.size, x.shape[batch]), "{0} lengths for a batch of {1}", lengths.size, x.shape[batch])
-    numbers = (x.shape[0], x.shape[1], product(x.shape[2:]), time)
-    op.emit(reverse_sequence, [bits(x), lengths, bits(y)], *numbers, work=y.size // 2, message=_wrong_length)
+    rows, columns, *rest = x.shape
+    operands = [bits(x), lengths, bits(y)]
+    op.emit(
+        reverse_sequence,
+        operands,
+        rows=rows,
+        columns=columns,
+        inner=product(rest),
+        time=time,
+        work=y.size // 2,
+        message=_wrong_length,
+    )
 
 
 def _wrong_length(failure: "Failure") -> str:
-    return failure.outside("length", 1, 0, failure.scalar(failure.scalar(3)) + 1)
+    steps = failure.scalar("rows" if failure.scalar("time") == 0 else "columns")
+    return failure.outside("length", 1, 0, steps + 1)
 
 
 @operator("BitCast", since=26, types=MOVABLE | {"complex128"})
@@ -65,4 +74,4 @@ def bit_cast(op: Op) -> None:
     x, y = op.input(0), op.output(0)
     if itemsize(x.dtype) != itemsize(y.dtype):
         raise op.reject(f"{x.dtype} and {y.dtype} are not of one size")
-    op.emit(primitives.copy, [bits(x), bits(y)], x.size, work=x.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [bits(x), bits(y)], count=x.size, work=x.size // 4, inplace=(1, 0))

@@ -150,9 +150,17 @@ def reduce_middle(x: Ptr, y: Ptr, outer: int, n: int, inner: int, lowest: int, k
 
 
 _KINDS = {
-    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod", "ReduceL1": "l1",
-    "ReduceL2": "l2", "ReduceLogSum": "log_sum", "ReduceLogSumExp": "log_sum_exp", "ReduceSumSquare": "square",
-}  # fmt: skip
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceL1": "l1",
+    "ReduceL2": "l2",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
+    "ReduceSumSquare": "square",
+}
 _SUMS = frozenset({"sum", "mean", "l1", "l2", "log_sum", "square"})
 
 
@@ -194,18 +202,18 @@ def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
     together = list(axes) == list(range(axes[0], axes[-1] + 1)) if axes else True
     if together and not same(inner, 1) and kind != "log_sum_exp":
         outer = product(x.shape[: axes[0]])
-        op.emit(reduce_middle, [x, y], outer, n, inner, lowest, statics={"kind": kind}, work=x.size // 2)
+        op.emit(reduce_middle, [x, y], outer=outer, n=n, inner=inner, lowest=lowest, kind=kind, work=x.size // 2)
         return
     if order != sorted(order):
         moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
         emit_permute(op.lowering, op.node, x, moved, x.shape, order)
         x = moved
     if kind == "log_sum_exp":
-        op.emit(log_sum_exp_rows, [x, y], rows, n, work=x.size * 2)
+        op.emit(log_sum_exp_rows, [x, y], rows=rows, n=n, work=x.size * 2)
     elif kind in _SUMS and x.dtype in REAL:
-        op.emit(reduce_rows, [x, y], rows, n, statics={"kind": kind}, work=x.size // 4)
+        op.emit(reduce_rows, [x, y], rows=rows, n=n, kind=kind, work=x.size // 4)
     else:
-        op.emit(fold_rows, [x, y], rows, n, lowest, statics={"kind": kind}, work=x.size)
+        op.emit(fold_rows, [x, y], rows=rows, n=n, lowest=lowest, kind=kind, work=x.size)
 
 
 def _end_of_range(dtype: DType, highest: bool) -> int:
@@ -244,8 +252,9 @@ def arg(op: Op) -> None:
     axis = axis_of(op, op.attr("axis", 0), len(shape))
     n = shape[axis]
     op.require(1 - equal(n, 0), "the axis has no elements")
-    statics = {"largest": op.node.op_type == "ArgMax", "last": bool(op.attr("select_last_index", 0))}
-    op.emit(arg_extreme, [x, y], product(shape[:axis]), n, product(shape[axis + 1 :]), statics=statics, work=x.size)
+    outer, inner = product(shape[:axis]), product(shape[axis + 1 :])
+    largest, last = op.node.op_type == "ArgMax", bool(op.attr("select_last_index", 0))
+    op.emit(arg_extreme, [x, y], outer=outer, n=n, inner=inner, largest=largest, last=last, work=x.size)
 
 
 @native
@@ -272,6 +281,14 @@ def cumulated(op: Op) -> None:
         raise op.reject(f"{1 + len(more)} axes, expected one")
     x, y = op.input(0), op.output(0)
     axis = axis_of(op, named, len(x.shape))
-    numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]))
-    statics = {"products": op.node.op_type == "CumProd"}
-    op.emit(cumulate, [x, y], *numbers, op.attr("exclusive", 0), op.attr("reverse", 0), statics=statics, work=x.size * 2)
+    op.emit(
+        cumulate,
+        [x, y],
+        outer=product(x.shape[:axis]),
+        n=x.shape[axis],
+        inner=product(x.shape[axis + 1 :]),
+        exclusive=op.attr("exclusive", 0),
+        reverse=op.attr("reverse", 0),
+        products=op.node.op_type == "CumProd",
+        work=x.size * 2,
+    )

@@ -37,9 +37,7 @@ def sift(x: Ptr, heap: Ptr, at: int, n: int, first: int, base: int, inner: int, 
 
 
 @native
-@extents(
-    x="outer * n * inner", values="outer * k * inner", indices="outer * k * inner", heap="outer * n * inner",
-)  # fmt: skip
+@extents(x="outer * n * inner", values="outer * k * inner", indices="outer * k * inner", heap="outer * n * inner")
 def top_k(
     x: Ptr, values: Ptr, indices: Ptr, heap: Ptr, outer: int, n: int, inner: int, k: int, largest: Static, part: int, parts: int
 ) -> int:
@@ -78,8 +76,8 @@ def lower_top_k(op: Op) -> None:
     values = op.output(0) if op.wants(0) else op.temporary(x.dtype, shape)
     indices = op.output(1) if op.wants(1) else op.temporary("int64", shape)
     heap = op.temporary("int64", x.shape)
-    statics = {"largest": bool(op.attr("largest", 1))}
-    op.emit(top_k, [x, values, indices, heap], outer, n, inner, shape[axis], statics=statics, work=x.size * 8)
+    k, largest = shape[axis], bool(op.attr("largest", 1))
+    op.emit(top_k, [x, values, indices, heap], outer=outer, n=n, inner=inner, k=k, largest=largest, work=x.size * 8)
 
 
 @native
@@ -102,9 +100,9 @@ def lower_one_hot(op: Op) -> None:
         raise op.reject(f"values of type {values.dtype}")
     y = op.output(0)
     axis = op.attr("axis", -1) % len(y.shape)
-    numbers = (product(y.shape[:axis]), y.shape[axis], product(y.shape[axis + 1 :]))
+    outer, inner = product(y.shape[:axis]), product(y.shape[axis + 1 :])
     op.require(equal(values.size, 2), "there are {0} values, expected 2: off and on", values.size)
-    op.emit(one_hot, [index, bits(values), bits(y)], *numbers)
+    op.emit(one_hot, [index, bits(values), bits(y)], outer=outer, n=y.shape[axis], inner=inner)
 
 
 @native
@@ -129,5 +127,6 @@ def trilu(op: Op) -> None:
     if len(found) != 1:
         raise op.reject(f"k has {len(found)} elements, expected 1")
     [k] = found
-    numbers = (product(x.shape[:-2]), x.shape[-2], x.shape[-1], k, op.attr("upper", 1))
-    op.emit(triangle, [bits(x), bits(y)], *numbers)
+    *outer, rows, columns = x.shape
+    upper = op.attr("upper", 1)
+    op.emit(triangle, [bits(x), bits(y)], matrices=product(outer), rows=rows, columns=columns, k=k, upper=upper)

@@ -157,7 +157,7 @@ def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> Non
     value = op.optional(2)
     if value is not None:
         op.require(equal(value.size, 1), "there are {0} values to fill with, expected 1", value.size)
-        op.emit(primitives.fill, [bits(value), bits(y)], y.size, work=y.size // 4)
+        op.emit(primitives.fill, [bits(value), bits(y)], count=y.size, work=y.size // 4)
     else:
         emit_fill(op, y, op.attr("value", 0))
     own, out = contiguous(x.shape), contiguous(y.shape)
@@ -180,6 +180,15 @@ def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str)
         shape[k] = n + before[k] + after[k]
         op.require(n + equal(shape[k], 0), f"axis {k} has no elements to continue")
         y = op.output(0) if k == moving[-1] else op.temporary(x.dtype, tuple(shape))
-        numbers = (product(shape[:k]), n, product(shape[k + 1 :]), before[k], shape[k])
-        op.emit(pad_axis, [bits(x), bits(y)], *numbers, statics={"mode": mode}, work=product(shape))
+        op.emit(
+            pad_axis,
+            [bits(x), bits(y)],
+            outer=product(shape[:k]),
+            n=n,
+            inner=product(shape[k + 1 :]),
+            before=before[k],
+            total=shape[k],
+            mode=mode,
+            work=product(shape),
+        )
         x = y

@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 
 @native
-@extents(
-    update="outer * rows * inner", starts="ceildiv(outer, each)", y="outer * length * inner",
-)  # fmt: skip
+@extents(update="outer * rows * inner", starts="ceildiv(outer, each)", y="outer * length * inner")
 def write_rows(
-    update: Ptr, starts: Ptr, y: Ptr, outer: int, each: int, rows: int, length: int, inner: int, circular: Static,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    update: Ptr,
+    starts: Ptr,
+    y: Ptr,
+    outer: int,
+    each: int,
+    rows: int,
+    length: int,
+    inner: int,
+    circular: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[o, starts[o // each] + r, :] = update[o, r, :] for update (outer, rows, inner), y (outer, length, inner).
 
     starts: null is zeros. circular: positions wrap around, else what does not fit fails. Spec: ONNX TensorScatter-24.
@@ -58,16 +65,25 @@ def tensor_scatter(op: Op) -> None:
     starts = op.optional(2)
     if starts is not None:
         op.require(equal(starts.size, cache.shape[0]), "{0} starts for a batch of {1}", starts.size, cache.shape[0])
+    circular = op.attr("mode", "linear") == "circular"
     old, new, width = bits(cache), bits(y), bits(y).native
-    op.emit(primitives.copy, [old, new], cache.size, work=cache.size // 4, inplace=(1, 0))
+    op.emit(primitives.copy, [old, new], count=cache.size, work=cache.size // 4, inplace=(1, 0))
     op.emit(
-        write_rows, [bits(update), starts, new], outer, product(cache.shape[1:axis]), rows, length, product(cache.shape[axis + 1 :]),
-        types=[width, "i64", width], statics={"circular": op.attr("mode", "linear") == "circular"}, work=update.size,
+        write_rows,
+        [bits(update), starts, new],
+        outer=outer,
+        each=product(cache.shape[1:axis]),
+        rows=rows,
+        length=length,
+        inner=product(cache.shape[axis + 1 :]),
+        circular=circular,
+        types=[width, "i64", width],
+        work=update.size,
         message=_does_not_fit,
-    )  # fmt: skip
+    )
 
 
 def _does_not_fit(failure: "Failure") -> str:
     start = failure.element(1) if failure.given(1) else 0
-    rows, length = failure.scalar(2), failure.scalar(3)
+    rows, length = failure.scalar("rows"), failure.scalar("length")
     return f"the {rows} rows of sample {failure.at} do not fit a cache of {length} from row {start} on"

@@ -43,13 +43,24 @@ def step(table: Ptr, node: int, item: int, mask: int) -> int:
 
 
 @native
-@extents(
-    x="rows * items", table="4 * (mask + 1)", columns="given", weights="width", y="rows * width",
-)  # fmt: skip
+@extents(x="rows * items", table="4 * (mask + 1)", columns="given", weights="width", y="rows * width")
 def count_ngrams(
-    x: Ptr, table: Ptr, columns: Ptr, weights: Ptr, y: Ptr, rows: int, items: int, width: int, mask: int, shortest: int,
-    longest: int, skips: int, once: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    table: Ptr,
+    columns: Ptr,
+    weights: Ptr,
+    y: Ptr,
+    rows: int,
+    items: int,
+    width: int,
+    mask: int,
+    shortest: int,
+    longest: int,
+    skips: int,
+    once: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (rows, width) = how often each n-gram occurs in a row of x (rows, items), times its column's weight.
 
     Items of an n-gram are up to `skips` apart from being neighbours, evenly; single items are counted once. once: any number
@@ -126,9 +137,20 @@ def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
     items = x.shape[-1] if x.shape else 1
     operands = [x, op.array(table), op.array(columns), op.array(scale), y]
     skips = minimum(skips, items)
-    numbers = (rows, items, width, len(table) - 1, shortest, longest, skips, int(mode == "IDF"))
-    work = rows * (items * (1 + skips) * 4 + width)
-    op.emit(count_ngrams, operands, *numbers, work=work, touched={"columns": len(columns)})
+    op.emit(
+        count_ngrams,
+        operands,
+        rows=rows,
+        items=items,
+        width=width,
+        mask=len(table) - 1,
+        shortest=shortest,
+        longest=longest,
+        skips=skips,
+        once=int(mode == "IDF"),
+        work=rows * (items * (1 + skips) * 4 + width),
+        touched={"columns": len(columns)},
+    )
 
 
 def _ngrams(op: Op, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:

@@ -1,6 +1,5 @@
 """MaxUnpool, Col2Im and CenterCropPad: images put together from pieces."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import INTEGERS
@@ -9,8 +8,7 @@ from ort_lite.native.integers import like
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
-from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.attributes import check_windows
+from ort_lite_cpu.lowering.attributes import check_windows, spatial
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.operators.fill import emit_fill
@@ -18,11 +16,6 @@ from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
-
-
-def three(values: Sequence[Dim], fill: Dim) -> list[Dim]:
-    """Over three spatial axes; those in front that are not there have `fill`."""
-    return [*([fill] * (3 - len(values))), *values]
 
 
 @native
@@ -72,12 +65,13 @@ def lower_max_unpool(op: Op) -> None:
         fits = select(equal(x.size, 0), 1, less(0, dim))
         op.require(fits, "indices cannot count in an axis of {0} elements, which kernel_shape, strides and pads make", dim)
     emit_fill(op, y, 0)
-    numbers = (x.size, product(x.shape[:2]), *three(dims, 1), *three(y.shape[2:], 1))
-    op.emit(max_unpool, [x, index, y], *numbers, work=0, message=_no_place)
+    planes = product(x.shape[:2])
+    pooled, whole = spatial("", dims), spatial("y", y.shape[2:])
+    op.emit(max_unpool, [x, index, y], count=x.size, planes=planes, **pooled, **whole, work=0, message=_no_place)
 
 
 def _no_place(failure: "Failure") -> str:
-    planes, d, h, w, yd, yh, yw = (failure.scalar(k) for k in range(1, 8))
+    planes, d, h, w, yd, yh, yw = (failure.scalar(name) for name in ("planes", "d", "h", "w", "yd", "yh", "yw"))
     if not 0 <= failure.element(1) < planes * d * h * w:
         return failure.outside("index", 1, 0, planes * d * h * w)
     return f"index {failure.element(1)} at position {failure.at} of {failure.name(1)!r} lies outside of the output, {yd} x {yh} x {yw}"
@@ -86,9 +80,30 @@ def _no_place(failure: "Failure") -> str:
 @native
 @extents(x="planes * kd * kh * kw * nd * nh * nw", y="planes * d * h * w")
 def col2im(
-    x: Ptr, y: Ptr, planes: int, d: int, h: int, w: int, kd: int, kh: int, kw: int, nd: int, nh: int, nw: int,
-    sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    y: Ptr,
+    planes: int,
+    d: int,
+    h: int,
+    w: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    nd: int,
+    nh: int,
+    nw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (planes, d, h, w): each pixel the sum of those of x (planes, kd, kh, kw, nd, nh, nw) that were taken from it.
 
     k: block, n: how many blocks lie along an axis, s: stride, p: padding in front, d: dilation. Strides and dilations are
@@ -135,14 +150,14 @@ def lower_col2im(op: Op) -> None:
     for count in blocks:
         op.require(1 - less(count, 0), "{0} blocks fit into the image along an axis", count)
     op.agree([product(blocks)], [x.shape[2]], "the number of blocks that fit into the image differs from that of the columns")
-    columns = ((image, 1), (block, 1), (blocks, 1), (strides, 1), (pads[:rank], 0), (dilations, 1))
-    numbers = [number for values, fill in columns for number in three(values, fill)]
+    sizes = {**spatial("", image), **spatial("k", block), **spatial("n", blocks)}
+    steps = {**spatial("s", strides), **spatial("p", pads[:rank], 0), **spatial("d", dilations)}
     shape = op.info().shape
     assert shape is not None
     op.agree([shape[1] * product(block)], [x.shape[1]], "the rows of the columns are no multiple of the block")
     dtype = "int32" if x.dtype == "bool" else x.dtype
     y = op.lowering.new(dtype, shape)
-    op.emit(col2im, [op.cast(x, dtype), y], product(shape[:2]), *numbers, work=y.size * 8)
+    op.emit(col2im, [op.cast(x, dtype), y], planes=product(shape[:2]), **sizes, **steps, work=y.size * 8)
     op.set(0, op.cast(y, x.dtype))
 
 

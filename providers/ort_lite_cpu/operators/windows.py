@@ -57,8 +57,10 @@ def window(op: Op) -> None:
     y = written(op)
     if len(y.shape) != 1:
         raise op.reject(f"a size of {len(y.shape)} numbers, expected one")
-    period = y.shape[0] if op.attr("periodic", 1) else y.shape[0] - 1
-    op.emit(cosine_window, [y], y.shape[0], period, *_TERMS[op.node.op_type], work=y.size * 20)
+    [n] = y.shape
+    period = n if op.attr("periodic", 1) else n - 1
+    a, b, c = _TERMS[op.node.op_type]
+    op.emit(cosine_window, [y], n=n, period=period, a=a, b=b, c=c, work=n * 20)
     finish(op, y)
 
 
@@ -104,10 +106,11 @@ def mel_weight_matrix(op: Op) -> None:
     y = written(op)
     low, high = (x if x.dtype in REAL else op.cast(x, "float64") for x in (op.input(3), op.input(4)))
     operands = [op.input(2), low, high, y]
-    op.emit(mel_weights, operands, *y.shape, length, work=y.size * 4, message=_no_triangle)
+    rows, bins = y.shape
+    op.emit(mel_weights, operands, rows=rows, bins=bins, length=length, work=y.size * 4, message=_no_triangle)
     finish(op, y)
 
 
 def _no_triangle(failure: "Failure") -> str:
-    beyond = f"reaches beyond the {failure.scalar(0)} rows of the spectrum"
+    beyond = f"reaches beyond the {failure.scalar('rows')} rows of the spectrum"
     return f"triangle {failure.at} {beyond}, or falls before it rises"

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from ort_lite.native.floats import fmax, fmin
+from ort_lite.native.floats import floor, fmax, fmin
+from ort_lite.native.integers import wadd, wmul
 from ort_lite.native.lang import load64, store64
 from ort_lite.native.marks import emitted
 from ort_lite_cpu.program.code import ADD, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALE
@@ -37,26 +38,11 @@ def to_int(builder: Any, value: Any) -> Any:
 
 
 @emitted("f64(f64)")
-def floor(builder: Any, value: Any) -> Any:
-    return builder.call(builder.module.declare_intrinsic("llvm.floor", [value.type]), [value])
-
-
-@emitted("f64(f64)")
 def as_float32(builder: Any, value: Any) -> Any:
     """Rounded to float32: `ort_lite.shapes` says why."""
     from llvmlite import ir
 
     return builder.fpext(builder.fptrunc(value, ir.FloatType()), ir.DoubleType())
-
-
-@emitted("i64(i64,i64)")
-def wrapping_mul(builder: Any, a: Any, b: Any) -> Any:
-    return builder.mul(a, b)
-
-
-@emitted("i64(i64,i64)")
-def wrapping_add(builder: Any, a: Any, b: Any) -> Any:
-    return builder.add(a, b)
 
 
 def saturated(exact: int, near: float) -> int:
@@ -77,9 +63,9 @@ def evaluate(code: int, count: int, slots: int) -> None:
         b = load64(slots + 8 * load64(at + 16))
         v = 0
         if op == ADD:
-            v = saturated(wrapping_add(a, b), to_float(a) + to_float(b))
+            v = saturated(wadd(a, b), to_float(a) + to_float(b))
         elif op == MUL:
-            v = saturated(wrapping_mul(a, b), to_float(a) * to_float(b))
+            v = saturated(wmul(a, b), to_float(a) * to_float(b))
         elif op == FLOORDIV:
             v = a // b if b != 0 else 0
         elif op == MOD:

@@ -223,11 +223,13 @@ class ProgramImage:
         self._where += [(number, index) for index in range(len(segment.instructions))]
         return [
             Instruction(
-                instruction.node, instruction.spec.name, tuple(self._names[b] for b in instruction.operands if b is not None),
+                instruction.node,
+                instruction.spec.name,
+                tuple(self._names[b] for b in instruction.operands if b is not None),
                 lambda k=k: execute(k, k + 1),  # type: ignore[misc]  # a default is how a loop's value is kept
             )
             for k, instruction in enumerate(segment.instructions)
-        ]  # fmt: skip
+        ]
 
     def run(self, start: int, stop: int) -> None:
         while start < stop:

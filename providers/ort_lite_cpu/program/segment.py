@@ -194,13 +194,7 @@ class _Assembler:
         written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
         dims = self._doubtful_dims(instructions)
         roots = self._share_in_place(instructions)
-        index: list[int] = []
-        starts: list[int] = []
-        for instruction in instructions:
-            starts.append(len(index))
-            for buffer in instruction.operands:
-                index += self._operand(buffer, roots)
-            index += [self._scalar(value) for value in instruction.scalars]
+        index, starts = self._descriptors(instructions, roots)
         kept = [buffer for buffer in self.scratch if roots.get(buffer, buffer) is buffer]
         sizes = [self.code.slot(buffer.nbytes) for buffer in kept]
         parts = [self._parts(instruction) for instruction in instructions]
@@ -211,13 +205,42 @@ class _Assembler:
         table = np.zeros((len(instructions), 4), np.int64)
         table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
         return Segment(
-            instructions, [(s, self._source(s)) for s in self.code.leaves], _ints(self.code.leaf_slots),
-            np.array(self.code.initial, np.int64), self.code.table(), requirements, _ints(conditions), numbers, _ints(sizes),
-            _ints([slot for slot, _ in dims]), [node for _, node in dims],
-            _ints([self.slots[b] for b in kept]), _ints([self.scratch[b][0] for b in kept]),
-            _ints([self.scratch[b][1] + 1 for b in kept]), _ints(index), table, _ints(starts), _ints(parts), _ints(works),
-            _ints(results), nothing, self.allocations, self._names(kept), self.keep,
-        )  # fmt: skip
+            instructions=instructions,
+            leaves=[(symbol, self._source(symbol)) for symbol in self.code.leaves],
+            leaf_slots=_ints(self.code.leaf_slots),
+            initial=np.array(self.code.initial, np.int64),
+            code=self.code.table(),
+            requirements=requirements,
+            requirement_slots=_ints(conditions),
+            number_slots=numbers,
+            size_slots=_ints(sizes),
+            dim_slots=_ints([slot for slot, _ in dims]),
+            dim_nodes=[node for _, node in dims],
+            offset_slots=_ints([self.slots[buffer] for buffer in kept]),
+            starts=_ints([self.scratch[buffer][0] for buffer in kept]),
+            ends=_ints([self.scratch[buffer][1] + 1 for buffer in kept]),
+            index=_ints(index),
+            table=table,
+            descriptor_starts=_ints(starts),
+            parts_slots=_ints(parts),
+            work_slots=_ints(works),
+            result_slots=_ints(results),
+            nothing=nothing,
+            allocations=self.allocations,
+            names=self._names(kept),
+            keep=self.keep,
+        )
+
+    def _descriptors(self, instructions: Sequence[Instruction], roots: dict[Buffer, Buffer]) -> tuple[list[int], list[int]]:
+        """(slots of what the instructions are called with, where those of each begin)."""
+        index: list[int] = []
+        starts: list[int] = []
+        for instruction in instructions:
+            starts.append(len(index))
+            for buffer in instruction.operands:
+                index += self._operand(buffer, roots)
+            index += [self._scalar(value) for value in instruction.scalars]
+        return index, starts
 
     def _doubtful_dims(self, instructions: Sequence[Instruction]) -> list[tuple[int, Node]]:
         """(slot, node) of each dim of a scratch buffer that its terms do not show to be 0 or more; of equal ones the first."""

@@ -3,16 +3,9 @@
 from typing import Any
 
 from ort_lite.native.marks import emitted
+from ort_lite_cpu.run.atomics import declared
 
 _FLAGS = 0x3F  # of MXCSR: exceptions that have happened, no mode
-
-
-def _intrinsic(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
-    from llvmlite import ir
-
-    kind = ir.FunctionType(result, [value.type for value in arguments])
-    known = builder.module.globals.get(name)
-    return builder.call(known or ir.Function(builder.module, kind, name), arguments)
 
 
 def _slot(builder: Any) -> Any:
@@ -34,14 +27,14 @@ def _nothing(mode: int) -> None:
 def _fpcr(builder: Any) -> Any:
     from llvmlite import ir
 
-    return _intrinsic(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
+    return declared(builder, "llvm.aarch64.get.fpcr", ir.IntType(64))
 
 
 @emitted("void(i64)", needs="neon", otherwise=_nothing)
 def _set_fpcr(builder: Any, mode: Any) -> None:
     from llvmlite import ir
 
-    _intrinsic(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
+    declared(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), mode)
 
 
 def _mode_elsewhere() -> int:
@@ -59,7 +52,7 @@ def float_mode(builder: Any) -> Any:
     from llvmlite import ir
 
     slot = _slot(builder)
-    _intrinsic(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    declared(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
     mode = builder.and_(builder.load(slot), ir.Constant(ir.IntType(32), ~_FLAGS))
     return builder.zext(mode, ir.IntType(64))
 
@@ -71,4 +64,4 @@ def set_float_mode(builder: Any, mode: Any) -> None:
 
     slot = _slot(builder)
     builder.store(builder.trunc(mode, ir.IntType(32)), slot)
-    _intrinsic(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))
+    declared(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), builder.bitcast(slot, ir.IntType(8).as_pointer()))

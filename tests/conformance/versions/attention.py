@@ -18,16 +18,22 @@ _PLAIN: dict[str, Any] = {"types": (), **_CLOSE}
 ATTENTIONS = [
     case("Attention", Q, K, V, ramp((2, 1, 3, 5)), **_CLOSE),  # the mask has the most types
     case("Attention", Q, K, V, MASK, **_PLAIN),
-    *(case("Attention", *(convert(value, dtype) for value in (Q, K, V)), **_PLAIN) for dtype in ("float32", "float64", "float16")),
+    *(
+        case("Attention", *(convert(value, dtype) for value in (Q, K, V)), **_PLAIN)
+        for dtype in ("float32", "float64", "float16")
+    ),
     case("Attention", Q, K, V, ramp((2, 1, 3, 5)), scale=0.3, softcap=2.0, **_PLAIN),
     case("Attention", Q, K, V, is_causal=1, **_PLAIN),
     case("Attention", FLAT_Q, FLAT_K, FLAT_V, **_HEADS, **_PLAIN),
     case("Attention", ramp((2, 4, 3, 4)), K, V, **_PLAIN),
     case("Attention", Q, K, V, None, *PAST, outputs=3, **_PLAIN),
-    *(case("Attention", Q, K, V, MASK, outputs=(True, False, False, True), qk_matmul_output_mode=mode, **_PLAIN) for mode in range(4)),
+    *(
+        case("Attention", Q, K, V, MASK, outputs=(True, False, False, True), qk_matmul_output_mode=mode, **_PLAIN)
+        for mode in range(4)
+    ),
     case("Attention", Q, K, V, None, None, None, ints(4, 2), since=24, **_PLAIN),
     case("Attention", Q, Q, V[:, :, :3], since=25, is_causal=1, left_window_size=1, **_PLAIN),
-]  # fmt: skip
+]
 
 X4, X3 = ramp((2, 2, 3, 8)), ramp((2, 3, 16))
 COS, SIN = ramp((6, 4), low=-1, high=1), ramp((6, 4), low=-0.9, high=1)

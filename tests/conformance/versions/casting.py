@@ -70,13 +70,20 @@ BITS = [
         case("BitCast", convert(X, dtype), to=CODES[to], oracle=bits, types=())
         for to, sources in (
             ("int16", ("float16", "bfloat16", "uint16", "int16")),
-            ("uint8", ("int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")),
+            (
+                "uint8",
+                ("int8", "uint8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+            ),
             ("int64", ("float64", "int64", "uint64", "complex64")),
-            ("complex128", ("complex128",)), ("bool", ("bool",)), ("uint4", ("int4", "uint4")), ("uint2", ("int2", "uint2")),
-            ("float4_e2m1fn", ("float4_e2m1fn",)), ("float32", ("int32",)),
+            ("complex128", ("complex128",)),
+            ("bool", ("bool",)),
+            ("uint4", ("int4", "uint4")),
+            ("uint2", ("int2", "uint2")),
+            ("float4_e2m1fn", ("float4_e2m1fn",)),
+            ("float32", ("int32",)),
         )
         for dtype in sources
     ),
-]  # fmt: skip
+]
 
 CASES: tuple[Case, ...] = (*OLD, *CASTS, *LIKES, *BITS)

@@ -17,9 +17,19 @@ A, B = ramp((2, 3)), ramp((2, 3), low=1, high=9)
 ROWS = ramp((4, 3))
 YES, NO = np.array(True), np.array(False)
 SINCE = {
-    **dict.fromkeys(CLASSIC, 1), "bfloat16": 16, "float8_e4m3fn": 19, "float8_e4m3fnuz": 19, "float8_e5m2": 19,
-    "float8_e5m2fnuz": 19, "uint4": 21, "int4": 21, "float4_e2m1fn": 23, "float8_e8m0fnu": 24, "uint2": 25, "int2": 25,
-}  # fmt: skip
+    **dict.fromkeys(CLASSIC, 1),
+    "bfloat16": 16,
+    "float8_e4m3fn": 19,
+    "float8_e4m3fnuz": 19,
+    "float8_e5m2": 19,
+    "float8_e5m2fnuz": 19,
+    "uint4": 21,
+    "int4": 21,
+    "float4_e2m1fn": 23,
+    "float8_e8m0fnu": 24,
+    "uint2": 25,
+    "int2": 25,
+}
 """The version that lets control flow hand on an element type."""
 
 
@@ -40,7 +50,8 @@ def either(condition: Array, then: onnx.GraphProto, otherwise: onnx.GraphProto, 
 
 def chosen(dtype: str, first: bool) -> Case:
     ones, others = convert(abs(A) + 1, dtype), convert(B[:1], dtype)
-    return either(np.array(first), constant(ones), constant(others), ones if first else others, since=SINCE[dtype])  # type: ignore[arg-type]
+    assert isinstance(ones, np.ndarray) and isinstance(others, np.ndarray)
+    return either(np.array(first), constant(ones), constant(others), ones if first else others, since=SINCE[dtype])
 
 
 NUMBER = body("b () => (y) { y = Cast<to=1>(in0) }")  # what the condition is
@@ -206,10 +217,29 @@ def batched(function: Any, lengths: Array | None, s: Array, x: Array, backward: 
 
 
 OLD_SCANS = (
-    scan(SHIFT, None, A, BATCH, until=8, outputs=2, types=None, num_scan_inputs=1, wanted=lambda n, s, x: batched(shifted, n, s, x)),
+    scan(
+        SHIFT,
+        None,
+        A,
+        BATCH,
+        until=8,
+        outputs=2,
+        types=None,
+        num_scan_inputs=1,
+        wanted=lambda n, s, x: batched(shifted, n, s, x),
+    ),
     scan(SUM, ints(3, 1), A, BATCH, until=8, outputs=2, num_scan_inputs=1, wanted=lambda n, s, x: batched(summed, n, s, x)),
-    scan(SUM, ints(4, 2), A, BATCH, until=8, outputs=2, num_scan_inputs=1, directions=[1],
-         wanted=lambda n, s, x: batched(summed, n, s, x, backward=1)),
-)  # fmt: skip
+    scan(
+        SUM,
+        ints(4, 2),
+        A,
+        BATCH,
+        until=8,
+        outputs=2,
+        num_scan_inputs=1,
+        directions=[1],
+        wanted=lambda n, s, x: batched(summed, n, s, x, backward=1),
+    ),
+)
 
 CASES: tuple[Case, ...] = (*BRANCHES, *LOOPS, *SCANS, *OLD_SCANS)

@@ -45,10 +45,13 @@ CONSTANTS = [
     case("Constant", oracle=constant(np.zeros((0, 2), np.float32)), value=np.zeros((0, 2), np.float32)),
     case("Constant", oracle=constant(np.array(1.5, np.float32)), value=np.array(1.5, np.float32)),
     case("Constant", since=11, oracle=constant(_DENSE), sparse_value=_SPARSE),
-    plain("value_float", 0.5, np.float32), plain("value_floats", [0.5, 2.0], np.float32),
-    plain("value_int", -7, np.int64), plain("value_ints", [2**62, -1], np.int64),
-    plain("value_string", "a", object), plain("value_strings", ["a", ""], object),
-]  # fmt: skip
+    plain("value_float", 0.5, np.float32),
+    plain("value_floats", [0.5, 2.0], np.float32),
+    plain("value_int", -7, np.int64),
+    plain("value_ints", [2**62, -1], np.int64),
+    plain("value_string", "a", object),
+    plain("value_strings", ["a", ""], object),
+]
 
 
 def filled(shape: Array, value: Array | None = None) -> Array:
@@ -80,9 +83,12 @@ def eye(x: Array, k: int = 0, dtype: int | None = None) -> Array:
 
 
 EYES = [
-    case("EyeLike", X, oracle=eye), case("EyeLike", X, types=(), k=1, oracle=eye), case("EyeLike", X, types=(), k=-5, oracle=eye),
-    case("EyeLike", X, types=(), dtype=CODES["int64"], oracle=eye), case("EyeLike", X[:0], types=(), oracle=eye),
-]  # fmt: skip
+    case("EyeLike", X, oracle=eye),
+    case("EyeLike", X, types=(), k=1, oracle=eye),
+    case("EyeLike", X, types=(), k=-5, oracle=eye),
+    case("EyeLike", X, types=(), dtype=CODES["int64"], oracle=eye),
+    case("EyeLike", X[:0], types=(), oracle=eye),
+]
 
 
 def counted(start: Array, limit: Array, delta: Array, **_: Any) -> Array:
@@ -111,8 +117,17 @@ DROPOUTS = [
     case("Dropout", _KEPT, since=7, until=11, ratio=0.9),
     case("Dropout", _KEPT, since=10, until=11, types=(), outputs=2, oracle=lambda x: (x, np.ones(x.shape, bool))),
     case("Dropout", _KEPT, since=12),
-    case("Dropout", _KEPT, _RATIO, _NO, since=12, types=(), constants=(1, 2), outputs=2,
-         oracle=lambda x, *_: (x, np.ones(x.shape, bool))),
-]  # fmt: skip
+    case(
+        "Dropout",
+        _KEPT,
+        _RATIO,
+        _NO,
+        since=12,
+        types=(),
+        constants=(1, 2),
+        outputs=2,
+        oracle=lambda x, *_: (x, np.ones(x.shape, bool)),
+    ),
+]
 
 CASES: tuple[Case, ...] = (*CONSTANTS, *FILLS, *EYES, *RANGES, *DROPOUTS)

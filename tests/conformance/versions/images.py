@@ -39,30 +39,52 @@ _WHOLE = floats(1, 1, 2, 1.5)  # where scaled sizes are no whole numbers, onnxru
 _RESIZE: dict[str, Any] = {"types": (), "oracle": "onnxruntime", "constants": (1, 2, 3)}
 RESIZES = [
     case("Resize", X, _TWICE, until=10, constants=(1,), oracle=doubled),
-    *(case("Resize", X, scales, until=10, mode=mode, **(_RESIZE | {"constants": (1,)}))
-      for scales in (_SCALES, floats(1, 1, 0.5, 0.75)) for mode in ("nearest", "linear")),
+    *(
+        case("Resize", X, scales, until=10, mode=mode, **(_RESIZE | {"constants": (1,)}))
+        for scales in (_SCALES, floats(1, 1, 0.5, 0.75))
+        for mode in ("nearest", "linear")
+    ),
     case("Resize", X, floats(), _TWICE, since=11, until=12, constants=(1, 2), oracle=doubled, **_FLOOR),
     case("Resize", X, None, _TWICE, since=13, constants=(2,), oracle=doubled, **_FLOOR),
     *(
         case("Resize", X, floats(), scales, since=11, mode=mode, coordinate_transformation_mode=coordinates, **_RESIZE)
         for mode, coordinates, scales in (
-            ("nearest", "half_pixel", _SCALES), ("nearest", "pytorch_half_pixel", floats(1, 1, 0.5, 2)),
-            ("nearest", "asymmetric", _SCALES), ("linear", "half_pixel", _SCALES), ("linear", "align_corners", _WHOLE),
-            ("linear", "asymmetric", _SCALES), ("cubic", "half_pixel", _SCALES), ("cubic", "align_corners", _WHOLE),
+            ("nearest", "half_pixel", _SCALES),
+            ("nearest", "pytorch_half_pixel", floats(1, 1, 0.5, 2)),
+            ("nearest", "asymmetric", _SCALES),
+            ("linear", "half_pixel", _SCALES),
+            ("linear", "align_corners", _WHOLE),
+            ("linear", "asymmetric", _SCALES),
+            ("cubic", "half_pixel", _SCALES),
+            ("cubic", "align_corners", _WHOLE),
         )
     ),
-    *(case("Resize", X, floats(), _SCALES, since=11, nearest_mode=mode, **_RESIZE) for mode in ("round_prefer_ceil", "floor", "ceil")),
+    *(
+        case("Resize", X, floats(), _SCALES, since=11, nearest_mode=mode, **_RESIZE)
+        for mode in ("round_prefer_ceil", "floor", "ceil")
+    ),
     case("Resize", X, floats(), _SCALES, since=11, until=12, coordinate_transformation_mode="tf_half_pixel_for_nn", **_RESIZE),
-    case("Resize", X, _ROI, _WHOLE, since=11, mode="linear", coordinate_transformation_mode="tf_crop_and_resize",
-         extrapolation_value=9.0, **_RESIZE),
-    case("Resize", X, floats(), floats(1, 1, 0.8, 1.3), since=11, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, **_RESIZE),
+    case(
+        "Resize",
+        X,
+        _ROI,
+        _WHOLE,
+        since=11,
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=9.0,
+        **_RESIZE,
+    ),
+    case(
+        "Resize", X, floats(), floats(1, 1, 0.8, 1.3), since=11, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, **_RESIZE
+    ),
     case("Resize", X, floats(), floats(), ints(1, 2, 5, 3), since=11, until=12, mode="linear", **_RESIZE),
     case("Resize", X, None, None, ints(1, 2, 5, 3), since=13, mode="linear", **_RESIZE),
     case("Resize", X, None, None, ints(5, 3), since=18, mode="linear", axes=[2, 3], **_RESIZE),
     case("Resize", X, None, None, ints(7, 6), since=18, axes=[2, 3], keep_aspect_ratio_policy="not_larger", **_RESIZE),
     case("Resize", X, None, floats(1, 1, 0.6, 0.5), since=18, mode="linear", antialias=1, **_RESIZE),
     case("Resize", X, None, _SCALES, since=19, mode="linear", coordinate_transformation_mode="half_pixel_symmetric", **_RESIZE),
-]  # fmt: skip
+]
 
 
 def nearest(x: Array, grid: Array, mode: str) -> Array:
@@ -93,8 +115,18 @@ _VOLUME, _GRID_3D = ramp((1, 2, 3, 3, 2)), ramp((1, 2, 2, 2, 3), low=-1.1, high=
 SAMPLES = [
     case("GridSample", X, GRID, mode="nearest", oracle=nearest),
     *(
-        case("GridSample", X, GRID, types=(), align_corners=align, padding_mode=padding, since=since, until=until, mode=mode,
-             oracle=renamed if since < 20 else "reference")
+        case(
+            "GridSample",
+            X,
+            GRID,
+            types=(),
+            align_corners=align,
+            padding_mode=padding,
+            since=since,
+            until=until,
+            mode=mode,
+            oracle=renamed if since < 20 else "reference",
+        )
         for since, until, modes in ((16, 19, ("bilinear", "bicubic")), (20, NEWEST, ("linear", "cubic")))
         for mode in modes
         for align, padding in ((0, "zeros"), (1, "border"), (0, "reflection"))
@@ -103,7 +135,7 @@ SAMPLES = [
     case("AffineGrid", ramp((2, 2, 3)), ints(2, 3, 3, 2), constants=(1,), oracle=affine),
     case("AffineGrid", ramp((2, 2, 3)), ints(2, 3, 3, 2), types=(), constants=(1,), align_corners=1, oracle=affine),
     case("AffineGrid", ramp((1, 3, 4)), ints(1, 2, 2, 3, 2), types=(), constants=(1,), oracle=affine),
-]  # fmt: skip
+]
 
 _BOXES = np.array(
     [[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]], _F
@@ -112,9 +144,13 @@ _SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]], _F)
 BOXES = [
     case("NonMaxSuppression", _BOXES, _SCORES, *limits, oracle="onnxruntime", center_point_box=centred)
     for limits in (
-        (), (ints(3),), (ints(3), floats(0.5)), (ints(9), floats(0.5), floats(0.4)), (ints(0), floats(0.5)),
+        (),
+        (ints(3),),
+        (ints(3), floats(0.5)),
+        (ints(9), floats(0.5), floats(0.4)),
+        (ints(0), floats(0.5)),
     )
     for centred in (0, 1)
-]  # fmt: skip
+]
 
 CASES: tuple[Case, ...] = (*UPSAMPLES, *RESIZES, *SAMPLES, *BOXES)

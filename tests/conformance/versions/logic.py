@@ -128,11 +128,23 @@ CHOICE = [
 ]
 
 CASES: tuple[Case, ...] = (
-    *compared("Greater", np.greater, every_shape=True), *compared("Less", np.less),
-    *compared("GreaterOrEqual", np.greater_equal), *compared("LessOrEqual", np.less_equal), *EQUAL,
-    *boolean("And", np.logical_and), *boolean("Or", np.logical_or), *boolean("Xor", np.logical_xor),
-    case("Not", P), case("Not", np.array(False)), case("Not", np.zeros((0, 2), bool)),
-    *bitwise("BitwiseAnd"), *bitwise("BitwiseOr"), *bitwise("BitwiseXor"),
-    case("BitwiseNot", ramp((2, 3), "int32")), case("BitwiseNot", np.zeros((0,), np.int32), types=()),
-    *SHIFTS, *KINDS, *CHOICE,
-)  # fmt: skip
+    *compared("Greater", np.greater, every_shape=True),
+    *compared("Less", np.less),
+    *compared("GreaterOrEqual", np.greater_equal),
+    *compared("LessOrEqual", np.less_equal),
+    *EQUAL,
+    *boolean("And", np.logical_and),
+    *boolean("Or", np.logical_or),
+    *boolean("Xor", np.logical_xor),
+    case("Not", P),
+    case("Not", np.array(False)),
+    case("Not", np.zeros((0, 2), bool)),
+    *bitwise("BitwiseAnd"),
+    *bitwise("BitwiseOr"),
+    *bitwise("BitwiseXor"),
+    case("BitwiseNot", ramp((2, 3), "int32")),
+    case("BitwiseNot", np.zeros((0,), np.int32), types=()),
+    *SHIFTS,
+    *KINDS,
+    *CHOICE,
+)

@@ -167,18 +167,33 @@ UNARY = [
 ]  # fmt: skip
 
 ACTIVATIONS = [
-    *unary("Sigmoid"), *unary("Relu"), *unary("Softplus"), *unary("Softsign", special=vector(NAN, 0.0, 1e30), oracle=softsign),
-    *unary("Elu"), *unary("Elu", alpha=0.5), *unary("Selu"), *unary("Selu", alpha=1.5, gamma=2.0),
-    *unary("LeakyRelu", alpha=0.25), *unary("LeakyRelu"), *unary("HardSigmoid", alpha=0.5, beta=0.25), *unary("HardSigmoid"),
-    *unary("HardSwish", oracle=hard_swish, special=vector(NAN, INF, 0.0)), *unary("Mish", special=vector(0.0, 30.0, -30.0, NAN)),
-    *unary("Celu", oracle=celu), *unary("Celu", oracle=celu, alpha=2.0),
-    *unary("ThresholdedRelu"), *unary("ThresholdedRelu", alpha=2.5),
+    *unary("Sigmoid"),
+    *unary("Relu"),
+    *unary("Softplus"),
+    *unary("Softsign", special=vector(NAN, 0.0, 1e30), oracle=softsign),
+    *unary("Elu"),
+    *unary("Elu", alpha=0.5),
+    *unary("Selu"),
+    *unary("Selu", alpha=1.5, gamma=2.0),
+    *unary("LeakyRelu", alpha=0.25),
+    *unary("LeakyRelu"),
+    *unary("HardSigmoid", alpha=0.5, beta=0.25),
+    *unary("HardSigmoid"),
+    *unary("HardSwish", oracle=hard_swish, special=vector(NAN, INF, 0.0)),
+    *unary("Mish", special=vector(0.0, 30.0, -30.0, NAN)),
+    *unary("Celu", oracle=celu),
+    *unary("Celu", oracle=celu, alpha=2.0),
+    *unary("ThresholdedRelu"),
+    *unary("ThresholdedRelu", alpha=2.5),
     *unary("Gelu", oracle=gelu, special=vector(0.0, NAN, 20.0, -20.0)),
     *unary("Gelu", approximate="tanh", special=vector(0.0, NAN, 4.0, -4.0)),
-    *unary("Swish", special=vector(0.0, NAN, 20.0, -20.0)), *unary("Swish", alpha=0.5, special=vector(0.0, NAN, 20.0)),
-    *unary("Shrink"), *unary("Shrink", bias=1.5, lambd=0.75),
-    case("SwiGLU", X, X[::-1], oracle=swiglu), case("SwiGLU", X, X[::-1], types=(), alpha=0.5, oracle=swiglu),
-]  # fmt: skip
+    *unary("Swish", special=vector(0.0, NAN, 20.0, -20.0)),
+    *unary("Swish", alpha=0.5, special=vector(0.0, NAN, 20.0)),
+    *unary("Shrink"),
+    *unary("Shrink", bias=1.5, lambd=0.75),
+    case("SwiGLU", X, X[::-1], oracle=swiglu),
+    case("SwiGLU", X, X[::-1], types=(), alpha=0.5, oracle=swiglu),
+]
 
 SLOPES = ramp((2, 3, 4), low=-1, high=2)
 
@@ -249,5 +264,12 @@ CLIP = [
 ]
 
 CASES: tuple[Case, ...] = (
-    *ARITHMETIC, *POWER, *REMAINDER, *UNARY, *ACTIVATIONS, *PRELU, *VARIADIC, *CLIP,
-)  # fmt: skip
+    *ARITHMETIC,
+    *POWER,
+    *REMAINDER,
+    *UNARY,
+    *ACTIVATIONS,
+    *PRELU,
+    *VARIADIC,
+    *CLIP,
+)

@@ -37,21 +37,33 @@ GEMMS = [
     case("Gemm", A, B, C[:, :1], since=7, **_GEMM),
     case("Gemm", A, B, np.array(0.5, np.float32), since=7, beta=3.0, **_GEMM),
     case("Gemm", A, B, since=11, alpha=2.0, **_GEMM),
-    case("Gemm", A, B, np.array([1, 2, 3, 4], np.float32), since=9, alpha=2.0, beta=3.0, oracle=gemm,
-         types=("int32", "int64", "uint32", "uint64")),
+    case(
+        "Gemm",
+        A,
+        B,
+        np.array([1, 2, 3, 4], np.float32),
+        since=9,
+        alpha=2.0,
+        beta=3.0,
+        oracle=gemm,
+        types=("int32", "int64", "uint32", "uint64"),
+    ),
     case("Gemm", A[:0], B, C[:0], since=7, **_GEMM),
     case("Gemm", A[:, :0], B[:0], C, since=7, **_GEMM),
-]  # fmt: skip
+]
 
 MATMULS = [
     case("MatMul", A, B),
-    case("MatMul", A[0], B, types=()), case("MatMul", A, B[:, 0], types=()), case("MatMul", A[0], B[:, 0], types=()),
+    case("MatMul", A[0], B, types=()),
+    case("MatMul", A, B[:, 0], types=()),
+    case("MatMul", A[0], B[:, 0], types=()),
     case("MatMul", ramp((2, 1, 3, 4)), ramp((5, 4, 2)), types=()),
     case("MatMul", A, B, types=(), constants=(1,)),
-    case("MatMul", A[:, :0], B[:0], types=()), case("MatMul", A[:0], B, types=()),
+    case("MatMul", A[:, :0], B[:0], types=()),
+    case("MatMul", A[:0], B, types=()),
     case("MatMul", np.array([[2**31 - 1, 2]], np.int32), np.array([[3], [1]], np.int32), since=9, types=()),
     case("MatMul", np.array([[np.inf, 1.0]], np.float32), np.array([[0.0], [2.0]], np.float32), types=()),
-]  # fmt: skip
+]
 
 
 def matmul_integer(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
@@ -78,17 +90,25 @@ EINSUMS = [
     *(
         case("Einsum", *inputs, types=(), equation=equation)
         for equation, inputs in (
-            ("ij->ji", [A]), ("ij->", [A]), ("ij,jk", [A, B]), ("...i,...i->...", [A, A]), ("ii->i", [ramp((3, 3))]),
-            ("i,j->ij", [A[0], B[0]]), ("bij,bjk->bik", [ramp((2, 3, 2)), ramp((2, 2, 3))]), ("ij,jk,kl->il", [A, B, B.T]),
+            ("ij->ji", [A]),
+            ("ij->", [A]),
+            ("ij,jk", [A, B]),
+            ("...i,...i->...", [A, A]),
+            ("ii->i", [ramp((3, 3))]),
+            ("i,j->ij", [A[0], B[0]]),
+            ("bij,bjk->bik", [ramp((2, 3, 2)), ramp((2, 2, 3))]),
+            ("ij,jk,kl->il", [A, B, B.T]),
             ("ij->j", [A[:0]]),
         )
     ),
-]  # fmt: skip
+]
 
 _WELL = ramp((3, 3)) + 3 * np.eye(3, dtype=np.float32)
 DETERMINANTS = [
-    case("Det", _WELL), case("Det", ramp((2, 3, 2, 2)), types=()), case("Det", np.ones((2, 2), np.float32), types=()),
+    case("Det", _WELL),
+    case("Det", ramp((2, 3, 2, 2)), types=()),
+    case("Det", np.ones((2, 2), np.float32), types=()),
     case("Det", np.zeros((0, 2, 2), np.float32), types=()),
-]  # fmt: skip
+]
 
 CASES: tuple[Case, ...] = (*GEMMS, *MATMULS, *INTEGERS, *EINSUMS, *DETERMINANTS)

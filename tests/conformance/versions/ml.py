@@ -17,7 +17,8 @@ POSTS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
 
 
 def some(count: int, seed: int = 0, scale: float = 1.0) -> list[float]:
-    return (np.random.default_rng(seed).normal(size=count) * scale).astype(np.float32).tolist()  # type: ignore[no-any-return]
+    drawn: list[float] = (np.random.default_rng(seed).normal(size=count) * scale).astype(np.float32).tolist()
+    return drawn
 
 
 def onnxruntime(op_type: str, *outputs: str, opset: int = 1) -> Oracle:
@@ -73,16 +74,39 @@ FEATURES = (
     case("Binarizer", X, domain=ML, oracle=binarized, threshold=0.5),
     case("Binarizer", X[:0], domain=ML, oracle=binarized, types=()),
     case("FeatureVectorizer", X, X[:, :2] + 1, domain=ML, oracle=vectorized, inputdimensions=[3, 5]),
-    case("Imputer", X, domain=ML, oracle=imputed, types=["float64"], replaced_value_float=float(X[1, 2]), imputed_value_floats=some(4)),
-    case("Imputer", np.array([[1, np.nan]], np.float32), domain=ML, oracle=imputed, types=(), replaced_value_float=float("nan"),
-         imputed_value_floats=[7.0]),
-    case("Imputer", ints(1, 5, 5, 2), domain=ML, oracle=imputed, types=["int32"], replaced_value_int64=5, imputed_value_int64s=[9]),
+    case(
+        "Imputer",
+        X,
+        domain=ML,
+        oracle=imputed,
+        types=["float64"],
+        replaced_value_float=float(X[1, 2]),
+        imputed_value_floats=some(4),
+    ),
+    case(
+        "Imputer",
+        np.array([[1, np.nan]], np.float32),
+        domain=ML,
+        oracle=imputed,
+        types=(),
+        replaced_value_float=float("nan"),
+        imputed_value_floats=[7.0],
+    ),
+    case(
+        "Imputer",
+        ints(1, 5, 5, 2),
+        domain=ML,
+        oracle=imputed,
+        types=["int32"],
+        replaced_value_int64=5,
+        imputed_value_int64s=[9],
+    ),
     *[case("Normalizer", abs(X) + 1, domain=ML, oracle=normalized, norm=norm) for norm in ("MAX", "L1", "L2")],
     case("OneHotEncoder", abs(X), domain=ML, oracle=one_hot, types=["int32", "int64", "float64"], cats_int64s=[2, 0, 7]),
     case("OneHotEncoder", WORDS, domain=ML, oracle=one_hot, types=(), cats_strings=["green", "red"]),
     case("Scaler", X, domain=ML, oracle=scaled, rtol=1e-4, offset=some(4), scale=some(4, 1)),
     case("Scaler", X, domain=ML, oracle=scaled, rtol=1e-4, types=(), offset=[0.5], scale=[3.0]),
-)  # fmt: skip
+)
 
 
 def looked_up(x: Array, **attributes: Any) -> Array:
@@ -114,9 +138,12 @@ def mapped(x: Array, cats_strings: list[str], cats_int64s: list[int]) -> Array:
 CLASSES: dict[str, Any] = {"classes_strings": ["red", "green"], "default_int64": -7, "default_string": "?"}
 MAPPER: dict[str, Any] = {"cats_strings": ["red", "blue"], "cats_int64s": [3, 5]}
 TENSORS: dict[str, tuple[list[Any], list[Any]]] = {  # keys, values, of LabelEncoder-4
-    "int64": ([4, 2], [1, 9]), "int32": ([4, 2], [1, 9]), "int16": ([4, 2], [1, 9]), "float64": ([0.5, 4.0], [1.25, -1.0]),
+    "int64": ([4, 2], [1, 9]),
+    "int32": ([4, 2], [1, 9]),
+    "int16": ([4, 2], [1, 9]),
+    "float64": ([0.5, 4.0], [1.25, -1.0]),
     "float32": ([0.5, 4.0], [1.25, -1.0]),
-}  # fmt: skip
+}
 LABELS = (
     case("LabelEncoder", WORDS, until=1, domain=ML, oracle=looked_up, types=(), **CLASSES),
     case("LabelEncoder", ints(1, 0, 2), until=1, domain=ML, oracle=looked_up, types=(), **CLASSES),
@@ -157,9 +184,13 @@ def linear_cases() -> list[Case]:
 def machine(classes: int, counts: list[int], kernel: str, *, probabilities: bool = False) -> dict[str, Any]:
     vectors, pairs = sum(counts), classes * (classes - 1) // 2
     attributes: dict[str, Any] = {
-        "kernel_type": kernel, "kernel_params": [0.3, 0.5, 3.0], "support_vectors": some(vectors * 4, 1), "rho": some(pairs, 2),
-        "coefficients": some((classes - 1) * vectors, 3), "vectors_per_class": counts,
-    }  # fmt: skip
+        "kernel_type": kernel,
+        "kernel_params": [0.3, 0.5, 3.0],
+        "support_vectors": some(vectors * 4, 1),
+        "rho": some(pairs, 2),
+        "coefficients": some((classes - 1) * vectors, 3),
+        "vectors_per_class": counts,
+    }
     if probabilities:
         attributes |= {"prob_a": [-abs(n) for n in some(pairs, 4)], "prob_b": some(pairs, 5)}
     return attributes
@@ -174,9 +205,16 @@ def support_cases() -> list[Case]:
         types = None if kernel == "RBF" else ()
         made.append(case("SVMClassifier", X, **classifier, **numbers, types=types, **machine(3, [2, 3, 1], kernel)))
         regressor: dict[str, Any] = {
-            "kernel_type": kernel, "kernel_params": [0.3, 0.5, 2.0], "support_vectors": some(20, 1), "coefficients": some(5, 2),
-            "rho": [0.3], "n_supports": 5, "one_class": int(kernel == "LINEAR"), "domain": ML, "types": types,
-        }  # fmt: skip
+            "kernel_type": kernel,
+            "kernel_params": [0.3, 0.5, 2.0],
+            "support_vectors": some(20, 1),
+            "coefficients": some(5, 2),
+            "rho": [0.3],
+            "n_supports": 5,
+            "one_class": int(kernel == "LINEAR"),
+            "domain": ML,
+            "types": types,
+        }
         made.append(case("SVMRegressor", X, oracle=onnxruntime("SVMRegressor"), rtol=1e-4, atol=1e-5, **regressor))
     made.append(case("SVMClassifier", X, **classifier, **words, types=(), **machine(2, [3, 4], "RBF", probabilities=True)))
     return made
@@ -260,6 +298,6 @@ MAPS = (
     *[case("CastMap", {0: FLOAT(1.5), 2: FLOAT(3)}, domain=ML, oracle=cast_map, cast_to=to) for to in ("TO_FLOAT", "TO_INT64")],
     case("CastMap", {0: "1.5", 2: "7"}, domain=ML, oracle=cast_map, cast_to="TO_FLOAT", map_form="SPARSE", max_map=4),
     case("CastMap", {0: "one", 2: "two"}, domain=ML, oracle=cast_map, cast_to="TO_STRING"),
-)  # fmt: skip
+)
 
 CASES: tuple[Case, ...] = (*FEATURES, *LABELS, *linear_cases(), *support_cases(), *tree_cases(), *MAPS)

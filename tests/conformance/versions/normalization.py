@@ -41,11 +41,19 @@ BATCHES = [
     case("BatchNormalization", X, *_STATISTICS, since=6, until=6, is_test=1, **_BATCH),
     case("BatchNormalization", X, *_STATISTICS, since=7, constants=(1, 2, 3, 4), **_BATCH),
     case("BatchNormalization", X[:, :, 0, 0], *_STATISTICS, since=7, types=(), epsilon=0.1, **_BATCH),
-    case("BatchNormalization", X[0, :, 0], *(ramp((3, 5)[1:], low=0.5, high=2) for _ in range(4)), since=7, until=8, types=(),
-         spatial=0, **_BATCH),
+    case(
+        "BatchNormalization",
+        X[0, :, 0],
+        *(ramp((3, 5)[1:], low=0.5, high=2) for _ in range(4)),
+        since=7,
+        until=8,
+        types=(),
+        spatial=0,
+        **_BATCH,
+    ),
     case("BatchNormalization", X, *_STATISTICS, since=14, types=(), training_mode=1, momentum=0.8, outputs=3, **_BATCH),
     case("BatchNormalization", EMPTY, *_STATISTICS, since=7, types=(), **_BATCH),
-]  # fmt: skip
+]
 
 
 def normalised(x: Array, axes: Any, epsilon: float) -> Any:
@@ -179,15 +187,23 @@ def maxes(op_type: str, function: Any) -> list[Case]:
     new: dict[str, Any] = {"since": 13, "oracle": along(function)}
     three = X[:, :, 0]
     return [
-        case(op_type, three, **old), case(op_type, three, axis=2, types=(), **old), case(op_type, three, axis=0, types=(), **old),
+        case(op_type, three, **old),
+        case(op_type, three, axis=2, types=(), **old),
+        case(op_type, three, axis=0, types=(), **old),
         case(op_type, three, axis=-1, types=(), **(old | {"since": 11})),
-        case(op_type, three, **new), *(case(op_type, three, axis=axis, types=(), **new) for axis in (0, 1, -2)),
+        case(op_type, three, **new),
+        *(case(op_type, three, axis=axis, types=(), **new) for axis in (0, 1, -2)),
         case(op_type, np.array([[1.0, 3, 3]], np.float32), types=(), **new),
         *([] if op_type == "Hardmax" else [case(op_type, _INFINITE, types=(), **how) for how in (old, new)]),
         *([] if op_type == "Hardmax" else [case(op_type, np.zeros((0, 3), np.float32), types=(), **new)]),
-    ]  # fmt: skip
+    ]
 
 
 CASES: tuple[Case, ...] = (
-    *BATCHES, *LAYERS, *OTHERS, *maxes("Softmax", softmax), *maxes("LogSoftmax", log_softmax), *maxes("Hardmax", hardmax),
-)  # fmt: skip
+    *BATCHES,
+    *LAYERS,
+    *OTHERS,
+    *maxes("Softmax", softmax),
+    *maxes("LogSoftmax", log_softmax),
+    *maxes("Hardmax", hardmax),
+)

@@ -53,12 +53,12 @@ def _asked(case: Case, schema: OpSchema, inputs: Sequence[Input]) -> list[Any]:
         stored = {key: float(np.float32(v)) if isinstance(v, float) else v for key, v in case.attributes.items()}
         made = case.oracle(*inputs, **stored)
         return list(made) if isinstance(made, tuple) else [made]
-    fed = [value.value if isinstance(value, Maybe) else value for value in inputs]
+    fed: list[Any] = [value.value if isinstance(value, Maybe) else value for value in inputs]
     if is_onnxruntime(case):
         version = int(case.oracle.partition("-")[2] or schema.since_version)
         kinds = [_output_type(case, schema, inputs, k) for k in range(len(case.outputs))]
         attributes = dict(case.attributes)
-        made = ort_op(case.op_type, fed, attributes, opset=version, domain=case.domain, outputs=kinds)  # type: ignore[arg-type]
+        made = ort_op(case.op_type, fed, attributes, opset=version, domain=case.domain, outputs=kinds)
         return [value for value, named in zip(made, case.outputs, strict=True) if named]
     assert case.oracle == "reference", case.oracle
     feeds = {name: value for name, value in zip(names(case), fed, strict=True) if name}

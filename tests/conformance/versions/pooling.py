@@ -137,8 +137,16 @@ REGIONS = [
             {"sampling_ratio": 1, "mode": "max"},
         )
     ),
-    case("RoiAlign", _REGIONS, _BOXES, _BATCH, **_ALIGN, since=16, coordinate_transformation_mode="output_half_pixel",
-         oracle="onnxruntime-16"),
-]  # fmt: skip
+    case(
+        "RoiAlign",
+        _REGIONS,
+        _BOXES,
+        _BATCH,
+        **_ALIGN,
+        since=16,
+        coordinate_transformation_mode="output_half_pixel",
+        oracle="onnxruntime-16",
+    ),
+]
 
 CASES: tuple[Case, ...] = (*POOLS, *GLOBAL, *UNPOOLS, *REGIONS)

@@ -83,10 +83,11 @@ DEQUANTIZE = [
 ]
 
 DYNAMIC = [
-    case("DynamicQuantizeLinear", X, outputs=3), case("DynamicQuantizeLinear", abs(X), outputs=3),
+    case("DynamicQuantizeLinear", X, outputs=3),
+    case("DynamicQuantizeLinear", abs(X), outputs=3),
     case("DynamicQuantizeLinear", -abs(X), outputs=3),
     case("DynamicQuantizeLinear", np.zeros((2, 2), np.float32), outputs=3, oracle="onnxruntime"),
-]  # fmt: skip
+]
 
 _F = np.float32
 A, B = ramp((2, 3), "uint8"), ramp((3, 4), "uint8")
@@ -94,12 +95,31 @@ _AB = (A, np.array(0.05, _F), np.array(7, np.uint8), B, np.array(0.1, _F), np.ar
 _MATMUL: dict[str, Any] = {"constants": (1, 2, 3, 4, 5, 6, 7), "types": ()}
 MATMUL = [
     case("QLinearMatMul", *_AB, np.array(0.5, _F), np.array(100, np.uint8), **(_MATMUL | {"types": None})),
-    case("QLinearMatMul", A.view(np.int8), _AB[1], np.array(7, np.int8), B.view(np.int8), _AB[4], np.array(-3, np.int8),
-         np.array(0.5, _F), np.array(10, np.int8), **_MATMUL),
-    case("QLinearMatMul", *_AB[:3], B.view(np.int8), np.array([0.1, 0.2, 0.05, 0.3], _F), np.array([1, 2, 3, 4], np.int8),
-         np.array(0.5, _F), np.array(100, np.uint8), oracle="onnxruntime", **_MATMUL),
+    case(
+        "QLinearMatMul",
+        A.view(np.int8),
+        _AB[1],
+        np.array(7, np.int8),
+        B.view(np.int8),
+        _AB[4],
+        np.array(-3, np.int8),
+        np.array(0.5, _F),
+        np.array(10, np.int8),
+        **_MATMUL,
+    ),
+    case(
+        "QLinearMatMul",
+        *_AB[:3],
+        B.view(np.int8),
+        np.array([0.1, 0.2, 0.05, 0.3], _F),
+        np.array([1, 2, 3, 4], np.int8),
+        np.array(0.5, _F),
+        np.array(100, np.uint8),
+        oracle="onnxruntime",
+        **_MATMUL,
+    ),
     case("QLinearMatMul", A[:0], *_AB[1:], np.array(0.5, _F), np.array(100, np.uint8), **_MATMUL),
-]  # fmt: skip
+]
 
 IMAGE, KERNEL = ramp((1, 2, 5, 4), "uint8"), ramp((3, 2, 3, 3), "int8")
 _CONV: dict[str, Any] = {"oracle": "onnxruntime", "types": (), "constants": (1, 2, 3, 4, 5, 6, 7, 8)}
@@ -107,11 +127,32 @@ _SCALED = (np.array(0.1, _F), np.array(9, np.uint8))
 _OUT = (np.array(2.0, _F), np.array(100, np.uint8))
 CONV = [
     case("QLinearConv", IMAGE, *_SCALED, KERNEL, np.array(0.2, _F), np.array(0, np.int8), *_OUT, **_CONV),
-    case("QLinearConv", IMAGE, *_SCALED, KERNEL, np.array([0.2, 0.1, 0.3], _F), np.zeros(3, np.int8), *_OUT,
-         np.array([10, -20, 3000], np.int32), pads=[1, 1, 1, 1], strides=[2, 1], **_CONV),
+    case(
+        "QLinearConv",
+        IMAGE,
+        *_SCALED,
+        KERNEL,
+        np.array([0.2, 0.1, 0.3], _F),
+        np.zeros(3, np.int8),
+        *_OUT,
+        np.array([10, -20, 3000], np.int32),
+        pads=[1, 1, 1, 1],
+        strides=[2, 1],
+        **_CONV,
+    ),
     case("QLinearConv", IMAGE, *_SCALED, KERNEL.view(np.uint8), np.array(0.2, _F), np.array(100, np.uint8), *_OUT, **_CONV),
-    case("QLinearConv", IMAGE.view(np.int8), np.array(0.1, _F), np.array(3, np.int8), KERNEL, np.array(0.2, _F), np.array(0, np.int8),
-         np.array(2.0, _F), np.array(-5, np.int8), **_CONV),
-]  # fmt: skip
+    case(
+        "QLinearConv",
+        IMAGE.view(np.int8),
+        np.array(0.1, _F),
+        np.array(3, np.int8),
+        KERNEL,
+        np.array(0.2, _F),
+        np.array(0, np.int8),
+        np.array(2.0, _F),
+        np.array(-5, np.int8),
+        **_CONV,
+    ),
+]
 
 CASES: tuple[Case, ...] = (*QUANTIZE, *DEQUANTIZE, *DYNAMIC, *MATMUL, *CONV)

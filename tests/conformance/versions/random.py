@@ -143,12 +143,22 @@ def kept(x: Array, **_: Any) -> tuple[Array, Array]:
 TRAINING = np.array(True)
 TRAINED = (
     case("Dropout", MASKED, until=6, outputs=2, oracle=kept, is_test=1, types=()),
-    case("Dropout", MASKED, np.array(0.25, np.float32), TRAINING, since=12, outputs=2, oracle=dropout, constants=[1, 2], seed=7,
-         types=["float64"]),
+    case(
+        "Dropout",
+        MASKED,
+        np.array(0.25, np.float32),
+        TRAINING,
+        since=12,
+        outputs=2,
+        oracle=dropout,
+        constants=[1, 2],
+        seed=7,
+        types=["float64"],
+    ),
     case("Dropout", MASKED, np.array(0, np.float32), TRAINING, since=12, outputs=2, oracle=dropout, seed=7, types=()),
     case("Dropout", MASKED, None, TRAINING, since=12, outputs=2, oracle=dropout, constants=[2], seed=1, types=()),
     case("Dropout", MASKED, np.array(0.75, np.float32), ~TRAINING, since=12, outputs=2, oracle=dropout, seed=1, types=()),
-)  # fmt: skip
+)
 
 CASES: tuple[Case, ...] = (
     *[one for dtype, since in SINCE.items() for one in of_a_shape(dtype, since)],

@@ -23,13 +23,17 @@ def log_sum_exp(x: Array, **how: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Any] = {
-    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
+    "ReduceSum": np.sum,
+    "ReduceMean": np.mean,
+    "ReduceProd": np.prod,
     "ReduceMax": lambda x, **how: np.max(x, **how, initial=_least(x)),
     "ReduceMin": lambda x, **how: np.min(x, **how, initial=_most(x)),
-    "ReduceL1": lambda x, **how: np.sum(np.abs(x), **how), "ReduceL2": lambda x, **how: np.sqrt(np.sum(x * x, **how)),
-    "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)), "ReduceLogSumExp": log_sum_exp,
+    "ReduceL1": lambda x, **how: np.sum(np.abs(x), **how),
+    "ReduceL2": lambda x, **how: np.sqrt(np.sum(x * x, **how)),
+    "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)),
+    "ReduceLogSumExp": log_sum_exp,
     "ReduceSumSquare": lambda x, **how: np.sum(x * x, **how),
-}  # fmt: skip
+}
 
 
 def _least(x: Array) -> Any:
@@ -63,26 +67,30 @@ def reductions(op_type: str) -> list[Case]:
     empty = np.zeros((2, 0, 3), np.float32)
     return [
         case(op_type, X, oracle=reducer(op_type)),
-        case(op_type, X, axes=[1], **old), case(op_type, X, axes=[0, 2], keepdims=0, **old),
+        case(op_type, X, axes=[1], **old),
+        case(op_type, X, axes=[0, 2], keepdims=0, **old),
         case(op_type, np.array(2.5, np.float32), **how),
         case(op_type, X, axes=[-1], **(old | {"since": 11})),
-        case(op_type, X, ints(1), constants=(1,), **new), case(op_type, X, ints(-3, 2), keepdims=0, constants=(1,), **new),
-        case(op_type, X, None, keepdims=0, **new), case(op_type, X, ints(), **new),
+        case(op_type, X, ints(1), constants=(1,), **new),
+        case(op_type, X, ints(-3, 2), keepdims=0, constants=(1,), **new),
+        case(op_type, X, None, keepdims=0, **new),
+        case(op_type, X, ints(), **new),
         case(op_type, X, ints(), noop_with_empty_axes=1, **new),
         case(op_type, SPECIAL, **how),
         *([] if op_type == "ReduceMean" else [case(op_type, empty, ints(1), constants=(1,), **new)]),
-    ]  # fmt: skip
+    ]
 
 
 def arg(op_type: str) -> list[Case]:
     ties = np.array([[1, 3, 3, 0], [2, 2, 0, 0]], np.float32)
     return [
         case(op_type, SIGNED),
-        case(op_type, ties, types=(), axis=1), case(op_type, ties, types=(), axis=1, keepdims=0),
+        case(op_type, ties, types=(), axis=1),
+        case(op_type, ties, types=(), axis=1, keepdims=0),
         case(op_type, X, types=(), since=11, axis=-2),
         case(op_type, ties, types=(), since=12, axis=-1, select_last_index=1),
         case(op_type, np.array([5, -128, 127], np.int8), types=()),
-    ]  # fmt: skip
+    ]
 
 
 def cumulative(op_type: str) -> list[Case]:
@@ -136,5 +144,9 @@ CASES: tuple[Case, ...] = (
     case("ReduceMax", ramp((2, 3), "bool"), ints(1), since=20, types=(), oracle=reducer("ReduceMax")),
     case("ReduceMin", ramp((2, 3), "bool"), ints(1), since=20, types=(), oracle=reducer("ReduceMin")),
     case("ReduceSum", np.array([2**31 - 1, 2], np.int32), types=(), oracle=lambda x, **_: np.array([-(2**31) + 1], np.int32)),
-    *arg("ArgMax"), *arg("ArgMin"), *cumulative("CumSum"), *cumulative("CumProd"), *TOPS,
-)  # fmt: skip
+    *arg("ArgMax"),
+    *arg("ArgMin"),
+    *cumulative("CumSum"),
+    *cumulative("CumProd"),
+    *TOPS,
+)

@@ -39,9 +39,12 @@ GATHERS = [
 ]
 
 _COMBINE: dict[str, Any] = {
-    "none": lambda old, new: new, "add": lambda old, new: old + new, "mul": lambda old, new: old * new,
-    "max": max, "min": min,
-}  # fmt: skip
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "max": max,
+    "min": min,
+}
 
 
 def scattered(x: Array, index: Array, updates: Array, axis: int = 0, reduction: str = "none") -> Array:
@@ -80,21 +83,38 @@ def scatter(op_type: str, **more: Any) -> list[Case]:
 
 
 SCATTERS = [
-    *scatter("Scatter", until=10), *scatter("ScatterElements"),
+    *scatter("Scatter", until=10),
+    *scatter("ScatterElements"),
     *(
-        case("ScatterElements", MATRIX, _TWICE, _NEW, since=since, types=_NUMBERS if mode == "add" else (), reduction=mode,
-             oracle=scattered)
+        case(
+            "ScatterElements",
+            MATRIX,
+            _TWICE,
+            _NEW,
+            since=since,
+            types=_NUMBERS if mode == "add" else (),
+            reduction=mode,
+            oracle=scattered,
+        )
         for mode, since in (("add", 16), ("mul", 16), ("max", 18), ("min", 18))
     ),
     case("ScatterND", X, indices([0, 1], [2, 3]), ramp((2, 2), low=1, high=4), oracle=scattered_nd),
     case("ScatterND", X, indices([[1]], [[-1]]), ramp((2, 1, 4, 2)), types=(), oracle=scattered_nd),
     case("ScatterND", X, np.zeros((0, 1), np.int64), np.zeros((0, 4, 2), np.float32), types=(), oracle=scattered_nd),
     *(
-        case("ScatterND", X, indices([0, 1], [0, 1]), ramp((2, 2), low=1, high=4), since=since, reduction=mode,
-             types=_NUMBERS if mode == "add" else (), oracle=scattered_nd)
+        case(
+            "ScatterND",
+            X,
+            indices([0, 1], [0, 1]),
+            ramp((2, 2), low=1, high=4),
+            since=since,
+            reduction=mode,
+            types=_NUMBERS if mode == "add" else (),
+            oracle=scattered_nd,
+        )
         for mode, since in (("add", 16), ("mul", 16), ("max", 18), ("min", 18))
     ),
-]  # fmt: skip
+]
 
 
 def one_hot(index: Array, depth: Array, values: Array, axis: int = -1) -> Array:
@@ -153,10 +173,12 @@ def unique(x: Array, sorted: int = 1, axis: int | None = None) -> tuple[Array, .
 _SAME = np.array([[2.0, 1, 2], [3, 1, 1], [2, 1, 2]], np.float32)
 _UNIQUE: dict[str, Any] = {"oracle": unique, "outputs": 4}
 UNIQUE = [
-    case("Unique", _SAME, **_UNIQUE), case("Unique", _SAME, types=(), sorted=0, **_UNIQUE),
-    case("Unique", _SAME, types=(), axis=0, **_UNIQUE), case("Unique", _SAME, types=(), axis=-1, sorted=0, **_UNIQUE),
+    case("Unique", _SAME, **_UNIQUE),
+    case("Unique", _SAME, types=(), sorted=0, **_UNIQUE),
+    case("Unique", _SAME, types=(), axis=0, **_UNIQUE),
+    case("Unique", _SAME, types=(), axis=-1, sorted=0, **_UNIQUE),
     case("Unique", np.zeros((0,), np.float32), types=(), **_UNIQUE),
-]  # fmt: skip
+]
 
 
 def tensor_scatter(cache: Array, update: Array, at: Array | None = None, mode: str = "linear", axis: int = -2) -> Array:

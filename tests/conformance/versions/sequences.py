@@ -84,13 +84,30 @@ SEQUENCES = (
     case("SplitToSequence", LONG, ints(1, 3).astype(np.int32), types=(), constants=[1], oracle=parted),
     case("SplitToSequence", LONG, types=(), oracle=parted, axis=-1),
     case("SplitToSequence", LONG, types=(), oracle=parted, keepdims=0),
-    case("SequenceMap", PAIR, body=body("b (x) => (y) { y = Concat<axis=0>(x, x) }"),
-         oracle=lambda s, body: [np.concatenate([x, x]) for x in s]),
-    case("SequenceMap", PAIR, LONG[:2], types=(), body=body("b (x, z) => (y) { y = Add(x, z) }"),
-         oracle=lambda s, z, body: [x + z for x in s]),
-    case("SequenceMap", PAIR, [LONG, A], types=(), outputs=2, body=body("b (x, z) => (y, n) { y = Neg(x) n = Shape(z) }"),
-         oracle=lambda s, z, body: ([-x for x in s], [np.array(x.shape) for x in z])),
-)  # fmt: skip
+    case(
+        "SequenceMap",
+        PAIR,
+        body=body("b (x) => (y) { y = Concat<axis=0>(x, x) }"),
+        oracle=lambda s, body: [np.concatenate([x, x]) for x in s],
+    ),
+    case(
+        "SequenceMap",
+        PAIR,
+        LONG[:2],
+        types=(),
+        body=body("b (x, z) => (y) { y = Add(x, z) }"),
+        oracle=lambda s, z, body: [x + z for x in s],
+    ),
+    case(
+        "SequenceMap",
+        PAIR,
+        [LONG, A],
+        types=(),
+        outputs=2,
+        body=body("b (x, z) => (y, n) { y = Neg(x) n = Shape(z) }"),
+        oracle=lambda s, z, body: ([-x for x in s], [np.array(x.shape) for x in z]),
+    ),
+)
 
 
 def nothing(like: Any, since: int) -> Case:

@@ -64,16 +64,24 @@ TURNS = [
     case("Transpose", X, types=()),
     case("Transpose", EMPTY, types=(), perm=[1, 0]),
     case("Transpose", POINT, types=()),
-    case("Identity", X), case("Identity", POINT, types=()), case("Identity", EMPTY, types=()),
+    case("Identity", X),
+    case("Identity", POINT, types=()),
+    case("Identity", EMPTY, types=()),
     case("Identity", [X, X[0]], since=14, types=(), oracle=lambda x: x),
-]  # fmt: skip
+]
 
 SIZES = [
-    case("Shape", X), case("Shape", POINT, types=()), case("Shape", EMPTY, types=()),
-    case("Shape", X, since=15, types=(), start=1), case("Shape", X, since=15, types=(), start=-2, end=-1),
-    case("Shape", X, since=15, types=(), start=-9, end=9), case("Shape", X, since=15, types=(), start=2, end=1),
-    case("Size", X), case("Size", POINT, types=()), case("Size", EMPTY, types=()),
-]  # fmt: skip
+    case("Shape", X),
+    case("Shape", POINT, types=()),
+    case("Shape", EMPTY, types=()),
+    case("Shape", X, since=15, types=(), start=1),
+    case("Shape", X, since=15, types=(), start=-2, end=-1),
+    case("Shape", X, since=15, types=(), start=-9, end=9),
+    case("Shape", X, since=15, types=(), start=2, end=1),
+    case("Size", X),
+    case("Size", POINT, types=()),
+    case("Size", EMPTY, types=()),
+]
 
 
 def joined(*parts: Array, axis: int = 1) -> Array:
@@ -105,8 +113,17 @@ _SPLIT: dict[str, Any] = {"oracle": sections, "outputs": 2}
 SPLITS = [
     case("Split", X, until=1, axis=2, **_SPLIT),
     case("Split", X, until=1, axis=1, split=[1, 2], types=(), **_SPLIT),
-    case("Split", X, np.array([1, 2], np.float32), until=1, axis=1, types=(), constants=(1,), outputs=2,
-         oracle=lambda x, split, axis: (x[:, :1], x[:, 1:])),
+    case(
+        "Split",
+        X,
+        np.array([1, 2], np.float32),
+        until=1,
+        axis=1,
+        types=(),
+        constants=(1,),
+        outputs=2,
+        oracle=lambda x, split, axis: (x[:, :1], x[:, 1:]),
+    ),
     case("Split", X, since=2, until=17, axis=2, **_SPLIT),
     case("Split", X, since=2, until=17, types=(), **_SPLIT),
     case("Split", X, since=2, until=12, axis=1, split=[1, 2], types=(), **_SPLIT),
@@ -116,7 +133,7 @@ SPLITS = [
     case("Split", X, since=18, axis=2, num_outputs=2, **_SPLIT),
     case("Split", X, since=18, axis=1, num_outputs=2, types=(), **_SPLIT),
     case("Split", EMPTY, ints(0, 0), since=13, types=(), constants=(1,), **_SPLIT),
-]  # fmt: skip
+]
 
 _I32 = np.int32
 SLICES = [
@@ -196,11 +213,12 @@ def space_to_depth(x: Array, blocksize: int, mode: str = "DCR") -> Array:
 
 
 BLOCKS = [
-    case("DepthToSpace", _SHUFFLE, blocksize=2), case("DepthToSpace", _SHUFFLE, since=11, types=(), blocksize=2, mode="CRD"),
+    case("DepthToSpace", _SHUFFLE, blocksize=2),
+    case("DepthToSpace", _SHUFFLE, since=11, types=(), blocksize=2, mode="CRD"),
     case("DepthToSpace", np.zeros((0, 4, 1, 1), np.float32), types=(), blocksize=2),
     case("SpaceToDepth", IMAGE, blocksize=2, oracle=space_to_depth),
     case("SpaceToDepth", IMAGE, since=28, types=(), blocksize=2, mode="CRD", oracle=space_to_depth),
-]  # fmt: skip
+]
 
 
 def triangle(x: Array, k: Array | None = None, upper: int = 1) -> Array:
@@ -224,7 +242,8 @@ def centred(x: Array, shape: Array, axes: tuple[int, ...] | None = None) -> Arra
 
 _SQUARE = ramp((2, 4, 5), low=1, high=6)
 CUTS = [
-    case("Trilu", _SQUARE, oracle=triangle), case("Trilu", _SQUARE, types=(), upper=0, oracle=triangle),
+    case("Trilu", _SQUARE, oracle=triangle),
+    case("Trilu", _SQUARE, types=(), upper=0, oracle=triangle),
     *(
         case("Trilu", _SQUARE, np.array(k), types=(), upper=up, constants=(1,), oracle=triangle)
         for k in (1, -2, 9)
@@ -236,8 +255,19 @@ CUTS = [
     case("CenterCropPad", X, ints(5).astype(np.int32), types=(), axes=[-1], constants=(1,), oracle=centred),
     case("ReverseSequence", X, ints(2, 1, 2)),
     case("ReverseSequence", X, ints(1, 3), types=(), batch_axis=0, time_axis=1),
-]  # fmt: skip
+]
 
 CASES: tuple[Case, ...] = (
-    *RESHAPES, *FLATTENS, *SQUEEZES, *TURNS, *SIZES, *JOINS, *SPLITS, *SLICES, *PADS, *REPEATS, *BLOCKS, *CUTS,
-)  # fmt: skip
+    *RESHAPES,
+    *FLATTENS,
+    *SQUEEZES,
+    *TURNS,
+    *SIZES,
+    *JOINS,
+    *SPLITS,
+    *SLICES,
+    *PADS,
+    *REPEATS,
+    *BLOCKS,
+    *CUTS,
+)

@@ -99,9 +99,10 @@ def windows(op_type: str) -> list[Case]:
             for dtype in types
             if dtype in FLOATS
         ),
-        case(op_type, size, oracle=cosines), case(op_type, size, types=(), periodic=0, oracle=cosines),
+        case(op_type, size, oracle=cosines),
+        case(op_type, size, types=(), periodic=0, oracle=cosines),
         case(op_type, np.array(1), types=(), oracle=cosines),
-    ]  # fmt: skip
+    ]
 
 
 _MEL = (np.array(8), np.array(16), np.array(8192), np.array(0, np.float32), np.array(4096, np.float32))
@@ -115,5 +116,10 @@ MEL = [
 ]
 
 CASES: tuple[Case, ...] = (
-    *TRANSFORMS, *SHORT, *windows("HannWindow"), *windows("HammingWindow"), *windows("BlackmanWindow"), *MEL,
-)  # fmt: skip
+    *TRANSFORMS,
+    *SHORT,
+    *windows("HannWindow"),
+    *windows("HammingWindow"),
+    *windows("BlackmanWindow"),
+    *MEL,
+)

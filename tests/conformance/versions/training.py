@@ -62,9 +62,15 @@ def steps(op_type: str) -> list[Case]:
 
 
 NESTEROV = case(
-    "Momentum", RATE, STEP, *[ramp((5,), low=0.25, high=2 + k) for k in range(3)], domain=TRAINING, outputs=2,
-    oracle=optimised("Momentum", 2), **{**RULES["Momentum"][1], "mode": "nesterov"},
-)  # fmt: skip
+    "Momentum",
+    RATE,
+    STEP,
+    *[ramp((5,), low=0.25, high=2 + k) for k in range(3)],
+    domain=TRAINING,
+    outputs=2,
+    oracle=optimised("Momentum", 2),
+    **{**RULES["Momentum"][1], "mode": "nesterov"},
+)
 
 Q, K, V = ramp((2, 4, 5, 8)), ramp((2, 2, 7, 8)), ramp((2, 2, 7, 3))
 

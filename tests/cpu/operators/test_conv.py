@@ -33,8 +33,10 @@ def convolved(
     windows = sliding_window_view(x, extents, tuple(range(2, rank + 2)))
     index: Any = (..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))
     windows = windows[index].reshape(x.shape[0], group, -1, *windows[index].shape[2:])
-    y = [np.tensordot(part, own, ([1, *range(-rank, 0)], range(1, rank + 2))) for part, own in zip(
-        windows.swapaxes(0, 1), np.split(w.astype(np.float64), group), strict=True)]  # fmt: skip
+    y = [
+        np.tensordot(part, own, ([1, *range(-rank, 0)], range(1, rank + 2)))
+        for part, own in zip(windows.swapaxes(0, 1), np.split(w.astype(np.float64), group), strict=True)
+    ]
     result = np.moveaxis(np.concatenate(y, -1), -1, 1) + (0 if b is None else b.reshape(-1, *[1] * rank))
     typed: Array = result.astype(w.dtype)
     return typed
@@ -42,7 +44,8 @@ def convolved(
 
 def names(program: Program) -> set[str]:
     """The kernels of a program."""
-    return {instruction.spec.name.split("<")[0].rpartition(".")[2] for instruction in program._only.segment.instructions}  # type: ignore[union-attr]
+    assert program._only is not None
+    return {instruction.spec.name.split("<")[0].rpartition(".")[2] for instruction in program._only.segment.instructions}
 
 
 def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
@@ -71,7 +74,7 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
         ((1, 4, 5, 6, 7), (6, 2, 1, 2, 2), {"group": 2, "dilations": [1, 2, 1], "strides": [2, 1, 1]}),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_conv(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
     bias = ramp((w[0],))
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)

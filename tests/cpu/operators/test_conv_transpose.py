@@ -17,9 +17,16 @@ Shape = tuple[int, ...]
 
 
 def transposed(
-    x: Array, w: Array, b: Array | None = None, *, strides: Any = None, pads: Any = None, dilations: Any = None,
-    output_padding: Any = None, group: int = 1,
-) -> Array:  # fmt: skip
+    x: Array,
+    w: Array,
+    b: Array | None = None,
+    *,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    output_padding: Any = None,
+    group: int = 1,
+) -> Array:
     """In double precision: every input is spread by the weight, then the padding is cut off."""
     rank, outputs = x.ndim - 2, w.shape[1]
     s, d, p, more = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank, output_padding or [0] * rank
@@ -114,11 +121,20 @@ def test_a_bias_that_does_not_fit_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize(("attributes", "message"), [
-    ({"group": 2}, "3 channels are no multiple of 2 groups"), ({"group": 0}, "0 groups"), ({"group": -1}, "-1 groups"),
-    ({"strides": [0, 1]}, "strides"), ({"dilations": [1, 0]}, "dilations"), ({"strides": [2**62, 1]}, "strides"),
-    ({"kernel_shape": [2, 2**40]}, "kernel_shape"), ({"output_padding": [0, -1]}, "output_padding"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"group": 2}, "3 channels are no multiple of 2 groups"),
+        ({"group": 0}, "0 groups"),
+        ({"group": -1}, "-1 groups"),
+        ({"strides": [0, 1]}, "strides"),
+        ({"dilations": [1, 0]}, "dilations"),
+        ({"strides": [2**62, 1]}, "strides"),
+        ({"kernel_shape": [2, 2**40]}, "kernel_shape"),
+        ({"output_padding": [0, -1]}, "output_padding"),
+    ],
+    ids=str,
+)
 def test_attributes_that_do_not_fit_are_refused(attributes: dict[str, Any], message: str, fixed: bool) -> None:
     with pytest.raises(OrtLiteError, match=f"ConvTranspose 'node'.*{message}"):
         run_op("ConvTranspose", [ramp((1, 3, 5, 4)), ramp((3, 2, 2, 2))], attributes, fixed=fixed)

@@ -9,9 +9,16 @@ from ort_lite.errors import OrtLiteError
 from tests.cpu.check import check_op, ramp, run_op
 
 
-@pytest.mark.parametrize(("channels", "m", "group", "moved", "attributes"), [
-    (2, 3, 1, 1, {}), (4, 4, 2, 1, {"pads": [1, 0, 1, 0]}), (4, 2, 1, 2, {"strides": [2, 1]}), (2, 2, 2, 2, {"dilations": [1, 2]}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("channels", "m", "group", "moved", "attributes"),
+    [
+        (2, 3, 1, 1, {}),
+        (4, 4, 2, 1, {"pads": [1, 0, 1, 0]}),
+        (4, 2, 1, 2, {"strides": [2, 1]}),
+        (2, 2, 2, 2, {"dilations": [1, 2]}),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("whole", [True, False])
 def test_matches_the_reference(channels: int, m: int, group: int, moved: int, attributes: dict[str, Any], whole: bool) -> None:
     x, w = ramp((2, channels, 6, 7)), ramp((m, channels // group, 2, 3))
@@ -38,15 +45,22 @@ X, W, OFFSET, MASK = ramp((1, 4, 5, 5)), ramp((3, 4, 3, 3)), ramp((1, 18, 3, 3))
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize(("inputs", "attributes", "message"), [
-    ([X, W, OFFSET, None, MASK[:, :8]], {}, "shape of the mask"), ([X, W, OFFSET, None, MASK[:, :, :1]], {}, "shape of the mask"),
-    ([X, W, OFFSET, ramp((2,))], {}, "bias and output channels differ"),
-    ([X, W[:, :2], OFFSET], {}, "channels of input and weight|should be equal"),
-    ([X, W[:, :2], OFFSET], {"group": 2}, "3 channels are no multiple of 2 groups"),
-    ([X, W, ramp((1, 54, 3, 3))], {"offset_group": 3}, "4 channels are no multiple of 3 offset groups"),
-    ([X, W, OFFSET], {"offset_group": 0}, "0 offset groups"), ([X, W, OFFSET], {"group": 0}, "0 groups|should be equal"),
-    ([X, W, OFFSET], {"strides": [0, 1]}, "strides"), ([X, W, OFFSET], {"kernel_shape": [3, 4]}, "kernel_shape"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ([X, W, OFFSET, None, MASK[:, :8]], {}, "shape of the mask"),
+        ([X, W, OFFSET, None, MASK[:, :, :1]], {}, "shape of the mask"),
+        ([X, W, OFFSET, ramp((2,))], {}, "bias and output channels differ"),
+        ([X, W[:, :2], OFFSET], {}, "channels of input and weight|should be equal"),
+        ([X, W[:, :2], OFFSET], {"group": 2}, "3 channels are no multiple of 2 groups"),
+        ([X, W, ramp((1, 54, 3, 3))], {"offset_group": 3}, "4 channels are no multiple of 3 offset groups"),
+        ([X, W, OFFSET], {"offset_group": 0}, "0 offset groups"),
+        ([X, W, OFFSET], {"group": 0}, "0 groups|should be equal"),
+        ([X, W, OFFSET], {"strides": [0, 1]}, "strides"),
+        ([X, W, OFFSET], {"kernel_shape": [3, 4]}, "kernel_shape"),
+    ],
+    ids=str,
+)
 def test_what_does_not_fit_is_refused(inputs: list[Any], attributes: dict[str, Any], message: str, fixed: bool) -> None:
     with pytest.raises(OrtLiteError, match=f"DeformConv 'node'.*({message})"):
         run_op("DeformConv", inputs, attributes, opset=22, fixed=fixed)

@@ -89,10 +89,15 @@ def test_boxes_and_scores_of_different_shapes_are_refused() -> None:
         run_op("NonMaxSuppression", [boxes_of(5), scores_of(4), ints(1)], fixed=True)
 
 
-@pytest.mark.parametrize(("boxes", "scores", "message"), [
-    ((1, 5, 3), (1, 2, 5), "different shapes: 3 against 4"), ((1, 5, 4, 1), (1, 2, 5), "4 axes against 3"),
-    ((1, 5, 4), (2, 5), "scores of rank 2"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("boxes", "scores", "message"),
+    [
+        ((1, 5, 3), (1, 2, 5), "different shapes: 3 against 4"),
+        ((1, 5, 4, 1), (1, 2, 5), "4 axes against 3"),
+        ((1, 5, 4), (2, 5), "scores of rank 2"),
+    ],
+    ids=str,
+)
 def test_boxes_of_another_form_are_refused(boxes: tuple[int, ...], scores: tuple[int, ...], message: str) -> None:
     for fixed in (True, False):
         with pytest.raises(OrtLiteError, match=f"NonMaxSuppression 'node' .*{message}"):

@@ -114,8 +114,12 @@ def test_quick_gelu() -> None:
 
 BINARY: dict[str, Function] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
 COMPARE: dict[str, Function] = {
-    "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal
-}  # fmt: skip
+    "Equal": np.equal,
+    "Less": np.less,
+    "Greater": np.greater,
+    "LessOrEqual": np.less_equal,
+    "GreaterOrEqual": np.greater_equal,
+}
 
 
 def quiet(function: Function) -> Function:

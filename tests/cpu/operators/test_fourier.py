@@ -122,10 +122,15 @@ def test_a_transform_of_no_points_has_no_numbers(length: int, constants: tuple[i
         run_op("DFT", inputs, {"onesided": 1}, opset=20, constants=constants)
 
 
-@pytest.mark.parametrize(("step", "window", "message"), [
-    (0, 8, "frames are 0 samples apart"), (-4, 8, "frames are -4 samples apart"), (4, 7, "a window of 7 for frames of 8"),
-    (4, 9, "a window of 9 for frames of 8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("step", "window", "message"),
+    [
+        (0, 8, "frames are 0 samples apart"),
+        (-4, 8, "frames are -4 samples apart"),
+        (4, 7, "a window of 7 for frames of 8"),
+        (4, 9, "a window of 9 for frames of 8"),
+    ],
+)
 @pytest.mark.parametrize("constants", [(1, 3), ()], ids=str)
 def test_frames_and_their_window_fit(step: int, window: int, message: str, constants: tuple[int, ...]) -> None:
     inputs = [ramp((1, 40, 1)), np.array(step), ramp((window,)), np.array(8)]

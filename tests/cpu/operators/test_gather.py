@@ -21,11 +21,16 @@ def taken(x: Array, index: Array, axis: int) -> Array:
 @pytest.mark.parametrize(
     ("shape", "index", "axis"),
     [
-        ((5, 4), [-1, -5], 0), ((5, 4), 2, -1), ((0, 4), [], 0), ((2, 3, 4), [[0, 2], [1, -1]], 1), ((3, 0), [1], 0),
-        ((6,), [5, 0, 5], 0), ((2, 3, 4, 5), [3, 3], 2),
+        ((5, 4), [-1, -5], 0),
+        ((5, 4), 2, -1),
+        ((0, 4), [], 0),
+        ((2, 3, 4), [[0, 2], [1, -1]], 1),
+        ((3, 0), [1], 0),
+        ((6,), [5, 0, 5], 0),
+        ((2, 3, 4, 5), [3, 3], 2),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_gather(shape: Shape, index: Any, axis: int) -> None:
     check_op("Gather", ramp(shape), np.array(index, np.int64), axis=axis, expected=taken)
 
@@ -92,9 +97,14 @@ def test_a_bad_index_fails_whichever_part_meets_it() -> None:
 
 
 ALONG: list[tuple[Shape, Shape, int]] = [
-    ((2, 3, 4, 5), (2, 3, 2, 5), 2), ((2, 3, 4, 5), (1, 2, 9, 3), 2), ((4, 5), (4, 5), 1), ((6,), (2,), 0), ((3, 4), (0, 4), 0),
-    ((2, 1, 2, 1, 2, 1, 3), (2, 1, 2, 1, 2, 1, 5), -1), ((2, 2, 1, 2, 1, 2, 3, 2), (2, 2, 1, 2, 1, 3, 3, 2), 5),
-]  # fmt: skip
+    ((2, 3, 4, 5), (2, 3, 2, 5), 2),
+    ((2, 3, 4, 5), (1, 2, 9, 3), 2),
+    ((4, 5), (4, 5), 1),
+    ((6,), (2,), 0),
+    ((3, 4), (0, 4), 0),
+    ((2, 1, 2, 1, 2, 1, 3), (2, 1, 2, 1, 2, 1, 5), -1),
+    ((2, 2, 1, 2, 1, 2, 3, 2), (2, 2, 1, 2, 1, 3, 3, 2), 5),
+]
 
 
 def indices(shape: Shape, n: int) -> Array:
@@ -153,11 +163,15 @@ def test_reductions_of_bools_and_complex_numbers(reduction: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "index", "batch_dims"),
     [
-        ((4, 5), [[0, 1], [1, -1]], 0), ((4, 5), [[0], [-1], [2]], 0), ((2, 3, 4), [[[1], [-1]], [[0], [0]]], 1),
-        ((2, 3, 4), [[[0, 1]]], 0), ((3, 2, 2), [[1], [0], [1]], 1), ((2, 3), np.zeros((0, 1)), 0),
+        ((4, 5), [[0, 1], [1, -1]], 0),
+        ((4, 5), [[0], [-1], [2]], 0),
+        ((2, 3, 4), [[[1], [-1]], [[0], [0]]], 1),
+        ((2, 3, 4), [[[0, 1]]], 0),
+        ((3, 2, 2), [[1], [0], [1]], 1),
+        ((2, 3), np.zeros((0, 1)), 0),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_gather_nd(shape: Shape, index: Any, batch_dims: int) -> None:
     def oracle(x: Array, index: Array, batch_dims: int) -> Array:
         lead = tuple(np.indices(index.shape[:-1])[:batch_dims])

@@ -73,9 +73,16 @@ def test_qlinear_conv_of_com_microsoft(channels_last: int) -> None:
     shape = (2, 9, 8, 5) if channels_last else (2, 5, 9, 8)
     one, two, three = np.array(0.02, np.float32), np.array(2, np.float32), np.array(3, np.uint8)
     inputs = [
-        full(shape, "uint8"), one, three, full((6, 5, 3, 3), "int8") // 2, ramp((6,), low=0.01, high=0.1), np.zeros(6, np.int8),
-        two, three, full((6,), "int32") >> 20,
-    ]  # fmt: skip
+        full(shape, "uint8"),
+        one,
+        three,
+        full((6, 5, 3, 3), "int8") // 2,
+        ramp((6,), low=0.01, high=0.1),
+        np.zeros(6, np.int8),
+        two,
+        three,
+        full((6,), "int32") >> 20,
+    ]
     attributes: dict[str, Any] = {"channels_last": channels_last, "pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
     expected = ort_op("QLinearConv", inputs, attributes, domain="com.microsoft", opset=1, outputs=["uint8"])
     check_op("QLinearConv", *inputs, expected=expected, domain="com.microsoft", opset=1, constants=[3, 4, 5], **attributes)
@@ -91,23 +98,38 @@ ONE, ZERO = np.array(0.5, np.float32), np.array(1, np.uint8)
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize(("more", "attributes", "message"), [
-    ([ZERO.repeat(2)], {}, "input 2 has 2 numbers"), ([ZERO, np.ones(5, np.int8)], {}, "input 3 has 5 numbers"),
-    ([], {"group": 4}, "6 channels are no multiple of 4 groups|should be equal"), ([], {"group": 0}, "0 groups|should be equal"),
-    ([], {"strides": [0, 1]}, "strides"), ([], {"dilations": [-1, 1]}, "dilations"), ([], {"pads": [2**62] * 4}, "pads"),
-    ([], {"kernel_shape": [2, 3]}, "kernel_shape and weight differ"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "attributes", "message"),
+    [
+        ([ZERO.repeat(2)], {}, "input 2 has 2 numbers"),
+        ([ZERO, np.ones(5, np.int8)], {}, "input 3 has 5 numbers"),
+        ([], {"group": 4}, "6 channels are no multiple of 4 groups|should be equal"),
+        ([], {"group": 0}, "0 groups|should be equal"),
+        ([], {"strides": [0, 1]}, "strides"),
+        ([], {"dilations": [-1, 1]}, "dilations"),
+        ([], {"pads": [2**62] * 4}, "pads"),
+        ([], {"kernel_shape": [2, 3]}, "kernel_shape and weight differ"),
+    ],
+    ids=str,
+)
 def test_what_does_not_fit_is_refused(more: list[Array], attributes: dict[str, Any], message: str, fixed: bool) -> None:
     with pytest.raises(OrtLiteError, match=f"ConvInteger 'node'.*({message})"):
         run_op("ConvInteger", [X8, W8, *more], attributes, fixed=fixed)
 
 
-@pytest.mark.parametrize(("index", "array", "message"), [
-    (1, ONE.repeat(2), "input 1 has 2 numbers"), (2, ZERO.repeat(0), "input 2 has 0 numbers"),
-    (4, ONE.repeat(4), "input 4 has 4 numbers"), (5, np.ones(7, np.int8), "input 5 has 7 numbers"),
-    (6, ONE.repeat(3), "input 6 has 3 numbers"), (7, ZERO.repeat(2), "input 7 has 2 numbers"),
-    (8, np.ones(5, np.int32), "bias and output channels differ: 5 against 6"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("index", "array", "message"),
+    [
+        (1, ONE.repeat(2), "input 1 has 2 numbers"),
+        (2, ZERO.repeat(0), "input 2 has 0 numbers"),
+        (4, ONE.repeat(4), "input 4 has 4 numbers"),
+        (5, np.ones(7, np.int8), "input 5 has 7 numbers"),
+        (6, ONE.repeat(3), "input 6 has 3 numbers"),
+        (7, ZERO.repeat(2), "input 7 has 2 numbers"),
+        (8, np.ones(5, np.int32), "bias and output channels differ: 5 against 6"),
+    ],
+    ids=str,
+)
 def test_scales_zero_points_and_biases_that_do_not_fit_are_refused(index: int, array: Array, message: str) -> None:
     inputs = [X8, ONE, ZERO, W8, ONE, np.array(0, np.int8), ONE, ZERO, np.zeros(6, np.int32)]
     inputs[index] = array

@@ -61,8 +61,15 @@ def test_zero_points_of_rows_and_columns(a_type: str, b_type: str) -> None:
         zeros = full((*a[:-1], 1), a_type, 2), full((*b[:-2], 1, b[-1]), b_type, 3)
         for constants in ([], [1, 3]):
             check_op("MatMulInteger", full(a, a_type), full(b, b_type), *zeros, expected=product, constants=constants)
-            check_op("MatMulInteger", full(a, a_type), full(b, b_type), zeros[0][:1, :1] if len(a) == 2 else None, zeros[1],
-                     expected=product, constants=constants)  # fmt: skip
+            check_op(
+                "MatMulInteger",
+                full(a, a_type),
+                full(b, b_type),
+                zeros[0][:1, :1] if len(a) == 2 else None,
+                zeros[1],
+                expected=product,
+                constants=constants,
+            )
     check_op(
         "MatMulInteger",
         full((6, 9), a_type),
@@ -99,8 +106,16 @@ def test_qlinear_matmul(dtype: str, constants: list[int]) -> None:
     for a, b in (((5, 9), (9, 7)), ((2, 5, 9), (2, 9, 7))):
         inputs = [full(a, dtype), scales[0], zero, full(b, dtype, 1), scales[1], zero, scales[2], zero]
         check_op("QLinearMatMul", *inputs, constants=constants)
-    inputs = [full((5, 9), dtype), scales_of(5, 1), full((5, 1), dtype), full((9, 7), dtype), scales_of(7),
-              full((7,), dtype), scales[2], zero]  # fmt: skip
+    inputs = [
+        full((5, 9), dtype),
+        scales_of(5, 1),
+        full((5, 1), dtype),
+        full((9, 7), dtype),
+        scales_of(7),
+        full((7,), dtype),
+        scales[2],
+        zero,
+    ]
     check_op("QLinearMatMul", *inputs, constants=constants)
 
 
@@ -115,8 +130,15 @@ def test_q_gemm(bias: Shape | None, constants: list[int]) -> None:
     c = None if bias is None else full(bias, "int32") >> 20
     front = [number(0.03), number(10, "uint8")]
     inputs: list[Array | None] = [
-        full((5, 9), "uint8"), *front, full((9, 7), "uint8"), number(0.02), number(1, "uint8"), c, number(0.5), number(3, "uint8"),
-    ]  # fmt: skip
+        full((5, 9), "uint8"),
+        *front,
+        full((9, 7), "uint8"),
+        number(0.02),
+        number(1, "uint8"),
+        c,
+        number(0.5),
+        number(3, "uint8"),
+    ]
     expected = ort_op("QGemm", inputs, {"alpha": 1.5}, outputs=["uint8"], **MICROSOFT)
     check_op("QGemm", *inputs, expected=expected, alpha=1.5, constants=constants, **MICROSOFT)
     inputs = [full((9, 5), "uint8"), *front, full((7, 9), "uint8"), scales_of(7), np.zeros(7, np.uint8), c]
@@ -140,9 +162,14 @@ def test_dynamic_quantize_matmul(constants: list[int]) -> None:
     check_op("DynamicQuantizeMatMul", *inputs, expected=expected, constants=constants, rtol=1e-4, atol=1e-4, **MICROSOFT)
 
 
-@pytest.mark.parametrize(("a_type", "b_type", "y_type"), [
-    ("float8_e4m3fn", "float8_e4m3fn", "float8_e4m3fn"), ("float8_e5m2", "int8", "uint8"), ("uint8", "float8_e4m3fnuz", "float8_e5m2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("a_type", "b_type", "y_type"),
+    [
+        ("float8_e4m3fn", "float8_e4m3fn", "float8_e4m3fn"),
+        ("float8_e5m2", "int8", "uint8"),
+        ("uint8", "float8_e4m3fnuz", "float8_e5m2"),
+    ],
+)
 @pytest.mark.parametrize("constants", [(), (3,)])
 def test_eight_bit_floats_are_multiplied_in_float32(a_type: str, b_type: str, y_type: str, constants: tuple[int, ...]) -> None:
     def made(shape: Shape, dtype: str) -> Array:

@@ -12,9 +12,10 @@ from tests.cpu.check import check_op, run_op
 KEYS: dict[str, list[Any]] = {"strings": ["b", "a", "c"], "int64s": [7, -2, 3], "floats": [0.5, float("nan"), -1.0]}
 VALUES: dict[str, list[Any]] = {"strings": ["x", "y", "z"], "int64s": [10, 20, 30], "floats": [1.5, 2.5, 3.5]}
 INPUTS: dict[str, Array] = {
-    "strings": np.array([["a", "q"], ["c", "b"]], object), "int64s": np.array([[3, 5], [-2, 7]]),
+    "strings": np.array([["a", "q"], ["c", "b"]], object),
+    "int64s": np.array([[3, 5], [-2, 7]]),
     "floats": np.array([[np.nan, 2], [-1, 0.5]], np.float32),
-}  # fmt: skip
+}
 UNKNOWN: dict[str, Any] = {"strings": "_Unused", "int64s": -1, "floats": -0.0}
 DTYPES: dict[str, Any] = {"strings": object, "int64s": np.int64, "floats": np.float32}
 

@@ -17,7 +17,8 @@ TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 
 
 def coefficients(rows: int, seed: int = 0) -> list[float]:
-    return np.random.default_rng(seed).normal(size=rows * 5).astype(np.float32).tolist()  # type: ignore[no-any-return]
+    drawn: list[float] = np.random.default_rng(seed).normal(size=rows * 5).astype(np.float32).tolist()
+    return drawn
 
 
 def product(x: Array, coefficients: list[float], intercepts: list[float], targets: int = 1) -> Array:

@@ -111,9 +111,7 @@ def general(a: Array, b: Array, c: Any = 0, alpha: float = 1, beta: float = 1, t
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 0.25), (2.0, 0.0)])
 def test_gemm_adds_what_broadcasts(c: Shape | None, alpha: float, beta: float) -> None:
     third = None if c is None else ramp(c)
-    check_op(
-        "Gemm", ramp((5, 7)), ramp((7, 9)), third, expected=general, constants=(1, 2), atol=1e-5, alpha=alpha, beta=beta
-    )  # fmt: skip
+    check_op("Gemm", ramp((5, 7)), ramp((7, 9)), third, expected=general, constants=(1, 2), atol=1e-5, alpha=alpha, beta=beta)
 
 
 @pytest.mark.parametrize("transA", [0, 1])
@@ -166,9 +164,18 @@ def test_fused_matmul(transA: int, transB: int, batch: bool) -> None:
     left, right = (a.swapaxes(2, 3) if transA else a), (b.swapaxes(2, 3) if transB else b)
     given = [np.ascontiguousarray(np.moveaxis(x, 2, 0)) for x in (a, b)] if batch else [a, b]
     check_op(
-        "FusedMatMul", *given, expected=np.float32(0.25) * (left @ right), constants=(1,), atol=1e-5, alpha=0.25,
-        transA=transA, transB=transB, transBatchA=int(batch), transBatchB=int(batch), **MICROSOFT,
-    )  # fmt: skip
+        "FusedMatMul",
+        *given,
+        expected=np.float32(0.25) * (left @ right),
+        constants=(1,),
+        atol=1e-5,
+        alpha=0.25,
+        transA=transA,
+        transB=transB,
+        transBatchA=int(batch),
+        transBatchB=int(batch),
+        **MICROSOFT,
+    )
 
 
 # --- Errors

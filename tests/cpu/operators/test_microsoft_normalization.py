@@ -132,14 +132,22 @@ def test_a_skip_without_rows_is_refused(fixed: bool) -> None:
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize(("index", "shape", "message"), [
-    (1, (2, 4), "ids and segment ids differ in shape: 5 against 4|ids and segment ids differ in shape: 4 against 5"),
-    (3, (6, 11), "word embeddings and input 3 differ in length"), (4, (2, 11), "word embeddings and input 4 differ in length"),
-    (5, (11,), "word embeddings and input 5 differ in length"), (6, (13,), "word embeddings and input 6 differ in length"),
-    (7, (3, 5), "ids and mask differ in shape"), (8, (2, 3), "ids and position ids differ in shape"),
-    (8, (3, 5), "ids and position ids differ in shape"), (8, (5,), "2 axes against 1|1 axes against 2"),
-    (2, (8, 12, 1), "embeddings of rank 3"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("index", "shape", "message"),
+    [
+        (1, (2, 4), "ids and segment ids differ in shape: 5 against 4|ids and segment ids differ in shape: 4 against 5"),
+        (3, (6, 11), "word embeddings and input 3 differ in length"),
+        (4, (2, 11), "word embeddings and input 4 differ in length"),
+        (5, (11,), "word embeddings and input 5 differ in length"),
+        (6, (13,), "word embeddings and input 6 differ in length"),
+        (7, (3, 5), "ids and mask differ in shape"),
+        (8, (2, 3), "ids and position ids differ in shape"),
+        (8, (3, 5), "ids and position ids differ in shape"),
+        (8, (5,), "2 axes against 1|1 axes against 2"),
+        (2, (8, 12, 1), "embeddings of rank 3"),
+    ],
+    ids=str,
+)
 def test_embeddings_that_do_not_fit_are_refused(index: int, shape: Shape, message: str, fixed: bool) -> None:
     whole = np.zeros((2, 5), np.int32)
     tables = [ramp((8, 12)), ramp((6, 12)), ramp((2, 12)), vector(0), vector(1)]

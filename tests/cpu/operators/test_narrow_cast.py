@@ -69,9 +69,14 @@ def test_four_bit_floats_have_no_infinity() -> None:
     assert cast(x, "float4_e2m1fn").astype(np.float32).tolist() == [6, 6, -6, 6]
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [
-    ("up", [0, 1, 127, 128, 128, 128, 254]), ("down", [0, 0, 127, 127, 127, 127, 254]), ("nearest", [0, 1, 127, 127, 128, 128, 254]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ("up", [0, 1, 127, 128, 128, 128, 254]),
+        ("down", [0, 0, 127, 127, 127, 127, 254]),
+        ("nearest", [0, 1, 127, 127, 128, 128, 254]),
+    ],
+)
 def test_powers_of_two_by_rounding_mode(mode: str, wanted: list[int]) -> None:
     x = np.array([0, 1.9 * 2.0**-127, 1, 1.2, 1.5, 1.9, 3e38], np.float32)
     assert cast(x, "float8_e8m0fnu", round_mode=mode).view(np.uint8).tolist() == wanted
@@ -90,9 +95,16 @@ def test_integers_keep_their_low_bits(dtype: str, source: str) -> None:
     assert cast(x, dtype).view(np.uint8).tolist() == bits.tolist()
 
 
-@pytest.mark.parametrize(("source", "target"), [
-    ("float8_e5m2", "float16"), ("int4", "int8"), ("uint4", "bool"), ("float4_e2m1fn", "int4"), ("float16", "float8_e4m3fn"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("float8_e5m2", "float16"),
+        ("int4", "int8"),
+        ("uint4", "bool"),
+        ("float4_e2m1fn", "int4"),
+        ("float16", "float8_e4m3fn"),
+    ],
+)
 def test_by_way_of_a_wider_type(source: str, target: str) -> None:
     x = codes(source) if source in NARROW else ramp((16,), source)
     x = x[np.isfinite(x.astype(np.float32))]

@@ -147,16 +147,23 @@ def test_batch_normalization_needs_a_number_for_each_channel(position: int, trai
             )
 
 
-@pytest.mark.parametrize(("op", "inputs", "attributes", "message"), [
-    ("RMSNormalization", [(2, 3), (3,)], {"axis": 2}, "axis 2 is out of range"), ("LRN", [(2, 3, 4)], {"size": 0}, "size 0"),
-    ("LpNormalization", [(2, 3)], {"axis": -3}, "axis -3 is out of range"), ("LpNormalization", [(2, 3)], {"p": 3}, "p 3"),
-    ("LpNormalization", [()], {}, "axis -1 is out of range"), ("LRN", [(3,)], {"size": 1}, "rank 1"),
-    ("MeanVarianceNormalization", [(2, 3)], {"axes": [2]}, "axis 2 is out of range"),
-    ("InstanceNormalization", [(3,), (3,), (3,)], {}, "rank 1"),
-    ("GroupNormalization", [(3,), (3,), (3,)], {"num_groups": 1}, "rank 1"),
-    ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": 0}, "0 groups"),
-    ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": -3}, "-3 groups"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "message"),
+    [
+        ("RMSNormalization", [(2, 3), (3,)], {"axis": 2}, "axis 2 is out of range"),
+        ("LRN", [(2, 3, 4)], {"size": 0}, "size 0"),
+        ("LpNormalization", [(2, 3)], {"axis": -3}, "axis -3 is out of range"),
+        ("LpNormalization", [(2, 3)], {"p": 3}, "p 3"),
+        ("LpNormalization", [()], {}, "axis -1 is out of range"),
+        ("LRN", [(3,)], {"size": 1}, "rank 1"),
+        ("MeanVarianceNormalization", [(2, 3)], {"axes": [2]}, "axis 2 is out of range"),
+        ("InstanceNormalization", [(3,), (3,), (3,)], {}, "rank 1"),
+        ("GroupNormalization", [(3,), (3,), (3,)], {"num_groups": 1}, "rank 1"),
+        ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": 0}, "0 groups"),
+        ("GroupNormalization", [(2, 3, 4), (3,), (3,)], {"num_groups": -3}, "-3 groups"),
+    ],
+    ids=str,
+)
 def test_attributes_that_do_not_fit_are_refused(op: str, inputs: list[Shape], attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=f"{op} 'node' .*{message}"):
         op_program(op, [ramp(shape) for shape in inputs], attributes, opset=23)

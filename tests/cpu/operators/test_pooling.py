@@ -136,13 +136,21 @@ def test_over_no_positions() -> None:
 WINDOW = {"kernel_shape": [3, 3]}
 
 
-@pytest.mark.parametrize(("attributes", "what"), [
-    ({"kernel_shape": [3, 0]}, r"kernel_shape \[3, 0\]"), ({"kernel_shape": [-3, -3]}, r"kernel_shape \[-3, -3\]"),
-    (WINDOW | {"strides": [0, 1]}, r"strides \[0, 1\]"), (WINDOW | {"strides": [1, -1]}, r"strides \[1, -1\]"),
-    (WINDOW | {"dilations": [0, 1]}, r"dilations \[0, 1\]"), (WINDOW | {"strides": [2**62, 1]}, "strides"),
-    (WINDOW | {"pads": [2**31, 0, 2**62, 0]}, "pads"), (WINDOW | {"auto_pad": "SAME"}, "auto_pad 'SAME'"),
-    ({"kernel_shape": [2**20, 2**20], "pads": [2**20] * 4}, "a window of"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "what"),
+    [
+        ({"kernel_shape": [3, 0]}, r"kernel_shape \[3, 0\]"),
+        ({"kernel_shape": [-3, -3]}, r"kernel_shape \[-3, -3\]"),
+        (WINDOW | {"strides": [0, 1]}, r"strides \[0, 1\]"),
+        (WINDOW | {"strides": [1, -1]}, r"strides \[1, -1\]"),
+        (WINDOW | {"dilations": [0, 1]}, r"dilations \[0, 1\]"),
+        (WINDOW | {"strides": [2**62, 1]}, "strides"),
+        (WINDOW | {"pads": [2**31, 0, 2**62, 0]}, "pads"),
+        (WINDOW | {"auto_pad": "SAME"}, "auto_pad 'SAME'"),
+        ({"kernel_shape": [2**20, 2**20], "pads": [2**20] * 4}, "a window of"),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 def test_windows_that_nobody_can_slide_are_refused(op: str, attributes: dict[str, Any], what: str) -> None:
     with pytest.raises(NotSupported, match=f"{op} 'node' .*{what}"):

@@ -24,9 +24,19 @@ def inputs(directions: int, batch: int, columns: bool = False) -> list[Array | N
     scale, zero = (scale, zero) if columns else (scale[:, 0], zero[:, 0])
     state = ramp((directions, batch, H))
     return [
-        ramp((6, batch, INPUT)), full((directions, INPUT, 4 * H), "int8") // 2, full((directions, H, 4 * H), "int8", 1) // 2,
-        ramp((directions, 8 * H)), None, state, state, ramp((directions, 3 * H)), scale, zero, scale, zero,
-    ]  # fmt: skip
+        ramp((6, batch, INPUT)),
+        full((directions, INPUT, 4 * H), "int8") // 2,
+        full((directions, H, 4 * H), "int8", 1) // 2,
+        ramp((directions, 8 * H)),
+        None,
+        state,
+        state,
+        ramp((directions, 3 * H)),
+        scale,
+        zero,
+        scale,
+        zero,
+    ]
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

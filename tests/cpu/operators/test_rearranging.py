@@ -18,9 +18,15 @@ def reversed_sequences(x: Array, lengths: Array, time_axis: int, batch_axis: int
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bool"])
-@pytest.mark.parametrize(("shape", "lengths", "time"), [
-    ((4, 3), [4, 1, 0], 0), ((3, 4), [2, 4, 3], 1), ((5, 2, 3, 2), [5, 2], 0),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "lengths", "time"),
+    [
+        ((4, 3), [4, 1, 0], 0),
+        ((3, 4), [2, 4, 3], 1),
+        ((5, 2, 3, 2), [5, 2], 0),
+    ],
+    ids=str,
+)
 def test_reverses_the_first_entries(shape: tuple[int, ...], lengths: list[int], time: int, dtype: str) -> None:
     check_op(
         "ReverseSequence", ramp(shape, dtype), ints(*lengths), time_axis=time, batch_axis=1 - time, expected=reversed_sequences
@@ -39,9 +45,16 @@ def test_too_few_lengths_are_refused() -> None:
         run_op("ReverseSequence", [ramp((2, 3)), ints(2, 1)], fixed=True)
 
 
-@pytest.mark.parametrize(("source", "target"), [
-    ("float32", "int32"), ("int64", "float64"), ("bool", "uint8"), ("float16", "bfloat16"), ("float8_e5m2", "int8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("float32", "int32"),
+        ("int64", "float64"),
+        ("bool", "uint8"),
+        ("float16", "bfloat16"),
+        ("float8_e5m2", "int8"),
+    ],
+)
 def test_bytes_stay_as_they_are(source: str, target: str) -> None:
     x = ramp((2, 5), "float32").astype(to_numpy(source))
     check_op("BitCast", x, opset=26, to=to_onnx(target), expected=x.view(to_numpy(target)))

@@ -25,11 +25,17 @@ def log_sum_exp(x: Array, **how: Any) -> Any:
 
 
 REDUCTIONS: dict[str, Function] = {
-    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max, "ReduceMin": np.min, "ReduceProd": np.prod,
-    "ReduceL1": lambda x, **how: np.sum(abs(x), **how), "ReduceL2": lambda x, **how: np.sqrt(np.sum(x * x, **how)),
-    "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)), "ReduceLogSumExp": log_sum_exp,
+    "ReduceSum": np.sum,
+    "ReduceMean": np.mean,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+    "ReduceProd": np.prod,
+    "ReduceL1": lambda x, **how: np.sum(abs(x), **how),
+    "ReduceL2": lambda x, **how: np.sqrt(np.sum(x * x, **how)),
+    "ReduceLogSum": lambda x, **how: np.log(np.sum(x, **how)),
+    "ReduceLogSumExp": log_sum_exp,
     "ReduceSumSquare": lambda x, **how: np.sum(x * x, **how),
-}  # fmt: skip
+}
 
 
 def oracle(op: str, axes: Sequence[int] | None, keepdims: int) -> Function:
@@ -183,9 +189,15 @@ def test_a_scalar_has_one_axis_to_reduce(op: str) -> None:
     check_op(op, x, opset=12, keepdims=0, expected=wanted, **attributes)
 
 
-@pytest.mark.parametrize(("axis", "message"), [
-    (ints(2), "axis 2 is out of range"), (ints(-3), "axis -3 is out of range"), (ints(0, 1), "2 axes, expected one"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("axis", "message"),
+    [
+        (ints(2), "axis 2 is out of range"),
+        (ints(-3), "axis -3 is out of range"),
+        (ints(0, 1), "2 axes, expected one"),
+    ],
+    ids=str,
+)
 def test_an_axis_that_is_not_there_is_refused(axis: Array, message: str) -> None:
     for x in (ramp((3, 4)), ramp(())):
         with pytest.raises(NotSupported, match=f"CumSum 'node' .*{message}"):

@@ -19,9 +19,19 @@ BATCH = ints(0, 1, 1, 0)
 @pytest.mark.parametrize("samples", [0, 2])
 def test_roi_align_matches_the_reference(mode: str, how: str, samples: int) -> None:
     check_op(
-        "RoiAlign", X, ROIS, BATCH, opset=16, atol=1e-5, mode=mode, coordinate_transformation_mode=how, output_height=3,
-        output_width=2, sampling_ratio=samples, spatial_scale=0.75,
-    )  # fmt: skip
+        "RoiAlign",
+        X,
+        ROIS,
+        BATCH,
+        opset=16,
+        atol=1e-5,
+        mode=mode,
+        coordinate_transformation_mode=how,
+        output_height=3,
+        output_width=2,
+        sampling_ratio=samples,
+        spatial_scale=0.75,
+    )
 
 
 def test_before_opset_16_nothing_is_shifted_by_half_a_pixel() -> None:
@@ -51,10 +61,13 @@ def test_max_roi_pool_scales_and_cells_outside_are_zero() -> None:
     assert got[:, :, 0, 0].tolist() == [[0, 0, 0], X[0, :, :2, :2].max((1, 2)).tolist()]
 
 
-@pytest.mark.parametrize(("op", "inputs", "where"), [
-    ("RoiAlign", [X, ROIS, ints(0, 1, 2, 0)], "2 at position 2 of 'in2'"),
-    ("MaxRoiPool", [X, np.array([[0, 0, 0, 1, 1]] * 2 + [[2, 0, 0, 1, 1]], np.float32)], "2.0 at position 10 of 'in1'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "inputs", "where"),
+    [
+        ("RoiAlign", [X, ROIS, ints(0, 1, 2, 0)], "2 at position 2 of 'in2'"),
+        ("MaxRoiPool", [X, np.array([[0, 0, 0, 1, 1]] * 2 + [[2, 0, 0, 1, 1]], np.float32)], "2.0 at position 10 of 'in1'"),
+    ],
+)
 def test_a_batch_index_out_of_range_is_named(op: str, inputs: list[Array], where: str) -> None:
     attributes = {"pooled_shape": [1, 1]} if op == "MaxRoiPool" else {}
     with pytest.raises(RuntimeException, match=rf"{op} 'node' .*batch index {where} is out of range \[0, 2\)"):
@@ -83,25 +96,37 @@ def test_the_samples_of_a_huge_rectangle_are_limited() -> None:
     assert np.isfinite(got).all()
 
 
-@pytest.mark.parametrize(("inputs", "attributes", "message"), [
-    ([X[0], ROIS, BATCH], {}, "rank 3"), ([X, ROIS, BATCH[:3]], {}, "numbers of batch indices and rectangles differ: 3 against 4"),
-    ([X, ROIS[:, :3], BATCH], {}, "the shape of the rectangles is another: 3 against 4"),
-    ([X, ROIS, BATCH], {"mode": "sum"}, "mode 'sum'"),
-    ([X, ROIS, BATCH], {"sampling_ratio": -1}, "sampling_ratio -1"), ([X, ROIS, BATCH], {"sampling_ratio": 2**31}, "sampling_ratio"),
-    ([X, ROIS, BATCH], {"output_height": -1, "output_width": -1}, "regions of -1 cells"),
-    ([X[:, :, :0], ROIS, BATCH], {}, "the images have no pixels"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        ([X[0], ROIS, BATCH], {}, "rank 3"),
+        ([X, ROIS, BATCH[:3]], {}, "numbers of batch indices and rectangles differ: 3 against 4"),
+        ([X, ROIS[:, :3], BATCH], {}, "the shape of the rectangles is another: 3 against 4"),
+        ([X, ROIS, BATCH], {"mode": "sum"}, "mode 'sum'"),
+        ([X, ROIS, BATCH], {"sampling_ratio": -1}, "sampling_ratio -1"),
+        ([X, ROIS, BATCH], {"sampling_ratio": 2**31}, "sampling_ratio"),
+        ([X, ROIS, BATCH], {"output_height": -1, "output_width": -1}, "regions of -1 cells"),
+        ([X[:, :, :0], ROIS, BATCH], {}, "the images have no pixels"),
+    ],
+    ids=str,
+)
 def test_regions_that_do_not_fit_are_refused(inputs: list[Array], attributes: dict[str, Any], message: str) -> None:
     for fixed in (True, False):
         with pytest.raises(OrtLiteError, match=f"RoiAlign 'node'.*{message}"):
             run_op("RoiAlign", inputs, SIZE | attributes, opset=16, fixed=fixed)
 
 
-@pytest.mark.parametrize(("x", "rois", "shape", "message"), [
-    (X, ramp((2, 4)), [2, 2], "the shape of the rectangles is another: 4 against 5"), (X, ramp((2, 5)), [2], "pooled_shape"),
-    (X, ramp((2, 5)), [-1, -2], "regions of -1 cells"), (X[:, :, :, :0], np.zeros((1, 5), np.float32), [1, 1], "no pixels"),
-    (X[0], ramp((2, 5)), [2, 2], "rank 3"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "rois", "shape", "message"),
+    [
+        (X, ramp((2, 4)), [2, 2], "the shape of the rectangles is another: 4 against 5"),
+        (X, ramp((2, 5)), [2], "pooled_shape"),
+        (X, ramp((2, 5)), [-1, -2], "regions of -1 cells"),
+        (X[:, :, :, :0], np.zeros((1, 5), np.float32), [1, 1], "no pixels"),
+        (X[0], ramp((2, 5)), [2, 2], "rank 3"),
+    ],
+    ids=str,
+)
 def test_pooled_regions_that_do_not_fit_are_refused(x: Array, rois: Array, shape: list[int], message: str) -> None:
     with pytest.raises(OrtLiteError, match=f"MaxRoiPool 'node'.*{message}"):
         run_op("MaxRoiPool", [x, rois], {"pooled_shape": shape}, opset=16)

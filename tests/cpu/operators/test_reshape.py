@@ -17,12 +17,17 @@ Shape = tuple[int, ...]
 @pytest.mark.parametrize(
     ("shape", "target", "expected"),
     [
-        ((2, 3, 4), (4, 6), (4, 6)), ((2, 3, 4), (0, -1), (2, 12)), ((2, 3, 4), (-1,), (24,)), ((1,), (), ()),
-        ((), (1, 1), (1, 1)), ((0, 3), (3, 0), None), ((4, 0, 2), (0, 0, 2), (4, 0, 2)),
+        ((2, 3, 4), (4, 6), (4, 6)),
+        ((2, 3, 4), (0, -1), (2, 12)),
+        ((2, 3, 4), (-1,), (24,)),
+        ((1,), (), ()),
+        ((), (1, 1), (1, 1)),
+        ((0, 3), (3, 0), None),
+        ((4, 0, 2), (0, 0, 2), (4, 0, 2)),
         ((2, 3, 4), (1, 0, -1, 2), (1, 3, 4, 2)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_reshape(shape: Shape, target: Shape, expected: Shape | None) -> None:
     if expected is None:
         with pytest.raises(OrtLiteError, match="Reshape 'node'"):

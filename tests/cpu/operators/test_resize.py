@@ -149,11 +149,16 @@ def test_regions_of_anything_read_nothing_but_the_image(region: tuple[float, flo
     assert got.shape == (1, 2, 4, 7)
 
 
-@pytest.mark.parametrize(("attributes", "message"), [
-    ({"mode": "area"}, "mode 'area'"), ({"nearest_mode": "up"}, "nearest_mode 'up'"),
-    ({"coordinate_transformation_mode": "x"}, "coordinate_transformation_mode 'x'"),
-    ({"keep_aspect_ratio_policy": "x"}, "keep_aspect_ratio_policy 'x'"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"mode": "area"}, "mode 'area'"),
+        ({"nearest_mode": "up"}, "nearest_mode 'up'"),
+        ({"coordinate_transformation_mode": "x"}, "coordinate_transformation_mode 'x'"),
+        ({"keep_aspect_ratio_policy": "x"}, "keep_aspect_ratio_policy 'x'"),
+    ],
+    ids=str,
+)
 def test_unknown_modes_are_refused(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(NotSupported, match=f"Resize 'node' .*{message}"):
         op_program("Resize", [X, None, None, ints(1, 2, 4, 7)], attributes, constants=[3])

@@ -74,12 +74,17 @@ def test_positions_of_anything_read_nothing_but_the_image(mode: str, padding: st
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-@pytest.mark.parametrize(("grid", "attributes", "message"), [
-    ((1, 3, 3, 2), {}, "the grid does not fit the input: 1 against 2"),
-    ((2, 3, 3, 3), {}, "the grid does not fit the input: 3 against 2"),
-    ((2, 3, 3, 1, 2), {}, "the grid does not fit the input: 5 against 4"), ((2, 3, 3, 2), {"mode": "area"}, "mode 'area'"),
-    ((2, 3, 3, 2), {"padding_mode": "wrap"}, "padding_mode 'wrap'"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("grid", "attributes", "message"),
+    [
+        ((1, 3, 3, 2), {}, "the grid does not fit the input: 1 against 2"),
+        ((2, 3, 3, 3), {}, "the grid does not fit the input: 3 against 2"),
+        ((2, 3, 3, 1, 2), {}, "the grid does not fit the input: 5 against 4"),
+        ((2, 3, 3, 2), {"mode": "area"}, "mode 'area'"),
+        ((2, 3, 3, 2), {"padding_mode": "wrap"}, "padding_mode 'wrap'"),
+    ],
+    ids=str,
+)
 def test_grids_that_do_not_fit_are_refused(
     grid: tuple[int, ...], attributes: dict[str, Any], message: str, fixed: bool
 ) -> None:
@@ -87,12 +92,18 @@ def test_grids_that_do_not_fit_are_refused(
         run_op("GridSample", [ramp((2, 1, 4, 5)), ramp(grid)], attributes, opset=22, fixed=fixed)
 
 
-@pytest.mark.parametrize(("theta", "size", "message"), [
-    ((1, 2, 3), (2, 1, 3, 4), "theta does not fit the size: 1 against 2"),
-    ((2, 2, 2), (2, 1, 3, 4), "theta does not fit the size: 2 against 3"),
-    ((2, 2, 3), (2, 1, 3, 4, 5), "theta does not fit the size: 2 against 3"), ((2, 6), (2, 1, 3, 4), "2 axes against 3"),
-    ((2, 2, 3), (2, 1, 3), "a size of 3 numbers"), ((2, 2, 3), (2, 1, -3, -4), "a size of -3 along an axis"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("theta", "size", "message"),
+    [
+        ((1, 2, 3), (2, 1, 3, 4), "theta does not fit the size: 1 against 2"),
+        ((2, 2, 2), (2, 1, 3, 4), "theta does not fit the size: 2 against 3"),
+        ((2, 2, 3), (2, 1, 3, 4, 5), "theta does not fit the size: 2 against 3"),
+        ((2, 6), (2, 1, 3, 4), "2 axes against 3"),
+        ((2, 2, 3), (2, 1, 3), "a size of 3 numbers"),
+        ((2, 2, 3), (2, 1, -3, -4), "a size of -3 along an axis"),
+    ],
+    ids=str,
+)
 def test_transforms_that_do_not_fit_are_refused(theta: tuple[int, ...], size: tuple[int, ...], message: str) -> None:
     for constants in ([], [1]):
         with pytest.raises(OrtLiteError, match=f"AffineGrid 'node'.*{message}"):

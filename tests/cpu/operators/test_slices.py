@@ -25,11 +25,16 @@ def cut(x: Array, starts: Array, ends: Array, axes: Array, steps: Array) -> Arra
 
 
 SLICES: list[tuple[Shape, list[int], list[int], list[int], list[int]]] = [
-    ((2, 3, 4, 5), [0, -1], [2, -4], [1, 3], [1, -2]), ((5,), [1], [LAST], [0], [1]), ((5,), [LAST], [FIRST], [0], [-1]),
-    ((5,), [FIRST], [3], [0], [2]), ((5,), [3], [1], [0], [1]), ((5, 4), [-2, 1], [-9, 3], [-2, -1], [-1, 1]),
+    ((2, 3, 4, 5), [0, -1], [2, -4], [1, 3], [1, -2]),
+    ((5,), [1], [LAST], [0], [1]),
+    ((5,), [LAST], [FIRST], [0], [-1]),
+    ((5,), [FIRST], [3], [0], [2]),
+    ((5,), [3], [1], [0], [1]),
+    ((5, 4), [-2, 1], [-9, 3], [-2, -1], [-1, 1]),
     ((0, 3), [0], [9], [0], [1]),
-    ((3, 4), [2, 3], [9, FIRST], [0, 1], [2, -3]), ((1, 2, 1, 2, 1, 2, 3, 2), [1], [3], [6], [1]),
-]  # fmt: skip
+    ((3, 4), [2, 3], [9, FIRST], [0, 1], [2, -3]),
+    ((1, 2, 1, 2, 1, 2, 3, 2), [1], [3], [6], [1]),
+]
 
 
 @pytest.mark.parametrize("case", SLICES, ids=str)
@@ -88,11 +93,16 @@ def test_parts_make_up_the_whole() -> None:
 @pytest.mark.parametrize(
     ("shapes", "axis"),
     [
-        ([(2, 3), (4, 3)], 0), ([(2, 3), (2, 1)], -1), ([(2, 0), (2, 3), (2, 1)], 1), ([(2, 3, 4)] * 2, 1), ([(5,)], 0),
-        ([(0, 3), (0, 3)], 0), ([(2, 1, 3, 4), (2, 2, 3, 4)], 1),
+        ([(2, 3), (4, 3)], 0),
+        ([(2, 3), (2, 1)], -1),
+        ([(2, 0), (2, 3), (2, 1)], 1),
+        ([(2, 3, 4)] * 2, 1),
+        ([(5,)], 0),
+        ([(0, 3), (0, 3)], 0),
+        ([(2, 1, 3, 4), (2, 2, 3, 4)], 1),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_concat(shapes: list[Shape], axis: int) -> None:
     check_op("Concat", *(ramp(shape) for shape in shapes), axis=axis, expected=lambda *xs, axis: np.concatenate(xs, axis))
 
@@ -110,13 +120,13 @@ def test_concatenated_inputs_agree() -> None:
         program([ramp((2, 3)), ramp((2, 4))])
 
 
-def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: str = "constant") -> Array:
+def padded(x: Array, pads: Array, value: Any = None, axes: Array | None = None, mode: Any = "constant") -> Array:
     named = list(range(x.ndim)) if axes is None else [int(axis) % x.ndim for axis in axes]
     widths = [(0, 0)] * x.ndim
     for k, axis in enumerate(named):
         widths[axis] = (int(pads[k]), int(pads[k + len(named)]))
-    constant = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
-    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)  # type: ignore[call-overload]
+    constant: dict[str, Any] = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
+    added = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], mode=mode, **constant)
     return np.asarray(added[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(added.shape, widths, strict=True))])
 
 

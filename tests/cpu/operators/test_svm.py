@@ -16,15 +16,21 @@ KERNELS = ["LINEAR", "POLY", "RBF", "SIGMOID"]
 
 
 def numbers(count: int, seed: int = 0) -> list[float]:
-    return np.random.default_rng(seed).normal(size=count).astype(np.float32).tolist()  # type: ignore[no-any-return]
+    drawn: list[float] = np.random.default_rng(seed).normal(size=count).astype(np.float32).tolist()
+    return drawn
 
 
 def machine(classes: int, counts: list[int], kernel: str = "RBF", probabilities: bool = False) -> dict[str, Any]:
     vectors, pairs = sum(counts), classes * (classes - 1) // 2
     attributes: dict[str, Any] = {
-        "kernel_type": kernel, "kernel_params": [0.3, 0.5, 3.0], "support_vectors": numbers(vectors * 4, 1), "rho": numbers(pairs, 2),
-        "coefficients": numbers((classes - 1) * vectors, 3), "vectors_per_class": counts, "classlabels_ints": [9, 4, 7, 2][:classes],
-    }  # fmt: skip
+        "kernel_type": kernel,
+        "kernel_params": [0.3, 0.5, 3.0],
+        "support_vectors": numbers(vectors * 4, 1),
+        "rho": numbers(pairs, 2),
+        "coefficients": numbers((classes - 1) * vectors, 3),
+        "vectors_per_class": counts,
+        "classlabels_ints": [9, 4, 7, 2][:classes],
+    }
     if probabilities:
         attributes |= {"prob_a": [-abs(n) for n in numbers(pairs, 4)], "prob_b": numbers(pairs, 5)}
     return attributes
@@ -69,9 +75,14 @@ def test_without_support_vectors_it_is_linear(classes: int, positive: bool) -> N
 @pytest.mark.parametrize("one_class", [0, 1])
 def test_regressors_match_onnxruntime(kernel: str, one_class: int) -> None:
     attributes = {
-        "kernel_type": kernel, "kernel_params": [0.3, 0.5, 2.0], "support_vectors": numbers(20, 1), "coefficients": numbers(5, 2),
-        "rho": [0.3], "n_supports": 5, "one_class": one_class,
-    }  # fmt: skip
+        "kernel_type": kernel,
+        "kernel_params": [0.3, 0.5, 2.0],
+        "support_vectors": numbers(20, 1),
+        "coefficients": numbers(5, 2),
+        "rho": [0.3],
+        "n_supports": 5,
+        "one_class": one_class,
+    }
     wanted = ort_op("SVMRegressor", [X], attributes, **ML)
     check_op("SVMRegressor", X, expected=wanted, rtol=1e-4, **ML, **attributes)
 

@@ -12,9 +12,14 @@ from tests.cpu.check import check_op, reference, run_op
 from tests.cpu.ort import ort_op
 
 POOL: dict[str, Any] = {
-    "ngram_counts": [0, 3, 9], "ngram_indexes": [0, 2, 1, 3, 4, 5], "pool_int64s": [2, 3, 5, 5, 4, 5, 6, 7, 8],
-    "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF",
-}  # fmt: skip
+    "ngram_counts": [0, 3, 9],
+    "ngram_indexes": [0, 2, 1, 3, 4, 5],
+    "pool_int64s": [2, 3, 5, 5, 4, 5, 6, 7, 8],
+    "min_gram_length": 1,
+    "max_gram_length": 2,
+    "max_skip_count": 0,
+    "mode": "TF",
+}
 X = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8], [5, 4, 5, 5, 4, 2]], np.int64)
 WEIGHTS = [0.5, 2.0, 3.0, 1.0, 0.1, 7.0]
 
@@ -53,9 +58,14 @@ def test_nothing_to_count() -> None:
 )
 def test_any_trigrams(items: list[int], grams: set[tuple[int, int, int]], skips: int) -> None:
     attributes = {
-        "ngram_counts": [0, 0, 0], "ngram_indexes": list(range(len(grams))), "pool_int64s": [n for gram in sorted(grams) for n in gram],
-        "min_gram_length": 3, "max_gram_length": 3, "max_skip_count": skips, "mode": "TF",
-    }  # fmt: skip
+        "ngram_counts": [0, 0, 0],
+        "ngram_indexes": list(range(len(grams))),
+        "pool_int64s": [n for gram in sorted(grams) for n in gram],
+        "min_gram_length": 3,
+        "max_gram_length": 3,
+        "max_skip_count": skips,
+        "mode": "TF",
+    }
     x = np.array(items)
     runs = [
         tuple(items[start + k * step] for k in range(3))

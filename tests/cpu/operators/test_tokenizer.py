@@ -11,9 +11,14 @@ from tests.cpu.ort import ort_op
 
 TEXTS = np.array([["a few words", "one, two;three"], ["", "été  indien"]], object)
 WAYS: list[dict[str, Any]] = [
-    {"separators": [""]}, {"tokenexp": "."}, {"separators": [" "]}, {"separators": [",", ";", " "]}, {"separators": ["w+", "e"]},
-    {"tokenexp": "[a-z]+"}, {"tokenexp": "[a-z]"},
-]  # fmt: skip
+    {"separators": [""]},
+    {"tokenexp": "."},
+    {"separators": [" "]},
+    {"separators": [",", ";", " "]},
+    {"separators": ["w+", "e"]},
+    {"tokenexp": "[a-z]+"},
+    {"tokenexp": "[a-z]"},
+]
 
 
 @pytest.mark.parametrize("mark", [0, 1])

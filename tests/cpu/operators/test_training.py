@@ -40,10 +40,16 @@ def test_nesterov_looks_ahead() -> None:
     check_op("Momentum", np.array(0.1, np.float32), np.array(2), *tensors, domain=DOMAIN, opset=1, outputs=2, **attributes)
 
 
-@pytest.mark.parametrize(("position", "shape", "message"), [
-    (0, (2,), "input 0 has 2 elements, expected 1"), (1, (0,), "input 1 has 0 elements, expected 1"),
-    (3, (2, 2), "a weight and its gradient or state differ: 2 against 3"), (4, (3,), "1 axes against 2"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("position", "shape", "message"),
+    [
+        (0, (2,), "input 0 has 2 elements, expected 1"),
+        (1, (0,), "input 1 has 0 elements, expected 1"),
+        (3, (2, 2), "a weight and its gradient or state differ: 2 against 3"),
+        (4, (3,), "1 axes against 2"),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("op", ["Adagrad", "Momentum"])
 def test_tensors_that_do_not_fit_are_refused(op: str, position: int, shape: tuple[int, ...], message: str) -> None:
     inputs = [np.array(0.1, np.float32), np.array(1), ramp((2, 3)), ramp((2, 3)), ramp((2, 3))]

@@ -22,10 +22,19 @@ from tests.cpu.random_trees import MODES, random_forest, rows
 ML: dict[str, Any] = {"domain": "ai.onnx.ml", "opset": 3}
 TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 STUMP: dict[str, Any] = {
-    "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0], "nodes_values": [0.5, 0.0, 0.0],
-    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
-    "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [10.0, 20.0], "n_targets": 1,
-}  # fmt: skip
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [1, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+    "target_treeids": [0, 0],
+    "target_nodeids": [1, 2],
+    "target_ids": [0, 0],
+    "target_weights": [10.0, 20.0],
+    "n_targets": 1,
+}
 
 
 def regress(x: Array, attributes: dict[str, Any], rtol: float = 1e-5) -> None:
@@ -138,11 +147,20 @@ def test_version_five_numbers_transforms_as_the_specification_does() -> None:
 @pytest.mark.parametrize("members", [[], [2.0], [2.0, -1.0], [5.0, 1.0, 2.0, -0.0, 7.0]], ids=str)
 def test_members_of_a_set_take_the_true_branch(members: list[float], track: int) -> None:
     attributes: dict[str, Any] = {
-        "tree_roots": [0], "nodes_featureids": [0], "nodes_splits": np.zeros(1, np.float32), "n_targets": 1,
-        "nodes_modes": np.array([6], np.uint8), "nodes_truenodeids": [0], "nodes_trueleafs": [1],
-        "nodes_falsenodeids": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0], "nodes_missing_value_tracks_true": [track],
-        "leaf_weights": np.array([1, 0], np.float32), "membership_values": np.array([*members, np.nan], np.float32),
-    }  # fmt: skip
+        "tree_roots": [0],
+        "nodes_featureids": [0],
+        "nodes_splits": np.zeros(1, np.float32),
+        "n_targets": 1,
+        "nodes_modes": np.array([6], np.uint8),
+        "nodes_truenodeids": [0],
+        "nodes_trueleafs": [1],
+        "nodes_falsenodeids": [1],
+        "nodes_falseleafs": [1],
+        "leaf_targetids": [0, 0],
+        "nodes_missing_value_tracks_true": [track],
+        "leaf_weights": np.array([1, 0], np.float32),
+        "membership_values": np.array([*members, np.nan], np.float32),
+    }
     x = np.array([[v] for v in (2, -1, 0, 1, 5, 7, 6.5, np.inf, np.nan)], np.float32)
     wanted = np.array([[v[0] in members or (np.isnan(v[0]) and track)] for v in x], np.float32)
     check_op("TreeEnsemble", x, expected=wanted, domain="ai.onnx.ml", opset=5, **attributes)
@@ -201,10 +219,18 @@ def test_rows_need_the_features_that_trees_ask_for(fixed: bool) -> None:
 
 
 VERSION_FIVE: dict[str, Any] = {
-    "nodes_splits": np.array([0.5], np.float32), "nodes_featureids": [0], "nodes_modes": np.array([0], np.uint8),
-    "nodes_truenodeids": [0], "nodes_falsenodeids": [1], "nodes_trueleafs": [1], "nodes_falseleafs": [1],
-    "leaf_targetids": [0, 0], "leaf_weights": np.array([1, 2], np.float32), "tree_roots": [0], "n_targets": 1,
-}  # fmt: skip
+    "nodes_splits": np.array([0.5], np.float32),
+    "nodes_featureids": [0],
+    "nodes_modes": np.array([0], np.uint8),
+    "nodes_truenodeids": [0],
+    "nodes_falsenodeids": [1],
+    "nodes_trueleafs": [1],
+    "nodes_falseleafs": [1],
+    "leaf_targetids": [0, 0],
+    "leaf_weights": np.array([1, 2], np.float32),
+    "tree_roots": [0],
+    "n_targets": 1,
+}
 BROKEN_FIVE: list[tuple[dict[str, Any], str]] = [
     ({"nodes_trueleafs": [0]}, "a cycle"),
     ({"nodes_falsenodeids": [2]}, "a false node is out of range: there are 1 nodes and 2 leaves"),
@@ -234,9 +260,17 @@ def test_a_wide_cycle_is_soon_found() -> None:
     count = 100_000
     itself = np.roll(np.arange(count), 1)
     trees = Trees(
-        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.float32), itself, itself, np.zeros(count, bool),
-        np.arange(count), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32),
-    )  # fmt: skip
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.float32),
+        itself,
+        itself,
+        np.zeros(count, bool),
+        np.arange(count),
+        np.zeros(1, np.int64),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.float32),
+    )
     with patch.object(np, "unique", wraps=np.unique) as unique, pytest.raises(ValueError, match="the nodes form a cycle"):
         forest(trees)
     assert unique.call_count < 20

@@ -12,10 +12,16 @@ from tests.cpu.check import check_op, ints, ramp, run_op
 Shape = tuple[int, ...]
 
 
-@pytest.mark.parametrize(("shape", "window", "strides", "pads"), [
-    ((2, 2, 6), [2], [2], [0, 0]), ((2, 3, 6, 8), [2, 2], [2, 2], [0] * 4), ((1, 2, 5, 5), [3, 3], [2, 2], [1] * 4),
-    ((1, 2, 4, 4, 6), [2] * 3, [2] * 3, [0] * 6),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "window", "strides", "pads"),
+    [
+        ((2, 2, 6), [2], [2], [0, 0]),
+        ((2, 3, 6, 8), [2, 2], [2, 2], [0] * 4),
+        ((1, 2, 5, 5), [3, 3], [2, 2], [1] * 4),
+        ((1, 2, 4, 4, 6), [2] * 3, [2] * 3, [0] * 6),
+    ],
+    ids=str,
+)
 def test_max_unpool_puts_maxima_back(shape: tuple[int, ...], window: list[int], strides: list[int], pads: list[int]) -> None:
     x = ramp(shape)
     attributes: dict[str, Any] = {"kernel_shape": window, "strides": strides, "pads": pads}
@@ -39,10 +45,18 @@ def test_an_index_outside_is_named() -> None:
         run_op("MaxUnpool", [x, index], {"kernel_shape": [2], "strides": [2]})
 
 
-@pytest.mark.parametrize(("image", "block", "attributes"), [
-    ((5, 5), (1, 5), {}), ((5, 5), (3, 3), {"strides": [2, 2]}), ((5, 6), (2, 3), {"pads": [0, 1, 1, 1]}),
-    ((6, 6), (2, 2), {"dilations": [1, 5]}), ((4, 5, 3), (1, 2, 2), {}), ((7,), (3,), {"pads": [1, 1]}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("image", "block", "attributes"),
+    [
+        ((5, 5), (1, 5), {}),
+        ((5, 5), (3, 3), {"strides": [2, 2]}),
+        ((5, 6), (2, 3), {"pads": [0, 1, 1, 1]}),
+        ((6, 6), (2, 2), {"dilations": [1, 5]}),
+        ((4, 5, 3), (1, 2, 2), {}),
+        ((7,), (3,), {"pads": [1, 1]}),
+    ],
+    ids=str,
+)
 def test_col2im_matches_the_reference(image: tuple[int, ...], block: tuple[int, ...], attributes: dict[str, Any]) -> None:
     rank = len(image)
     pads, ones = attributes.get("pads", [0] * 2 * rank), [1] * rank
@@ -58,9 +72,17 @@ def test_columns_that_do_not_fit_the_image_are_refused() -> None:
         run_op("Col2Im", [ramp((1, 4, 9)), ints(5, 5), ints(2, 2)], fixed=True, constants=[1, 2])
 
 
-@pytest.mark.parametrize(("shape", "lengths", "axes"), [
-    ((6, 5), (4, 2), None), ((3, 4), (6, 7), None), ((5, 4, 3), (2, 8), [0, 1]), ((4, 5, 3), (7,), [-1]), ((3, 3), (3, 3), None),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "lengths", "axes"),
+    [
+        ((6, 5), (4, 2), None),
+        ((3, 4), (6, 7), None),
+        ((5, 4, 3), (2, 8), [0, 1]),
+        ((4, 5, 3), (7,), [-1]),
+        ((3, 3), (3, 3), None),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_center_crop_pad_matches_the_reference(
     shape: tuple[int, ...], lengths: tuple[int, ...], axes: list[int] | None, dtype: str
@@ -85,23 +107,35 @@ def test_indices_that_count_in_nothing_are_refused(pads: list[int]) -> None:
         run_op("MaxUnpool", [x, index, ints(1, 1, 8)], {"kernel_shape": [1], "strides": [1], "pads": pads}, constants=[2])
 
 
-@pytest.mark.parametrize(("index", "shape", "message"), [
-    (np.zeros((2, 1, 1), np.int64), ints(2, 1, 8), "the shapes of indices and input differ: 1 against 2"),
-    (np.zeros((2, 1, 2), np.int64), ints(1, 1, 8), "rank, batch and channels of input and output differ: 1 against 2"),
-    (np.zeros((2, 1, 2), np.int64), ints(2, 1, 4, 2), "rank, batch and channels of input and output differ: 4 against 3"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("index", "shape", "message"),
+    [
+        (np.zeros((2, 1, 1), np.int64), ints(2, 1, 8), "the shapes of indices and input differ: 1 against 2"),
+        (np.zeros((2, 1, 2), np.int64), ints(1, 1, 8), "rank, batch and channels of input and output differ: 1 against 2"),
+        (np.zeros((2, 1, 2), np.int64), ints(2, 1, 4, 2), "rank, batch and channels of input and output differ: 4 against 3"),
+    ],
+    ids=str,
+)
 def test_unpooled_shapes_that_do_not_fit_are_refused(index: Array, shape: Array, message: str) -> None:
     with pytest.raises(InvalidArgument, match=f"MaxUnpool 'node' .*{message}"):
         run_op("MaxUnpool", [ramp((2, 1, 2)), index, shape], {"kernel_shape": [2], "strides": [2]}, constants=[2], fixed=True)
 
 
-@pytest.mark.parametrize(("x", "image", "block", "attributes", "message"), [
-    ((1, 5, 9), (5, 5), (3, 3), {}, "no multiple of the block"), ((1, 9, 9), (5, 5), (3, 0), {}, "a block of 0 elements"),
-    ((1, 9, 9), (5, 5), (-3, -3), {}, "a block of -3 elements"), ((1, 9, 9), (-5, -5), (1, 1), {}, "windows do not fit"),
-    ((1, 9, 9), (5, 5), (3, 3), {"strides": [0, 1]}, "strides"), ((1, 9, 9), (5, 5), (3, 3), {"dilations": [1, -1]}, "dilations"),
-    ((1, 1, 9, 9), (5, 5), (3, 3), {}, "an input of rank 4"), ((1, 9, 9), (5, 5), (3,), {}, "1 of the block"),
-    ((1, 9, 16), (2, 2), (7, 7), {}, "-4 blocks fit"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("x", "image", "block", "attributes", "message"),
+    [
+        ((1, 5, 9), (5, 5), (3, 3), {}, "no multiple of the block"),
+        ((1, 9, 9), (5, 5), (3, 0), {}, "a block of 0 elements"),
+        ((1, 9, 9), (5, 5), (-3, -3), {}, "a block of -3 elements"),
+        ((1, 9, 9), (-5, -5), (1, 1), {}, "windows do not fit"),
+        ((1, 9, 9), (5, 5), (3, 3), {"strides": [0, 1]}, "strides"),
+        ((1, 9, 9), (5, 5), (3, 3), {"dilations": [1, -1]}, "dilations"),
+        ((1, 1, 9, 9), (5, 5), (3, 3), {}, "an input of rank 4"),
+        ((1, 9, 9), (5, 5), (3,), {}, "1 of the block"),
+        ((1, 9, 16), (2, 2), (7, 7), {}, "-4 blocks fit"),
+    ],
+    ids=str,
+)
 def test_columns_of_no_image_are_refused(
     x: Shape, image: Shape, block: Shape, attributes: dict[str, Any], message: str
 ) -> None:

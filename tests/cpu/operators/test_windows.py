@@ -47,9 +47,19 @@ def test_triangles_beyond_the_spectrum_are_refused() -> None:
         run_op("MelWeightMatrix", [np.array(4), np.array(16), np.array(8000), *edges])
 
 
-@pytest.mark.parametrize(("low", "high", "rate"), [
-    (3000, -600, 8000), (4000, 100, 8000), (0, np.nan, 8000), (0, np.inf, 8000), (-np.inf, 100, 8000), (0, 100, 0), (100, 3000, -8000),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("low", "high", "rate"),
+    [
+        (3000, -600, 8000),
+        (4000, 100, 8000),
+        (0, np.nan, 8000),
+        (0, np.inf, 8000),
+        (-np.inf, 100, 8000),
+        (0, 100, 0),
+        (100, 3000, -8000),
+    ],
+    ids=str,
+)
 def test_edges_of_anything_write_nothing_but_the_spectrum(low: float, high: float, rate: int) -> None:
     edges = [np.array(low, np.float32), np.array(high, np.float32)]
     with pytest.raises(

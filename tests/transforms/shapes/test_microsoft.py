@@ -75,9 +75,16 @@ def test_texts() -> None:
     check("MurmurHash3", integers(1, 2).reshape(1, 2), domain=MS)
     check("MurmurHash3", integers(1, 2).reshape(1, 2), domain=MS, positive=0)
     check(
-        "WordConvEmbedding", np.ones((3, 5), np.int32), floats(7, 1, 2, 4), floats(7), floats(9, 4), domain=MS,
-        embedding_size=7, conv_window_size=2, char_embedding_size=4,
-    )  # fmt: skip
+        "WordConvEmbedding",
+        np.ones((3, 5), np.int32),
+        floats(7, 1, 2, 4),
+        floats(7),
+        floats(9, 4),
+        domain=MS,
+        embedding_size=7,
+        conv_window_size=2,
+        char_embedding_size=4,
+    )
 
 
 def test_distinct_values_of_a_vector() -> None:

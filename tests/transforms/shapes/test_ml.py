@@ -16,11 +16,19 @@ X = tensor("float32", "N", 4)
 def tree(classes: list[int], labels: list[int]) -> dict[str, Any]:
     """A stump whose leaves vote for the classes."""
     return {
-        "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0], "nodes_values": [0.5, 0.0, 0.0],
-        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
-        "class_treeids": [0, 0], "class_nodeids": [1, 2], "class_ids": classes, "class_weights": [1.0, 2.0],
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_values": [0.5, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "class_treeids": [0, 0],
+        "class_nodeids": [1, 2],
+        "class_ids": classes,
+        "class_weights": [1.0, 2.0],
         "classlabels_int64s": labels,
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(("classes", "labels"), [([0, 0], [0, 1]), ([0, 2], [0, 1, 2]), ([0, 0], [5])], ids=str)
@@ -43,10 +51,14 @@ def test_linear_classifiers(shape: tuple[int, ...], classes: int, biases: int) -
 def test_support_vectors_have_scores_of_classes_or_pairs(classes: int, proba: bool) -> None:
     pairs = classes * (classes - 1) // 2
     attributes: dict[str, Any] = {
-        "coefficients": [1.0] * (2 * classes * (classes - 1)), "support_vectors": [0.0] * (4 * classes), "kernel_type": "RBF",
-        "vectors_per_class": [2] * classes, "rho": [0.1] * pairs, "kernel_params": [1.0, 0.0, 3.0],
+        "coefficients": [1.0] * (2 * classes * (classes - 1)),
+        "support_vectors": [0.0] * (4 * classes),
+        "kernel_type": "RBF",
+        "vectors_per_class": [2] * classes,
+        "rho": [0.1] * pairs,
+        "kernel_params": [1.0, 0.0, 3.0],
         "classlabels_ints": [*range(classes)],
-    }  # fmt: skip
+    }
     if proba:
         attributes |= {"prob_a": [1.0] * pairs, "prob_b": [1.0] * pairs}
     check("SVMClassifier", floats(5, 2), outputs=2, domain=ML, version=1, **attributes)

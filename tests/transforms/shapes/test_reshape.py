@@ -1,5 +1,7 @@
 """Reshape, Flatten, Squeeze, Unsqueeze, Transpose, DepthToSpace, SpaceToDepth."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from ort_lite.errors import ShapeInferenceError
 from ort_lite.inference import ContentsUnknown, NumbersUnknown, RankUnknown
-from ort_lite.shapes import Dim, equal, floordiv, product, select, symbol
+from ort_lite.shapes import Dim, equal, floordiv, select, symbol
 from tests.transforms.shapes.checking import check, floats, infer, integers, numbers, tensor, text, unknown
 
 B, H = symbol("B"), symbol("H")
@@ -84,7 +86,7 @@ def test_before_opset_5_the_shape_is_an_attribute() -> None:
 def test_flattening_multiplies_on_both_sides(shape: list[int], data: st.DataObject) -> None:
     axis = data.draw(st.integers(-len(shape), len(shape)))
     split = axis % len(shape) if axis < 0 else axis
-    expected = floats(*shape).reshape(int(product(shape[:split])), int(product(shape[split:])))  # type: ignore[arg-type]
+    expected = floats(*shape).reshape(math.prod(shape[:split]), math.prod(shape[split:]))
     check("Flatten", floats(*shape), axis=axis, expected=[expected])
 
 

@@ -24,9 +24,16 @@ def test_stop_words_shorten() -> None:
 
 def test_a_column_for_every_n_gram() -> None:
     check(
-        "TfIdfVectorizer", np.array([[1, 2, 3], [4, 5, 6]]), mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0,
-        ngram_counts=[0], ngram_indexes=[0, 1, 2, 4], pool_int64s=[1, 2, 3, 4],
-    )  # fmt: skip
+        "TfIdfVectorizer",
+        np.array([[1, 2, 3], [4, 5, 6]]),
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=[0, 1, 2, 4],
+        pool_int64s=[1, 2, 3, 4],
+    )
     assert text(infer("RegexFullMatch", X)[0]) == "bool[N, 3]"
 
 

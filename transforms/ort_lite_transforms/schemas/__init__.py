@@ -15,10 +15,12 @@ _VALUES = "exporters wrote the attributes of Constant-12 in models of older opse
 TOLERATED = {
     "attributes called __...": "tools leave marks of their own on nodes; onnx takes such names for internal",
     "GroupNormalization-18": "deprecated, since its scale is one a group, but exporters wrote it, and it says what to compute",
-    "Constant-1": _VALUES, "Constant-9": _VALUES, "Constant-11": _VALUES,
+    "Constant-1": _VALUES,
+    "Constant-9": _VALUES,
+    "Constant-11": _VALUES,
     "declared type of a Constant": "the tensor itself has a type; the same holds for initialisers that are no inputs",
     "declared type in a function": "a function is called with several types; what its file says is that of one call",
-}  # fmt: skip
+}
 """What onnxruntime accepts although ONNX rules it out, and so do we: lines of onnxruntime.txt in the place of ONNX's, and rules of
 `ort_lite.inference.schema` and `ort_lite.graph.inline`.
 """

@@ -81,9 +81,12 @@ _TRAINING = {
 }
 
 _DOMAINS = {
-    "": _ONNX, "com.microsoft": _MICROSOFT, "ai.onnx.ml": _ML, "ai.onnx.preview": _PREVIEW,
+    "": _ONNX,
+    "com.microsoft": _MICROSOFT,
+    "ai.onnx.ml": _ML,
+    "ai.onnx.preview": _PREVIEW,
     "ai.onnx.preview.training": _TRAINING,
-}  # fmt: skip
+}
 
 
 def rules_of(family: str) -> list[ShapeRule]:

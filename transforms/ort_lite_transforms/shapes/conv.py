@@ -128,5 +128,11 @@ def col2im(op: Op) -> list[Info]:
 
 
 RULES = [
-    *conv, *conv_integer, *qlinear_conv, *deform_conv, *conv_transpose, *causal_conv, *col2im,
-]  # fmt: skip
+    *conv,
+    *conv_integer,
+    *qlinear_conv,
+    *deform_conv,
+    *conv_transpose,
+    *causal_conv,
+    *col2im,
+]

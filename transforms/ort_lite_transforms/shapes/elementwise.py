@@ -107,9 +107,16 @@ def mod(op: Op) -> list[Info]:
 
 
 @shape_rule(
-    "And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor",
+    "And",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Or",
+    "Xor",
     types=("bool",),
-)  # fmt: skip
+)
 def comparison(op: Op) -> list[Info]:
     """bool, (A) and (B) broadcast. Spec: ONNX Equal-19 and others."""
     return [op.tensor("bool", _shape(op), combined(_BINARY[op.node.op_type], op.known(0), op.known(1)))]
@@ -187,6 +194,17 @@ def bit_cast(op: Op) -> list[Info]:
 
 
 RULES = [
-    *same_shape, *counted, *tests, *identity, *arithmetic, *mod, *comparison, *variadic, *clip, *dropout, *cast, *cast_like,
+    *same_shape,
+    *counted,
+    *tests,
+    *identity,
+    *arithmetic,
+    *mod,
+    *comparison,
+    *variadic,
+    *clip,
+    *dropout,
+    *cast,
+    *cast_like,
     *bit_cast,
-]  # fmt: skip
+]

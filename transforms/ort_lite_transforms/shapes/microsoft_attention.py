@@ -104,6 +104,13 @@ def q_embed_layer_normalization(op: Op) -> list[Info]:
 
 
 RULES = [
-    *attention, *q_attention, *multi_head_attention, *group_query_attention, *sparse_attention, *embed_layer_normalization,
-    *q_embed_layer_normalization, *also(linear_attention), *also(causal_conv),
-]  # fmt: skip
+    *attention,
+    *q_attention,
+    *multi_head_attention,
+    *group_query_attention,
+    *sparse_attention,
+    *embed_layer_normalization,
+    *q_embed_layer_normalization,
+    *also(linear_attention),
+    *also(causal_conv),
+]

@@ -134,7 +134,21 @@ def gather_block_quantized(op: Op) -> list[Info]:
 
 
 RULES = [
-    *qlinear_unary, *qlinear_binary, *mul_integer, *qlinear_where, *qlinear_concat, *qlinear_conv, *qlinear_average_pool,
-    *nhwc_max_pool, *qlinear_global_average_pool, *qlinear_reduction, *matmul_integer_to_float, *dynamic_quantize_matmul,
-    *q_gemm, *dynamic_quantize_lstm, *attn_lstm, *gather_block_quantized, *also(matmul_integer, "MatMulInteger16"),
-]  # fmt: skip
+    *qlinear_unary,
+    *qlinear_binary,
+    *mul_integer,
+    *qlinear_where,
+    *qlinear_concat,
+    *qlinear_conv,
+    *qlinear_average_pool,
+    *nhwc_max_pool,
+    *qlinear_global_average_pool,
+    *qlinear_reduction,
+    *matmul_integer_to_float,
+    *dynamic_quantize_matmul,
+    *q_gemm,
+    *dynamic_quantize_lstm,
+    *attn_lstm,
+    *gather_block_quantized,
+    *also(matmul_integer, "MatMulInteger16"),
+]

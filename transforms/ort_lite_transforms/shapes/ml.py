@@ -153,6 +153,19 @@ def zip_map(op: Op) -> list[Info]:
 
 
 RULES = [
-    *same_type, *as_float, *array_feature_extractor, *cast_map, *category_mapper, *dict_vectorizer, *feature_vectorizer,
-    *label_encoder, *classifier, *svm_classifier, *regressor, *svm_regressor, *tree_ensemble, *one_hot_encoder, *zip_map,
-]  # fmt: skip
+    *same_type,
+    *as_float,
+    *array_feature_extractor,
+    *cast_map,
+    *category_mapper,
+    *dict_vectorizer,
+    *feature_vectorizer,
+    *label_encoder,
+    *classifier,
+    *svm_classifier,
+    *regressor,
+    *svm_regressor,
+    *tree_ensemble,
+    *one_hot_encoder,
+    *zip_map,
+]

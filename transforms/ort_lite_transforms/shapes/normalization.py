@@ -6,9 +6,15 @@ from ort_lite_transforms.shapes.elementwise import like
 
 
 @shape_rule(
-    "GroupNormalization", "Hardmax", "InstanceNormalization", "LRN", "LogSoftmax", "LpNormalization",
-    "MeanVarianceNormalization", "Softmax",
-)  # fmt: skip
+    "GroupNormalization",
+    "Hardmax",
+    "InstanceNormalization",
+    "LRN",
+    "LogSoftmax",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "Softmax",
+)
 def normalized(op: Op) -> list[Info]:
     """y like x. Spec: ONNX Softmax-13 and others."""
     return [like(op)]

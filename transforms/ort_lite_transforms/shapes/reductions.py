@@ -25,9 +25,17 @@ def without(shape: Shape, axes: list[int], keepdims: bool) -> list[Dim]:
 
 
 @shape_rule(
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+)
 def reduction(op: Op) -> list[Info]:
     """Axes are an attribute in old versions, an input in new ones; none, or an empty list, are all of them.
 

@@ -172,5 +172,12 @@ def in_place(op: Op) -> list[Info]:
 
 
 RULES = [
-    *reshape, *flatten, *squeeze, *unsqueeze, *transpose, *depth_to_space, *space_to_depth, *in_place,
-]  # fmt: skip
+    *reshape,
+    *flatten,
+    *squeeze,
+    *unsqueeze,
+    *transpose,
+    *depth_to_space,
+    *space_to_depth,
+    *in_place,
+]

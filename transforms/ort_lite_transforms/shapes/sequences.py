@@ -147,6 +147,16 @@ def optional_has_element(op: Op) -> list[Info]:
 
 
 RULES = [
-    *sequence_construct, *sequence_empty, *sequence_insert, *sequence_erase, *sequence_at, *sequence_length,
-    *concat_from_sequence, *split_to_sequence, *sequence_map, *optional, *optional_get_element, *optional_has_element,
-]  # fmt: skip
+    *sequence_construct,
+    *sequence_empty,
+    *sequence_insert,
+    *sequence_erase,
+    *sequence_at,
+    *sequence_length,
+    *concat_from_sequence,
+    *split_to_sequence,
+    *sequence_map,
+    *optional,
+    *optional_get_element,
+    *optional_has_element,
+]

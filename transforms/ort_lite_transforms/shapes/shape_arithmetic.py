@@ -97,8 +97,15 @@ def constant(op: Op) -> list[Info]:
     """The attribute's array. Spec: ONNX Constant-21."""
     import numpy as np
 
-    for name, dtype in (("value", None), ("value_int", np.int64), ("value_ints", np.int64), ("value_float", np.float32),
-                        ("value_floats", np.float32), ("value_string", object), ("value_strings", object)):  # fmt: skip
+    for name, dtype in (
+        ("value", None),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_string", object),
+        ("value_strings", object),
+    ):
         value = op.attr(name)
         if value is not None:
             return [constant_info(np.asarray(value, dtype))]

@@ -18,6 +18,18 @@ from ort_lite_xla.operators import (
 )
 
 __all__ = [
-    "activations", "binary", "conv", "elementwise", "gather", "matmul", "normalization", "parts", "pooling", "quantization",
-    "recurrent", "reductions", "resize", "shape",
-]  # fmt: skip
+    "activations",
+    "binary",
+    "conv",
+    "elementwise",
+    "gather",
+    "matmul",
+    "normalization",
+    "parts",
+    "pooling",
+    "quantization",
+    "recurrent",
+    "reductions",
+    "resize",
+    "shape",
+]

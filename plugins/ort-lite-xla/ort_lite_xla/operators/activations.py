@@ -70,9 +70,16 @@ def _attributes(op: Op, x: Array) -> Array:
 
 
 for _name, _since in {
-    "Celu": 12, "Elu": 6, "HardSigmoid": 6, "HardSwish": 14, "LeakyRelu": 6, "Mish": 18, "Selu": 6, "Swish": 24,
+    "Celu": 12,
+    "Elu": 6,
+    "HardSigmoid": 6,
+    "HardSwish": 14,
+    "LeakyRelu": 6,
+    "Mish": 18,
+    "Selu": 6,
+    "Swish": 24,
     "ThresholdedRelu": 10,
-}.items():  # fmt: skip
+}.items():
     lowering(_name, since=_since, types=FLOATS, along=pointwise)(_attributes)
 lowering("QuickGelu", domain=MICROSOFT, types=FLOATS, along=pointwise)(_attributes)
 

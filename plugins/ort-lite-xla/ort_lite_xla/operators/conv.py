@@ -26,9 +26,14 @@ def convolved(op: Op, x: Array, w: Array) -> Array:
     sizes, kernel = x.shape[2:], w.shape[2:]
     rank = len(sizes)
     return lax.conv_general_dilated(
-        x, w, strides_of(op, rank), pads_of(op, sizes, kernel), rhs_dilation=dilations_of(op, rank),
-        dimension_numbers=numbers(rank), feature_group_count=op.attr("group", 1),
-    )  # fmt: skip
+        x,
+        w,
+        strides_of(op, rank),
+        pads_of(op, sizes, kernel),
+        rhs_dilation=dilations_of(op, rank),
+        dimension_numbers=numbers(rank),
+        feature_group_count=op.attr("group", 1),
+    )
 
 
 def _biased(y: Array, b: Array) -> Array:
@@ -74,9 +79,15 @@ def conv_transpose(op: Op, x: Array, w: Array, b: Array = None) -> Array:
         for k, d, (before, after), extra in zip(kernel, dilations, pads, more, strict=True)
     ]
     y = lax.conv_general_dilated(
-        x, turned, [1] * rank, widths, lhs_dilation=strides_of(op, rank), rhs_dilation=dilations,
-        dimension_numbers=numbers(rank), feature_group_count=group,
-    )  # fmt: skip
+        x,
+        turned,
+        [1] * rank,
+        widths,
+        lhs_dilation=strides_of(op, rank),
+        rhs_dilation=dilations,
+        dimension_numbers=numbers(rank),
+        feature_group_count=group,
+    )
     return _biased(y, b)
 
 

@@ -35,9 +35,12 @@ def gemm(op: Op, a: Array, b: Array, c: Array = None) -> Array:
 
 
 @lowering(
-    "FusedGemm", domain=MICROSOFT, types=FLOATS, along=along.gemm,
+    "FusedGemm",
+    domain=MICROSOFT,
+    types=FLOATS,
+    along=along.gemm,
     check=lambda node: None if node.attr("activation") in PARAMETERS else f"activation {node.attr('activation')!r}",
-)  # fmt: skip
+)
 def fused_gemm(op: Op, a: Array, b: Array, c: Array = None) -> Array:
     """An activation of Gemm. Spec: onnxruntime com.microsoft FusedGemm-1."""
     given = [op.attr(name) for name in ("activation_alpha", "activation_beta")]
@@ -51,9 +54,11 @@ def _contracted(dims: Dims) -> list[Mask]:
     if not arrow or "." in left:
         raise Mixed("its equation is implicit or has an ellipsis")
     padded = {
-        name for term, sizes in zip(left.split(","), dims.operands, strict=True)
-        for name, size in zip(term, sizes or (), strict=True) if isinstance(size, str)
-    }  # fmt: skip
+        name
+        for term, sizes in zip(left.split(","), dims.operands, strict=True)
+        for name, size in zip(term, sizes or (), strict=True)
+        if isinstance(size, str)
+    }
     return [
         Mask(k, axis, "zero")
         for k, term in enumerate(left.split(","))

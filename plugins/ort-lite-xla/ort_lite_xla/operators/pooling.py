@@ -25,9 +25,14 @@ def _windows(op: Op, x: Array, neutral: Array, combine: object, pads: Pads) -> A
     kernel = op.attr("kernel_shape")
     rank = len(kernel)
     return lax.reduce_window(
-        x, neutral, combine, (1, 1, *kernel), (1, 1, *strides_of(op, rank)), ((0, 0), (0, 0), *pads),
+        x,
+        neutral,
+        combine,
+        (1, 1, *kernel),
+        (1, 1, *strides_of(op, rank)),
+        ((0, 0), (0, 0), *pads),
         window_dilation=(1, 1, *dilations_of(op, rank)),
-    )  # fmt: skip
+    )
 
 
 def _pads(op: Op, x: Array) -> tuple[Pads, Pads]:

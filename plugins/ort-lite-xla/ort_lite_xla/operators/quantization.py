@@ -100,9 +100,17 @@ def qlinear_matmul(
 
 @lowering("QLinearConv", since=10, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES, frozenset({"int32"})))
 def qlinear_conv(
-    op: Op, x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array, w_zero: Array, y_scale: Array, y_zero: Array,
+    op: Op,
+    x: Array,
+    x_scale: Array,
+    x_zero: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
     b: Array = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """The quantised convolution of quantised tensors. Spec: ONNX QLinearConv-10."""
     y = convolved(op, centred(x, x_zero.reshape(())), centred(w, per_filter(w_zero, w)))
     trailing = [1] * (y.ndim - 2)
@@ -114,9 +122,16 @@ def qlinear_conv(
 
 @lowering("QLinearAdd", "QLinearMul", domain=MICROSOFT, types=(BYTES, FLOATS, BYTES, BYTES, FLOATS, BYTES, FLOATS, BYTES))
 def qlinear_binary(
-    op: Op, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array,
+    op: Op,
+    a: Array,
+    a_scale: Array,
+    a_zero: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero: Array,
+    y_scale: Array,
     y_zero: Array = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """The quantised sum or product of quantised tensors. Spec: onnxruntime com.microsoft QLinearAdd-1, QLinearMul-1."""
     left, right = (
         centred(x, zero).astype(np.float32) * scale for x, zero, scale in ((a, a_zero, a_scale), (b, b_zero, b_scale))

@@ -140,9 +140,16 @@ def gru(op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = 
 
 @lowering("LSTM", since=7, types=TYPES, check=_plain_activations)
 def lstm(
-    op: Op, x: Array, w: Array, r: Array, b: Array = None, lengths: Array = None, h: Array = None, c: Array = None,
+    op: Op,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array = None,
+    lengths: Array = None,
+    h: Array = None,
+    c: Array = None,
     peepholes: Array = None,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     """Gates i, o, f, c in this order. Spec: ONNX LSTM-22."""
     hidden = r.shape[-1]
 

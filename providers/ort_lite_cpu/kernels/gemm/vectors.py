@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ort_lite_cpu.kernels.square import ask_for
+
 
 class Vectors:
     """Emits operations on vectors of `lanes` elements."""
@@ -97,9 +99,7 @@ class Vectors:
 
     def prefetch(self, pointer: Any) -> None:
         """Asks for the cache line, to be read soon; any address is allowed."""
-        word = self.ir.IntType(32)
-        function = self._declare("llvm.prefetch.p0", self.ir.VoidType(), [pointer.type, word, word, word])
-        self.builder.call(function, [pointer, *(self.ir.Constant(word, n) for n in (0, 3, 1))])
+        ask_for(self.builder, pointer)
 
     def mask(self, count: Any) -> Any:
         """Selects the first `count` lanes."""

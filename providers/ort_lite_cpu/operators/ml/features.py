@@ -32,8 +32,9 @@ def array_feature_extractor(op: Op) -> None:
     if not x.shape:
         raise op.reject("the input has no axis")
     y = op.output(0)
-    numbers = (product(x.shape[:-1]), x.shape[-1], index.size, 1)
-    op.emit(gather, [bits(x), index, bits(y)], *numbers, work=y.size, message=index_along(1, 1))
+    outer, axis = product(x.shape[:-1]), x.shape[-1]
+    operands = [bits(x), index, bits(y)]
+    op.emit(gather, operands, outer=outer, axis=axis, count=index.size, inner=1, work=y.size, message=index_along(1))
 
 
 @native
@@ -62,7 +63,7 @@ def feature_vectorizer(op: Op) -> None:
         rows: Dim = 1 if len(x.shape) < 2 else x.shape[0]
         given = product(x.shape[1:]) if len(x.shape) > 1 else x.size
         op.agree((rows,), y.shape[:1], f"input {k} has another number of rows than the first")
-        op.emit(put_columns, [x, y], rows, given, width, sum(widths), at, work=rows * width)
+        op.emit(put_columns, [x, y], rows=rows, given=given, wanted=width, width=sum(widths), at=at, work=rows * width)
         at += width
 
 
@@ -91,7 +92,8 @@ def one_hot_encoder(op: Op) -> None:
         raise op.reject("cats_int64s should be different numbers, at least one")
     x = op.input(0)
     operands = [x, op.array(keys), op.array(order), op.output(0)]
-    op.emit(one_hot, operands, x.size, len(keys), op.attr("zeros", 1), work=x.size * len(keys), message=_no_category)
+    known, zeros, work = len(keys), op.attr("zeros", 1), x.size * len(keys)
+    op.emit(one_hot, operands, count=x.size, categories=known, zeros=zeros, work=work, message=_no_category)
 
 
 def _no_category(failure: "Failure") -> str:

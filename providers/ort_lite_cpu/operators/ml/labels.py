@@ -93,7 +93,7 @@ def _emit_search(op: Op, keys: Any, values: Array) -> None:
     texts = chosen.dtype == object
     y = op.temporary("int64", x.shape) if texts else op.output(0)
     table = np.arange(len(chosen)) if texts else chosen
-    op.emit(encode, [x, op.array(known), op.array(table), y], x.size, len(known), work=x.size * 8)
+    op.emit(encode, [x, op.array(known), op.array(table), y], size=x.size, count=len(known), work=x.size * 8)
     if texts:
         op.python(lambda numbers: [np.asarray(chosen[numbers], object)], [y])
 

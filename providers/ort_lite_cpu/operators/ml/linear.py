@@ -82,9 +82,9 @@ def linear_classifier(op: Op) -> None:
     z = scores_output(op, rows, 2 if expands else targets)
     scores = _product(op, None if expands else z, targets)
     label = labels.output(rows)
-    op.emit(label_rows, [scores, labels.table, label], rows, targets, work=rows * targets)
+    op.emit(label_rows, [scores, labels.table, label], rows=rows, count=targets, work=rows * targets)
     if expands:
-        op.emit(both_scores, [scores, z], rows, statics={"kind": kind_of(op)}, work=rows * 4)
+        op.emit(both_scores, [scores, z], rows=rows, kind=kind_of(op), work=rows * 4)
     else:
         post_transform(op, z, rows, targets)
     labels.finish(label)

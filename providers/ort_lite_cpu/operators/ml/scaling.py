@@ -38,7 +38,7 @@ def scaler(op: Op) -> None:
     if len(offset) != len(scale):
         raise op.reject(f"there are {len(offset)} offsets for {len(scale)} scales")
     _require_features(op, x, len(scale))
-    op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], x.size, len(scale))
+    op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
 def _require_features(op: Op, x: Tensor, count: int) -> None:
@@ -80,7 +80,7 @@ def normalizer(op: Op) -> None:
     x = op.input(0)
     rows: Dim = product(x.shape[:-1])
     columns = x.shape[-1] if x.shape else 1
-    op.emit(normalize_rows, [x, op.output(0)], rows, columns, statics={"norm": norm}, work=x.size * 2)
+    op.emit(normalize_rows, [x, op.output(0)], rows=rows, columns=columns, norm=norm, work=x.size * 2)
 
 
 @native
@@ -106,7 +106,7 @@ def imputer(op: Op) -> None:
     dtype = to_numpy(x.dtype)
     _require_features(op, x, len(values))
     replaced = np.array([op.attr(f"replaced_value_{kind}", 0)], dtype)
-    op.emit(impute, [x, op.array(replaced), op.array(np.array(values, dtype)), op.output(0)], x.size, len(values))
+    op.emit(impute, [x, op.array(replaced), op.array(np.array(values, dtype)), op.output(0)], count=x.size, columns=len(values))
 
 
 @native
@@ -122,4 +122,4 @@ def binarize(x: Ptr, y: Ptr, count: int, threshold: float, part: int, parts: int
 def binarizer(op: Op) -> None:
     """Spec: ONNX-ML Binarizer-1."""
     x = op.input(0)
-    op.emit(binarize, [x, op.output(0)], x.size, float(op.attr("threshold", 0.0)))
+    op.emit(binarize, [x, op.output(0)], count=x.size, threshold=float(op.attr("threshold", 0.0)))

@@ -92,7 +92,7 @@ def post_transform(op: Op, z: Tensor, rows: Dim, count: int) -> None:
     """Emits the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
     kind = kind_of(op)
     if kind != "NONE" and (count > 1 or kind == "PROBIT"):
-        op.emit(transform_rows, [z], rows, count, statics={"kind": kind}, work=rows * count * 8)
+        op.emit(transform_rows, [z], rows=rows, count=count, kind=kind, work=rows * count * 8)
 
 
 def kind_of(op: Op) -> str:

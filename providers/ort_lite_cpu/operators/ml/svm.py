@@ -107,15 +107,36 @@ def couple(r: Ptr, q: Ptr, qp: Ptr, p: Ptr, classes: int) -> None:
 
 @native
 @extents(
-    products="rows * vectors", coefficients="(classes - 1) * vectors", starts="classes + 1", rho="classes * (classes - 1) // 2",
-    a="classes * (classes - 1) // 2 if probabilities else 0", b="classes * (classes - 1) // 2 if probabilities else 0",
-    labels="classes", label="rows", z="rows * (classes if probabilities or classes == 2 else classes * (classes - 1) // 2)",
+    products="rows * vectors",
+    coefficients="(classes - 1) * vectors",
+    starts="classes + 1",
+    rho="classes * (classes - 1) // 2",
+    a="classes * (classes - 1) // 2 if probabilities else 0",
+    b="classes * (classes - 1) // 2 if probabilities else 0",
+    labels="classes",
+    label="rows",
+    z="rows * (classes if probabilities or classes == 2 else classes * (classes - 1) // 2)",
     scratch="parts * (2 * classes * classes + 2 * classes)",
-)  # fmt: skip
+)
 def vote(
-    products: Ptr, coefficients: Ptr, starts: Ptr, rho: Ptr, a: Ptr, b: Ptr, labels: Ptr, label: Ptr, z: Ptr, scratch: Ptr,
-    rows: int, classes: int, vectors: int, kind: Static, probabilities: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    products: Ptr,
+    coefficients: Ptr,
+    starts: Ptr,
+    rho: Ptr,
+    a: Ptr,
+    b: Ptr,
+    labels: Ptr,
+    label: Ptr,
+    z: Ptr,
+    scratch: Ptr,
+    rows: int,
+    classes: int,
+    vectors: int,
+    kind: Static,
+    probabilities: Static,
+    part: int,
+    parts: int,
+) -> int:
     """Each pair of classes votes for one of the two; z has the pairs' scores, or the classes' probabilities.
 
     products (rows, vectors) with the support vectors, those of class c from starts[c] on; coefficients (classes - 1, vectors).
@@ -200,7 +221,8 @@ class _Kernel:
         count, features = vectors.shape
         if self.kind == "RBF":
             operands = [x, op.array(vectors), y]
-            op.emit(distances, operands, rows, count, features, self.gamma, work=rows * (count * (features + 20)) // 4)
+            work = rows * (count * (features + 20)) // 4
+            op.emit(distances, operands, rows=rows, count=count, features=features, gamma=self.gamma, work=work)
             return
         linear = self.kind == "LINEAR"
         offset = np.full(count, bias if linear else self.offset, np.float32)
@@ -208,7 +230,7 @@ class _Kernel:
         emit_packed(op, spec, x, vectors, source=vectors, y=y)
         if not linear:
             size = rows * count
-            op.emit(kernel_function, [y], size, self.degree, statics={"kind": self.kind}, work=size * 8)
+            op.emit(kernel_function, [y], count=size, degree=self.degree, kind=self.kind, work=size * 8)
 
 
 def _kernel(op: Op) -> _Kernel:
@@ -250,7 +272,7 @@ def svm_regressor(op: Op) -> None:
     else:
         _Kernel("LINEAR", 0, 0, 0).emit(op, x, _vectors(op, "coefficients", 1, features), rows, y, rho)
     if op.attr("one_class", 0):
-        op.emit(signs, [y], rows)
+        op.emit(signs, [y], count=rows)
     post_transform(op, y, rows, 1)
 
 
@@ -268,7 +290,7 @@ def svm_classifier(op: Op) -> None:
         coefficients = _vectors(op, "coefficients", classes, features)
         _Kernel("LINEAR", 0, 0, 0).emit(op, x, coefficients, rows, z, float(_numbers(op, "rho", 1)[0]))
         positive = int((coefficients >= 0).all())
-        op.emit(label_linear, [z, labels.table, label], rows, classes, positive, work=rows * classes)
+        op.emit(label_linear, [z, labels.table, label], rows=rows, classes=classes, positive=positive, work=rows * classes)
         if kind != "NONE":
             post_transform(op, z, rows, classes)
     labels.finish(label)
@@ -288,7 +310,13 @@ def _emit_votes(op: Op, labels: Labels, x: Tensor, rows: Dim, features: Dim, cou
     z = scores_output(op, rows, classes if probabilities or classes == 2 else pairs)
     scratch = op.temporary("float32", (op.options.threads * (2 * classes * classes + 2 * classes),))
     op.emit(
-        vote, [products, *(op.array(table) for table in tables), labels.table, label, z, scratch], rows, classes, vectors,
-        statics={"kind": kind_of(op), "probabilities": probabilities}, work=rows * (vectors * classes),
-    )  # fmt: skip
+        vote,
+        [products, *(op.array(table) for table in tables), labels.table, label, z, scratch],
+        rows=rows,
+        classes=classes,
+        vectors=vectors,
+        kind=kind_of(op),
+        probabilities=probabilities,
+        work=rows * (vectors * classes),
+    )
     return label

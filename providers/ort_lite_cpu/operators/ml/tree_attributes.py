@@ -44,9 +44,17 @@ def nodes_by_id(op: Op, prefix: str, dtype: Any) -> Trees:
     track[: len(tracks)] = tracks[: len(modes)] == 1
     starts, targets, weights = _weights(op, prefix, dtype, find, number, int(leaf.sum()))
     return Trees(
-        features[inner], modes[inner], columns["nodes_values"][inner], true, false, track[inner],
-        number[np.flatnonzero(np.diff(trees, prepend=trees[:1] - 1))], starts, targets, weights,
-    )  # fmt: skip
+        features=features[inner],
+        modes=modes[inner],
+        splits=columns["nodes_values"][inner],
+        true=true,
+        false=false,
+        track=track[inner],
+        roots=number[np.flatnonzero(np.diff(trees, prepend=trees[:1] - 1))],
+        starts=starts,
+        targets=targets,
+        weights=weights,
+    )
 
 
 def _weights(op: Op, prefix: str, dtype: Any, find: "_Finder", number: Array, leaves: int) -> tuple[Array, Array, Array]:
@@ -117,9 +125,18 @@ def nodes_by_position(op: Op, dtype: Any) -> Trees:
     if len(targets) != len(weights):
         raise ValueError(f"leaf_targetids has {len(targets)} elements, leaf_weights {len(weights)}")
     return Trees(
-        features, modes, splits, np.where(true_leaf != 0, -1 - true, true), np.where(false_leaf != 0, -1 - false, false), track,
-        ints(op, "tree_roots"), np.arange(len(targets) + 1), targets, weights, _members(op, int((modes == MEMBER).sum()), dtype),
-    )  # fmt: skip
+        features=features,
+        modes=modes,
+        splits=splits,
+        true=np.where(true_leaf != 0, -1 - true, true),
+        false=np.where(false_leaf != 0, -1 - false, false),
+        track=track,
+        roots=ints(op, "tree_roots"),
+        starts=np.arange(len(targets) + 1),
+        targets=targets,
+        weights=weights,
+        members=_members(op, int((modes == MEMBER).sum()), dtype),
+    )
 
 
 def _members(op: Op, count: int, dtype: Any) -> tuple[Array, ...]:

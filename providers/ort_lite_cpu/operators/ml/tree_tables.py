@@ -4,6 +4,7 @@ So one kernel serves all modes, and nothing depends on how floats compare: -0.0 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,35 @@ def forest(trees: Trees) -> Forest:
     levels = _levels(trees)
     trees = _with_members(trees)
     integer = np.int32 if trees.splits.dtype == np.float32 else np.int64
+    features, keys, low_next, high_next, missing = _comparisons(trees, integer)
+    inner, leaves = len(features), len(trees.starts) - 1
+    if inner + leaves > np.iinfo(np.int32).max:
+        raise ValueError(f"{inner + leaves} nodes are too many")
+    itself = np.arange(inner, inner + leaves)
+    single = bool((np.diff(trees.starts) == 1).all())
+    columns = [
+        np.concatenate([features, np.zeros(leaves, np.int64)]),
+        np.concatenate([keys, np.full(leaves, np.iinfo(integer).max)]),
+        np.concatenate([_numbered(low_next, inner), itself]),
+        np.concatenate([_numbered(high_next, inner), trees.weights.view(integer) if single else itself]),
+    ]
+    seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
+    return Forest(
+        nodes=np.stack(columns, axis=1).astype(integer),
+        roots=_numbered(trees.roots, inner),
+        inner=inner,
+        starts=trees.starts,
+        targets=trees.targets,
+        weights=trees.weights,
+        features=seen,
+        missing=missing,
+        single=single,
+        levels=levels,
+    )
+
+
+def _comparisons(trees: Trees, integer: type[np.signedinteger[Any]]) -> tuple[Array, Array, Array, Array, bool]:
+    """(features, keys, next where low, next elsewhere) of the inner nodes, EQ and NEQ as two, and whether NaN is low anywhere."""
     top, low = np.iinfo(integer).max, np.iinfo(integer).min
     modes, keys, nan = trees.modes, order_keys(trees.splits), np.isnan(trees.splits)
     swapped = (modes == GT) | (modes == GTE)
@@ -93,22 +123,7 @@ def forest(trees: Trees) -> Forest:
     keys = np.concatenate([keys, np.where(nan[twice], low, keys[twice] - 1)])
     low_next = np.concatenate([low_next, np.where(equal, trees.false[twice], trees.true[twice])])
     high_next = np.concatenate([high_next, np.where(equal, trees.true[twice], trees.false[twice])])
-    inner, leaves = len(features), len(trees.starts) - 1
-    if inner + leaves > np.iinfo(np.int32).max:
-        raise ValueError(f"{inner + leaves} nodes are too many")
-    itself = np.arange(inner, inner + leaves)
-    single = bool((np.diff(trees.starts) == 1).all())
-    columns = [
-        np.concatenate([features, np.zeros(leaves, np.int64)]),
-        np.concatenate([keys, np.full(leaves, top)]),
-        np.concatenate([_numbered(low_next, inner), itself]),
-        np.concatenate([_numbered(high_next, inner), trees.weights.view(integer) if single else itself]),
-    ]
-    seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
-    return Forest(
-        np.stack(columns, axis=1).astype(integer), _numbered(trees.roots, inner), inner, trees.starts, trees.targets,
-        trees.weights, seen, bool(nan_is_low.any()), single, levels,
-    )  # fmt: skip
+    return features, keys, low_next, high_next, bool(nan_is_low.any())
 
 
 def _numbered(nodes: Array, inner: int) -> Array:

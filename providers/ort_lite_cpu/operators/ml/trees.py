@@ -76,14 +76,40 @@ def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static
 
 @native
 @extents(
-    x="rows * features", nodes="given", leaves="given", roots="trees", starts="given", targets="given", weights="given",
-    at="parts * GROUP", sums="rows * outputs", seen="rows * outputs",
-)  # fmt: skip
+    x="rows * features",
+    nodes="given",
+    leaves="given",
+    roots="trees",
+    starts="given",
+    targets="given",
+    weights="given",
+    at="parts * GROUP",
+    sums="rows * outputs",
+    seen="rows * outputs",
+)
 def walk(
-    x: Ptr, nodes: Ptr, leaves: Ptr, roots: Ptr, starts: Ptr, targets: Ptr, weights: Ptr, at: Ptr, sums: Ptr, seen: Ptr,
-    rows: int, features: int, trees: int, inner: int, outputs: int, nan: int, missing: Static, single: Static, aggregate: Static,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    nodes: Ptr,
+    leaves: Ptr,
+    roots: Ptr,
+    starts: Ptr,
+    targets: Ptr,
+    weights: Ptr,
+    at: Ptr,
+    sums: Ptr,
+    seen: Ptr,
+    rows: int,
+    features: int,
+    trees: int,
+    inner: int,
+    outputs: int,
+    nan: int,
+    missing: Static,
+    single: Static,
+    aggregate: Static,
+    part: int,
+    parts: int,
+) -> int:
     """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
 
     `leaves` are the nodes once more, as floats. Nothing is compared here: `tree_tables.forest` has seen that all numbers in the
@@ -133,12 +159,29 @@ def finish(
 
 @native
 @extents(
-    sums="rows * classes", seen="rows * classes", base="bases", labels="max(classes, 2 * single)", label="rows", z="rows * classes",
-)  # fmt: skip
+    sums="rows * classes",
+    seen="rows * classes",
+    base="bases",
+    labels="max(classes, 2 * single)",
+    label="rows",
+    z="rows * classes",
+)
 def classify(
-    sums: Ptr, seen: Ptr, base: Ptr, labels: Ptr, label: Ptr, z: Ptr, rows: int, classes: int, bases: int, single: int,
-    positive: int, kind: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    sums: Ptr,
+    seen: Ptr,
+    base: Ptr,
+    labels: Ptr,
+    label: Ptr,
+    z: Ptr,
+    rows: int,
+    classes: int,
+    bases: int,
+    single: int,
+    positive: int,
+    kind: Static,
+    part: int,
+    parts: int,
+) -> int:
     """label (rows,) of the largest sum, z (rows, classes) the transformed sums. Of two classes `decide` knows what to do.
 
     single: all weights are of one class; positive: none is below zero.
@@ -163,9 +206,18 @@ def classify(
 
 @native
 def decide(
-    scores: Ptr, given: Ptr, base: Ptr, labels: Ptr, label: Ptr, out: Ptr, classes: int, bases: int, single: int, positive: int,
+    scores: Ptr,
+    given: Ptr,
+    base: Ptr,
+    labels: Ptr,
+    label: Ptr,
+    out: Ptr,
+    classes: int,
+    bases: int,
+    single: int,
+    positive: int,
     kind: Static,
-) -> None:  # fmt: skip
+) -> None:
     """One or two classes, by onnxruntime's rules: a single sum becomes two scores, and what they are depends on its kind."""
     one, zero = like(scores, 1), like(scores, 0)
     count, sign = classes, 3 if classes == 2 and bases == 0 else -1
@@ -225,9 +277,16 @@ def tree_ensemble_classifier(op: Op) -> None:
     positive = bool((floats(op, "class_weights", dtype) >= 0).all())
     label, z = labels.output(rows), scores_output(op, rows, classes)
     op.emit(
-        classify, [sums, seen, op.array(base), labels.table, label, z], rows, classes, len(base), int(single), int(positive),
-        statics={"kind": kind_of(op)}, work=rows * classes * 10,
-    )  # fmt: skip
+        classify,
+        [sums, seen, op.array(base), labels.table, label, z],
+        rows=rows,
+        classes=classes,
+        bases=len(base),
+        single=int(single),
+        positive=int(positive),
+        kind=kind_of(op),
+        work=rows * classes * 10,
+    )
     labels.finish(label)
 
 
@@ -279,19 +338,28 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     nan = int(np.iinfo(integer).max)
     keyed = op.temporary(integer, x.shape)
     infinity = int(np.array(np.inf, x.dtype).view(integer))
-    op.emit(keys, [reread(x, integer, x.shape), keyed], x.size, infinity, nan, work=x.size // 2)
+    op.emit(keys, [reread(x, integer, x.shape), keyed], count=x.size, infinity=infinity, nan=nan, work=x.size // 2)
     nodes = op.array(trees.nodes)
     roots, *tables = (op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights))
     at = op.temporary("int64", (op.options.threads * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
-    statics: dict[str, bool | str] = {"missing": trees.missing, "single": trees.single, "aggregate": aggregate}
-    numbers = (rows, features, len(trees.roots), trees.inner, outputs, nan)
-    work = rows * (len(trees.roots) * (trees.levels + 2))
     operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
     touched = {name: table.size for name, table in zip(("starts", "targets", "weights"), tables, strict=True)}
     op.emit(
-        walk, operands, *numbers, statics=statics, work=work, touched={"nodes": nodes.size, "leaves": nodes.size, **touched},
-    )  # fmt: skip
+        walk,
+        operands,
+        rows=rows,
+        features=features,
+        trees=len(trees.roots),
+        inner=trees.inner,
+        outputs=outputs,
+        nan=nan,
+        missing=trees.missing,
+        single=trees.single,
+        aggregate=aggregate,
+        work=rows * (len(trees.roots) * (trees.levels + 2)),
+        touched={"nodes": nodes.size, "leaves": nodes.size, **touched},
+    )
     return rows, sums, seen
 
 
@@ -306,4 +374,4 @@ def _regress(op: Op, x: Tensor, trees: Forest, targets: int, aggregate: str, kin
     y = op.output(0)
     constant = op.array(base if len(base) else np.zeros(targets, to_numpy(x.dtype)))
     applied = kind if targets > 1 or kind == "PROBIT" else "NONE"
-    op.emit(finish, [sums, seen, constant, y], rows, targets, divisor, statics={"kind": applied}, work=rows * targets * 8)
+    op.emit(finish, [sums, seen, constant, y], rows=rows, outputs=targets, trees=divisor, kind=applied, work=rows * targets * 8)
