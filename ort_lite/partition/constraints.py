@@ -38,10 +38,8 @@ class Constraints:
     ) -> None:
         self.labels, self.rules = labels, rules
         self.inserted: dict[Node, str] = {}
-        self.put_back: set[Node] = set()
-        """Nodes that nobody took in the layout they were offered in."""
-        self.laid_out: set[Node] = set()
-        """Nodes that were offered to a provider in the layout it prefers: once is enough."""
+        self._put_back: set[Node] = set()
+        self._laid_out: set[Node] = set()
         self.kept_off: frozenset[str] = frozenset()
         """Labels of providers to which no strategy may move a node."""
         self._given_back: dict[tuple[int, Node], str] = {}
@@ -70,8 +68,24 @@ class Constraints:
         """What became of rules that were not followed to the letter, and of layouts that nobody took."""
         released = [node for node in self._soft if node in self._released]
         gave_way = (f"{self._soft[node].rule} gave way for {node}: nobody that it names takes it" for node in released)
-        back = (f"{node} is not taken channels-last: it is as it was" for node in self.put_back)
+        back = (f"{node} is not taken channels-last: it is as it was" for node in self._put_back)
         return (*self._unfollowed, *gave_way, *sorted(back))
+
+    # Changes of the graph
+
+    def note_inserted(self, nodes: Iterable[Node], why: str) -> None:
+        """The framework put these nodes into the graph."""
+        self.inserted.update((node, why) for node in nodes)
+
+    def note_put_back(self, nodes: Iterable[Node]) -> None:
+        """Nobody took these nodes in the layout they were offered in."""
+        self._put_back.update(nodes)
+
+    def first_offer(self, node: Node) -> bool:
+        """Whether the node was never offered in the layout that a provider prefers: once is enough."""
+        offered = node in self._laid_out
+        self._laid_out.add(node)
+        return not offered
 
     # Rules
 

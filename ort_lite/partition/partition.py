@@ -22,7 +22,7 @@ from ort_lite.provider.provider import DataTransfer, ExecutionProvider, Partitio
 if TYPE_CHECKING:
     from ort_lite.partition.cost.strategy import Strategy
 
-Help = Callable[[list[Node]], bool]
+Remedy = Callable[[list[Node]], bool]
 """Changes the graph so that nodes which nobody takes may find a provider; False: it can do nothing."""
 
 
@@ -30,13 +30,13 @@ def partition(
     graph: Graph,
     providers: Sequence[ExecutionProvider],
     rules: ShapeRules,
-    helps: Sequence[Help] = (),
+    remedies: Sequence[Remedy] = (),
     constraints: Constraints | None = None,
     strategy: "Strategy | None" = None,
 ) -> Assignment:
     """Who runs each node, in which partition, and why nobody else does. Same input, same Assignment.
 
-    `strategy` improves the greedy assignment (see `ort_lite.partitioning`). Does not change the graph, but `helps` may, one after
+    `strategy` improves the greedy assignment (see `ort_lite.partition.cost`). Does not change the graph, but `remedies` may, one after
     the other until one returns True; then everybody is asked again. O(providers * (nodes + edges)) beside what the providers
     themselves need. Raises NotImplemented naming each node that is left, with every provider's reason; PlacementError where a
     hard rule of the constraints keeps it from those that might.
@@ -50,7 +50,7 @@ def partition(
             return greedy if strategy is None else strategy(greedy, partial(_without, graph, providers, rules, constraints))
         if constraints.release(left):
             continue
-        if not any(help_(left) for help_ in helps):
+        if not any(remedy(left) for remedy in remedies):
             hard = constraints.hard_rules(left)
             if hard:
                 raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))

@@ -230,38 +230,55 @@ def assigned(
     chosen = _strategy(strategy, options)
     if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
         constraints.kept_off = frozenset({DEFAULT})
-    widened: set[Node] = set()
-
-    def inline(left: list[Node]) -> bool:
-        if not _inline(model, set(left), providers):
-            return False
-        _simplified(model, providers, options, disabled)
-        return True
-
-    def widen(left: list[Node]) -> bool:
-        wanted = {node: dtype for node in left if node not in widened and (dtype := _wider(node, providers)) is not None}
-        widened.update(wanted)
-        if wanted:
-            for cast in plugins.cast_insertion()(model.graph, wanted):
-                constraints.inserted[cast] = "cast, for a node that nobody runs in its element type"
-        return bool(wanted)
-
-    def put_back(left: list[Node]) -> bool:
-        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
-        if nodes:
-            made = plugins.layout_conversion().restore(model.graph, nodes)
-            constraints.inserted.update((node, "layout, around a node that was channels-last") for node in made)
-            constraints.put_back.update(nodes)
-        return bool(nodes)
+    remedies = _Remedies(model, providers, options, disabled, constraints)
 
     def ask() -> Assignment:
-        return partition(model.graph, providers, rules, (put_back, inline, widen), constraints, chosen)
+        tried = (remedies.put_back, remedies.inline, remedies.widen)
+        return partition(model.graph, providers, rules, tried, constraints, chosen)
 
     assignment = ask()
     if _lay_out(model, assignment, constraints):
         assignment = ask()
     _check_fallback(assignment, options)
     return assignment
+
+
+class _Remedies:
+    """What is tried for nodes that nobody takes. Each says whether it changed the graph, so that all are dealt out anew."""
+
+    def __init__(
+        self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str],
+        constraints: Constraints,
+    ) -> None:  # fmt: skip
+        self._model, self._providers, self._options, self._disabled = model, providers, options, disabled
+        self._constraints = constraints
+        self._widened: set[Node] = set()
+
+    def put_back(self, left: list[Node]) -> bool:
+        """Nodes that are channels-last are as they were."""
+        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
+        if nodes:
+            made = plugins.layout_conversion().restore(self._model.graph, nodes)
+            self._constraints.note_inserted(made, "layout, around a node that was channels-last")
+            self._constraints.note_put_back(nodes)
+        return bool(nodes)
+
+    def inline(self, left: list[Node]) -> bool:
+        """Calls of functions become the functions' nodes."""
+        if not _inline(self._model, set(left), self._providers):
+            return False
+        _simplified(self._model, self._providers, self._options, self._disabled)
+        return True
+
+    def widen(self, left: list[Node]) -> bool:
+        """Nodes compute in a wider element type, once, between Casts."""
+        new = (node for node in left if node not in self._widened)
+        wanted = {node: dtype for node in new if (dtype := _wider(node, self._providers)) is not None}
+        self._widened.update(wanted)
+        if wanted:
+            casts = plugins.cast_insertion()(self._model.graph, wanted)
+            self._constraints.note_inserted(casts, "cast, for a node that nobody runs in its element type")
+        return bool(wanted)
 
 
 def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
@@ -276,16 +293,14 @@ def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> 
     """Makes nodes channels-last whose provider prefers that; whether there are any. Each node is offered so once."""
     plain = ExecutionProvider.preferred_layout
     able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
-    offers = [
-        place for place in assignment.placements.values() if place.provider in able and place.node not in constraints.laid_out
-    ]
-    constraints.laid_out.update(place.node for place in offers)
+    possible = (place for place in assignment.placements.values() if place.provider in able)
+    offers = [place for place in possible if constraints.first_offer(place.node)]
     wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
     if not wanted:
         return False
     made = plugins.layout_conversion().convert(model.graph, wanted)
     why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
-    constraints.inserted.update((node, why) for node in made)
+    constraints.note_inserted(made, why)
     constraints.graph_changed()
     return True
 
