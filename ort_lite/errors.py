@@ -101,7 +101,10 @@ class OutOfMemory(OrtLiteError, MemoryError):
 
 
 class InvalidPlan(OrtLiteError):
-    """A memory plan is unsafe: tensors that live together share bytes; names both, their bytes and their lifetimes."""
+    """A memory plan is unsafe: tensors that live together share bytes; names both, their bytes and their lifetimes.
+
+    Or a plugin's memory planner gave what is no plan: names the planner.
+    """
 
 
 def hint(name: str, known: Iterable[str]) -> str:

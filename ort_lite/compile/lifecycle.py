@@ -12,6 +12,7 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import absorbs
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import ExecutionProvider
 
 if TYPE_CHECKING:
@@ -80,12 +81,7 @@ def _raise_first(failures: Sequence[OrtLiteError]) -> None:
 
 
 def _call(provider: ExecutionProvider, hook: str, *arguments: Any) -> None:
-    try:
-        getattr(provider, hook)(*arguments)
-    except OrtLiteError:
-        raise
-    except Exception as error:
-        raise RuntimeException(f"{provider.name}: {hook} failed: {type(error).__name__}: {error}") from error
+    ask(provider, hook, *arguments, error=RuntimeException)
 
 
 def initialized(providers: Sequence[ExecutionProvider]) -> None:
@@ -121,7 +117,7 @@ def start_profiling(providers: Sequence[ExecutionProvider]) -> None:
 def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler") -> None:
     """Puts what providers recorded into the profile, as Kernel events."""
     for provider in with_hook(providers, "end_profiling"):
-        for event in provider.end_profiling():
+        for event in ask(provider, "end_profiling"):
             profiler.event("Kernel", event.name, event.begin, event.end, **{**event.args, "provider": provider.name})
 
 

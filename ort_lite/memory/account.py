@@ -1,4 +1,4 @@
-"""Where the scratch memory of one session comes from, and how much it may hold.
+"""Where the scratch memory of one session comes from, how much it may hold, and who packs it.
 
 The session makes it; its providers find it in `SessionOptions.account`, when they are configured.
 """
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Arena, Growth
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import A, Budget, ReturningPool, ScratchPool
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class Account:
         self.budget = Budget(limit, LIMIT_KEY)
         self._keep, self._environment = keep, environment
         self.pools: dict[type[Arena], ScratchPool[Any]] = {}
+        self.planner: MemoryPlanner = DEFAULT_PLANNER
+        """What `ort_lite.memory_planner` names, set before providers are configured."""
 
     @property
     def shared(self) -> bool:

@@ -70,7 +70,10 @@ class _Flag:
 
 
 class MemoryAccount(Protocol):
-    """Where the providers of one session get scratch memory from (see `ort_lite.memory.account`)."""
+    """Where the providers of one session get scratch memory from, and who packs it (see `ort_lite.memory.account`)."""
+
+    @property
+    def planner(self) -> Any: ...
 
     def pool(self, kind: type[Any], growth: Any = ..., keep: bool = ...) -> Any:
         """The session's pool of arenas of one kind."""

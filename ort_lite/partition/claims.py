@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from ort_lite.errors import OrtLiteError, ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.record import Record
@@ -206,17 +206,7 @@ def _answers(provider: ExecutionProvider, label: str, view: GraphView) -> list[C
     if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
         view = view.replace(claimed=view.claimed | set(contexts))
     saved = [_saved(node, provider) for node in contexts]
-    try:
-        answers = [*saved, *provider.get_capability(view)]
-    except OrtLiteError:
-        raise
-    except Exception as error:
-        raise ProviderError(f"{label}: get_capability failed: {type(error).__name__}: {error}") from error
-    for answer in answers:
-        if not isinstance(answer, (Capability, Rejection)):
-            expected = "Capability and Rejection objects"
-            raise ProviderError(f"{label}: get_capability answered {answer!r}; expected {expected}")
-    return answers
+    return [*saved, *ask(provider, "get_capability", view, label=label)]
 
 
 def _saved(node: Node, provider: ExecutionProvider) -> Capability | Rejection:

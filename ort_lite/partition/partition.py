@@ -17,6 +17,7 @@ from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, R
 from ort_lite.partition.borders import copies
 from ort_lite.partition.claims import Claims, Group
 from ort_lite.partition.constraints import Constraints
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import DataTransfer, ExecutionProvider, Partition
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:
 
 def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
     """What moves values between their devices, in their order."""
-    return [transfer for provider in providers if (transfer := provider.data_transfer()) is not None]
+    return [transfer for provider in providers if (transfer := ask(provider, "data_transfer")) is not None]
 
 
 def _claims(graph: Graph, path: str, labels: Sequence[str], constraints: Constraints) -> Claims:

@@ -27,6 +27,7 @@ from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.provider.subgraph import subgraph
@@ -105,7 +106,7 @@ def constraints_of(
 ) -> Constraints:
     """The constraints of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
     policies = policies or [Policy()] * len(providers)
-    resources = [_resource(p.available_resource(), policy) for p, policy in zip(providers, policies, strict=True)]
+    resources = [_resource(ask(p, "available_resource"), policy) for p, policy in zip(providers, policies, strict=True)]
     return Constraints(names_of(providers), placement, resources)
 
 
@@ -211,7 +212,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
     claimed = set[Node]()
     for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
         for provider in providers:
-            answers = provider.get_capability(GraphView(graph, rules=rules))
+            answers = ask(provider, "get_capability", GraphView(graph, rules=rules))
             claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
     return set(calls) - claimed
 
@@ -295,7 +296,9 @@ def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> 
     able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
     possible = (place for place in assignment.placements.values() if place.provider in able)
     offers = [place for place in possible if constraints.first_offer(place.node)]
-    wanted = {place.node: place.provider for place in offers if able[place.provider].preferred_layout(place.node) == "NHWC"}
+    wanted = {
+        place.node: place.provider for place in offers if ask(able[place.provider], "preferred_layout", place.node) == "NHWC"
+    }
     if not wanted:
         return False
     made = plugins.layout_conversion().convert(model.graph, wanted)
@@ -309,6 +312,6 @@ def _wider(node: Node, providers: Sequence[ExecutionProvider]) -> DType | None:
     """A wider floating-point type than the node's that one of the providers could run it with."""
     for value in (*node.inputs, *node.outputs):
         dtype = _WIDER.get(value.dtype or "") if value is not None else None
-        if dtype is not None and any(provider.supports_type(node, dtype) for provider in providers):
+        if dtype is not None and any(ask(provider, "supports_type", node, dtype) for provider in providers):
             return dtype
     return None

@@ -1,4 +1,4 @@
-"""Finds providers, transforms, shape rules and schemas, and selects the providers of a session."""
+"""Finds providers, transforms, shape rules, schemas and memory planners, and selects the providers of a session."""
 
 from ort_lite.plugins.plugins import (
     BUILT_IN_PROVIDERS,
@@ -11,6 +11,7 @@ from ort_lite.plugins.plugins import (
     cast_insertion,
     installed_providers,
     layout_conversion,
+    memory_planner,
     older_form,
     provider,
     register_plugin,
@@ -31,6 +32,7 @@ __all__ = [
     "cast_insertion",
     "installed_providers",
     "layout_conversion",
+    "memory_planner",
     "older_form",
     "provider",
     "register_plugin",

@@ -3,7 +3,7 @@
 A distribution announces its plugins in its pyproject.toml:
 
     [project.entry-points."ort_lite.transforms"]
-    my_passes = "my_package"              # a module with ort_lite_transforms, ort_lite_shape_rules, ort_lite_schemas
+    my_passes = "my_package"    # a module with ort_lite_transforms, ort_lite_shape_rules, ort_lite_schemas, ort_lite_memory_planners
 
     [project.entry-points."ort_lite.providers"]
     MyExecutionProvider = "my_package:MyExecutionProvider"    # the class itself, under the name that users write
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.memory.planning.planner import MemoryPlanner
     from ort_lite.provider.provider import ExecutionProvider
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
@@ -52,6 +53,14 @@ def ort_lite_schemas() -> "Iterable[OpSchema | SchemaSource]":
     """Schemas of operators (`op_schema`), or files of them that are read when a model is first checked (`SchemaFile`).
 
     Asked once a process. A schema for a version of an operator that has one already does not count.
+    """
+    return ()
+
+
+def ort_lite_memory_planners() -> "Iterable[MemoryPlanner]":
+    """Memory planners, each used by the sessions whose config entry `ort_lite.memory_planner` is its `name`.
+
+    Asked once a process, when a name is none of ort_lite's own. What such a planner says is checked for every shape.
     """
     return ()
 

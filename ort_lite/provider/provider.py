@@ -73,6 +73,12 @@ class Capability(Record):
     minimum: int = 1
     whole: bool = False
 
+    def __init__(self, nodes: Node | Sequence[Node], merge: bool = True, minimum: int = 1, whole: bool = False) -> None:
+        """`nodes` may be a single one."""
+        given = [nodes] if isinstance(nodes, Node) else nodes
+        for name, value in zip(self.__match_args__, (given, merge, minimum, whole), strict=True):
+            object.__setattr__(self, name, value)
+
 
 class Body(Protocol):
     """A compiled nested graph, for the provider that runs its If, Loop or Scan.

@@ -11,6 +11,7 @@ from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
@@ -68,7 +69,7 @@ def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
 
 def _allocator(provider: ExecutionProvider) -> Any:
     """The provider's, if it counts."""
-    found = provider.allocator()
+    found = ask(provider, "allocator")
     return found if hasattr(found, "statistics") else None
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ort_lite.compile import lifecycle
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.memory.account import Account, account_of
+from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Span, no_span, prepare
-from ort_lite.pipeline.preparation import Arguments, load_model
+from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.record import Record
@@ -83,8 +83,7 @@ def make_state(
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
     span: Span = profiler.span if profiler is not None else no_span
-    account = account_of(options)
-    options.set_account(account)
+    account = open_account(options)
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection

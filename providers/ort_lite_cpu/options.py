@@ -1,13 +1,21 @@
 """Settings of the CPU provider that lowering and running depend on."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
+from ort_lite.provider import ProfileEvent
 from ort_lite.record import Record
 from ort_lite_cpu.run.lease import Lease
 
-if TYPE_CHECKING:
-    from ort_lite_cpu.program.recording import Recorder
+
+class Recorder(Protocol):
+    """Where programs note what took how long: `program.recording.Recording`."""
+
+    def note(self, event: Callable[[], ProfileEvent]) -> None: ...
+
+    def events(self) -> Iterable[ProfileEvent]: ...
 
 
 class Options(Record):
@@ -15,10 +23,12 @@ class Options(Record):
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
+    planner: packs scratch memory.
     """
 
     threads: int = 1
     fusion: bool = True
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
-    recorder: "Recorder | None" = None
+    recorder: Recorder | None = None
+    planner: MemoryPlanner = DEFAULT_PLANNER

@@ -19,9 +19,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.memory.planning import packing, portfolio
-from ort_lite.memory.planning.base import Block
 from ort_lite.memory.planning.blocks import Blocks
-from ort_lite.memory.planning.lifetimes import TensorLifetime
 from ort_lite.memory.planning.planner import GreedyMemoryPlanner
 
 Columns = tuple[list[int], list[int], list[int]]
@@ -41,8 +39,7 @@ def read(path: Path) -> Columns:
 
 
 def greedy(columns: Columns) -> Callable[[], Sequence[int]]:
-    blocks = [Block(TensorLifetime(str(k), a, b - 1), size, 1) for k, (size, a, b) in enumerate(zip(*columns, strict=True))]
-    return lambda: GreedyMemoryPlanner().pack(blocks, packing.LIMIT)
+    return lambda: GreedyMemoryPlanner().pack(Blocks(*columns))
 
 
 def by_size(columns: Columns) -> Callable[[], Sequence[int]]:

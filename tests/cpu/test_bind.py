@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.shapes import Dim, symbol
 from ort_lite.shapes import dims as shapes
-from ort_lite_cpu.program.bind import ALIGNMENT, Packer, _evaluate
+from ort_lite_cpu.program.bind import ALIGNMENT, _evaluate
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.evaluate import LIMIT
 from ort_lite_cpu.program.program import Program
@@ -113,17 +113,6 @@ def test_buffers_that_live_together_lie_apart(shape: tuple[int, int]) -> None:
             assert offset2 >= offset + size or start2 >= end or start >= end2
 
 
-def test_a_packer_of_nothing_needs_nothing() -> None:
-    offsets, peak = Packer(np.zeros(0, np.int64), np.zeros(0, np.int64)).pack(np.zeros(0, np.int64))
-    assert (len(offsets), peak) == (0, 0)
-
-
-def test_blocks_of_different_times_share_memory() -> None:
-    offsets, peak = Packer(ints(0, 1, 2), ints(2, 3, 4)).pack(ints(64, 128, 64))
-    assert peak == 192
-    assert offsets[0] == offsets[2]
-
-
 # --- What is refused
 
 
@@ -144,6 +133,15 @@ def test_impossible_sizes_name_node_and_dimensions() -> None:
         inner([ints(300, -2)])
     with pytest.raises(InvalidArgument, match=r"ConstantOfShape .*: a result would have a dimension of -300 for s\[0\] = -300"):
         inner([ints(-300, -2)])  # whose product is a size
+
+
+def test_buffers_that_are_possible_one_by_one_and_not_together_are_refused() -> None:
+    program = text_program("""(int64[2] s) => (float[1,1] y) {
+        c = ConstantOfShape(s) d = Softmax(c) e = Softmax<axis=0>(c) f = ReduceSum<keepdims=1>(d) g = ReduceSum<keepdims=1>(e)
+        h = ReduceSum<keepdims=1>(c) y = Sum(f, g, h)
+    }""")
+    with pytest.raises(OutOfMemory, match=r"planner 'adaptive' found no place below 2\*\*62 bytes for \d of \d buffers"):
+        program([ints(2**58, 2)])
 
 
 def test_what_has_no_results_does_not_run() -> None:

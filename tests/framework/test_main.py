@@ -59,7 +59,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Registry(paths=[])
     made.register_provider("CPUExecutionProvider", Planned)
     made.register_provider("AbsExecutionProvider", AbsOnly)
-    for name in ("provider", "available_providers", "installed_providers"):
+    for name in ("provider", "available_providers", "installed_providers", "origin"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
 
 
@@ -167,9 +167,24 @@ def test_timed_runs_take_turns_after_warming_up() -> None:
 
 
 def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    here = "registered in this process"
     assert json.loads(call(capsys, "providers", "--json")) == [
-        {"name": "AbsExecutionProvider", "default": "no", "module": __name__, "about": "Takes Abs."},
-        {"name": "CPUExecutionProvider", "default": "yes", "module": __name__, "about": "The default one in these tests."},
+        {
+            "name": "AbsExecutionProvider",
+            "default": "no",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "Takes Abs.",
+        },
+        {
+            "name": "CPUExecutionProvider",
+            "default": "yes",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "The default one in these tests.",
+        },
     ]
     assert lines(call(capsys, "providers"))[1][:2] == ["AbsExecutionProvider", "no"]
 

@@ -233,7 +233,7 @@ def test_an_answer_that_is_no_capability_names_the_provider() -> None:
         def get_capability(self, graph: GraphView) -> Any:
             return list(graph)
 
-    with pytest.raises(ProviderError, match=r"NumpyExecutionProvider: get_capability answered .* expected Capability"):
+    with pytest.raises(ProviderError, match=r"NumpyExecutionProvider: get_capability returned .* expected Capability"):
         partition(graph(CHAIN), [Wrong(), CpuStandIn()], RULES)
 
 

@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -93,7 +93,7 @@ class GuardedRun(SegmentRun):
         if failure != other_failure:
             raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
         if failure is not None:
-            raise self._error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
+            raise self.error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
         for (place, _, _), first, second in zip(bound.allocations, results, other_results, strict=True):
             ctypes.memmove(address_of(places[place]), first, len(first))
             if first != second:
@@ -163,30 +163,24 @@ class BothSides(Binder):
         """By id of the one that was returned, both, and their scratch buffers."""
 
     def bind(self, values: Sequence[int]) -> Bound:
-        made = [(binder.bind(values), binder.packer.places) for binder in self.sides]
+        made = [(binder.bind(values), binder.places) for binder in self.sides]
         self.bounds[id(made[0][0])] = made
         return made[0][0]
 
 
 class FencedBinder(Binder):
-    """Binds a segment whose constants are copies between walls; each scratch buffer gets a place of its exact size."""
+    """Binds a segment whose constants are copies between walls; each scratch buffer gets a place of its exact size.
+
+    Offsets are the addresses of these places.
+    """
 
     def __init__(self, segment: Segment, constants: list[tuple[Array, Place]], side: Side) -> None:
         super().__init__(segment)
-        self.constants = constants
-        self.packer = ScratchWalls(segment.names, side)
-        self._packer = cast(Any, self.packer)  # it packs nothing
-
-
-class ScratchWalls:
-    """In place of `bind.Packer`: offsets are the addresses of places."""
-
-    def __init__(self, names: Sequence[str], side: Side) -> None:
-        self.names, self.side = names, side
+        self.constants, self.side = constants, side
         self.places: list[Place] = []
 
     def pack(self, sizes: Array) -> tuple[Array, int]:
-        named = zip(sizes.tolist(), self.names, strict=True)
+        named = zip(sizes.tolist(), self.segment.names, strict=True)
         self.places = [walls().take(size, self.side, FILLS[self.side], f"scratch {name!r}") for size, name in named]
         return np.array([place.address for place in self.places], np.int64), 0
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ort_lite.errors import InvalidPlan
 from ort_lite.memory.planning.checker import Occupied, check, check_disjoint, find_overlap
 from ort_lite.memory.planning.lifetimes import TensorLifetime
+from ort_lite.memory.planning.memories import Memories
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
-from ort_lite.memory.planning.planner import PLANNERS, create_planner
+from ort_lite.memory.planning.planner import PLANNERS
 from ort_lite.memory.planning.requests import ArenaRole, Platform
 from tests.memory.problems import Problem, disjoint, problems
 
@@ -52,7 +53,7 @@ def moved(plan: MemoryPlan, tensor: str, by: int) -> MemoryPlan:
 @settings(deadline=None)
 @given(problem=problems(), data=st.data())
 def test_a_moved_tensor_is_caught_exactly_if_it_hits_another(kind: str, problem: Problem, data: st.DataObject) -> None:
-    plan = create_planner(kind, Platform(min_alignment=1)).plan(problem.requests(), problem.lifetimes())
+    plan = Memories(Platform(min_alignment=1)).plan(PLANNERS[kind], problem.requests(), problem.lifetimes())
     assume(plan.tensor_allocs)
     tensor = data.draw(st.sampled_from(sorted(plan.tensor_allocs)))
     plan = moved(plan, tensor, data.draw(st.integers(-plan.tensor_allocs[tensor].offset, 40)))
@@ -70,7 +71,7 @@ def test_a_moved_tensor_is_caught_exactly_if_it_hits_another(kind: str, problem:
 @settings(deadline=None)
 @given(problem=problems())
 def test_any_tensor_that_rests_on_another_is_caught_one_byte_lower(kind: str, problem: Problem) -> None:
-    plan = create_planner(kind, Platform(min_alignment=1)).plan(problem.requests(), problem.lifetimes())
+    plan = Memories(Platform(min_alignment=1)).plan(PLANNERS[kind], problem.requests(), problem.lifetimes())
     for tensor, slot in plan.tensor_allocs.items():
         if slot.offset > 0 and slot.size > 0:  # first fit: something is right below
             with pytest.raises(InvalidPlan, match=f"'{tensor}', bytes \\[{slot.offset - 1}, "):

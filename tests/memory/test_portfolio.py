@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from ort_lite.errors import OutOfMemory
 from ort_lite.memory.planning import packing, portfolio, wide
 from ort_lite.memory.planning.blocks import Blocks
-from ort_lite.memory.planning.planner import AutoMemoryPlanner, create_planner
+from ort_lite.memory.planning.memories import Memories
+from ort_lite.memory.planning.planner import AutoMemoryPlanner
 from ort_lite.memory.planning.requests import MemoryConstraint, Platform
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 
@@ -64,7 +65,7 @@ def test_equal_problems_have_equal_plans() -> None:
 @pytest.mark.parametrize("name", HARD)
 def test_no_plan_of_the_hard_problems_overlaps(name: str) -> None:
     problem = Problem.read(name)
-    plan = create_planner("auto", Platform(min_alignment=1)).plan(problem.requests(), problem.lifetimes())  # is checked
+    plan = Memories(Platform(min_alignment=1)).plan(AutoMemoryPlanner(), problem.requests(), problem.lifetimes())  # is checked
     assert plan.certificate().peak < 1.34 * problem.most_alive()
 
 
@@ -89,9 +90,9 @@ def test_of_orders_that_leave_blocks_out_the_one_with_fewest_bytes_counts() -> N
     problem = Problem((50, 60, 50), (0, 0, 0), (9, 9, 9))
     offsets, _, _ = portfolio.pack(blocks(problem), capacity=100)
     assert sorted(offsets.tolist()) == [-1, 0, 50]
-    planner = AutoMemoryPlanner(Platform(min_alignment=1), [MemoryConstraint("cpu", max_size=100)])
+    memories = Memories(Platform(min_alignment=1), [MemoryConstraint("cpu", max_size=100)])
     with pytest.raises(OutOfMemory, match="1 tensors do not fit 'cpu'"):
-        planner.plan(problem.requests(), problem.lifetimes())
+        memories.plan(AutoMemoryPlanner(), problem.requests(), problem.lifetimes())
 
 
 @pytest.mark.parametrize(("times", "longest"), [(1000, 5), (1000, 1000), (3000, 300), (3, 3)])

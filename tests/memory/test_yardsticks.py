@@ -5,8 +5,9 @@ from statistics import mean
 
 import pytest
 
+from ort_lite.memory.planning.memories import Memories
 from ort_lite.memory.planning.plan import Certificate
-from ort_lite.memory.planning.planner import create_planner
+from ort_lite.memory.planning.planner import PLANNERS
 from ort_lite.memory.planning.requests import Platform
 from tests.memory.problems import Problem
 
@@ -16,7 +17,7 @@ HARD = "ABCDEFGHIJK"
 @cache
 def certificate(kind: str, name: str) -> Certificate:
     problem = Problem.read(name)
-    return create_planner(kind, Platform(min_alignment=1)).plan(problem.requests(), problem.lifetimes()).certificate()
+    return Memories(Platform(min_alignment=1)).plan(PLANNERS[kind], problem.requests(), problem.lifetimes()).certificate()
 
 
 @pytest.mark.parametrize("name", [*HARD, "resnet50", "G_1"])

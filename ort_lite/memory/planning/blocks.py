@@ -24,11 +24,25 @@ def compiled(kernel: Callable[..., int]) -> Callable[..., int]:
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * kernel.__code__.co_argcount)(address)
 
 
+class Hints:
+    """What was learnt from some sizes, for other sizes of the same lifetimes. Each attribute is replaced, never changed: many
+    threads may read it.
+    """
+
+    __slots__ = ("near", "orders")
+
+    def __init__(self) -> None:
+        self.near: Words | None = None
+        """The table of `Blocks.near`, once it was asked for."""
+        self.orders: tuple[Words, ...] = ()
+        """Orders of first fit that were good before."""
+
+
 class Blocks:
     """Sizes, half-open lifetimes [start, end) and alignments of n blocks, as the kernels want them.
 
-    Times may be any integers: only their order counts, so they become the positions of the distinct starts. Raises
-    ValueError where the lengths differ or a lifetime is empty.
+    Times may be any integers: only their order counts, so they become the positions of the distinct starts; `lifetimes` has
+    them as they came. Raises ValueError where the lengths differ or a lifetime is empty.
     """
 
     def __init__(self, size: Any, start: Any, end: Any, align: Any = None) -> None:
@@ -43,10 +57,15 @@ class Blocks:
         self.times = len(moments)
         self.start: Words = np.searchsorted(moments, born).astype(np.int64)
         self.end: Words = np.searchsorted(moments, gone).astype(np.int64)
-        self.align = None if align is None else np.ascontiguousarray(align, np.int64)
+        self.align = None if align is None else np.array(align, np.int64)
+        for kept in (self.start, self.end, self.align):
+            if kept is not None:
+                kept.flags.writeable = False  # blocks of other sizes have them too
+        self.lifetimes = born, gone
+        self.hints = Hints()
 
     def of(self, size: Words) -> "Blocks":
-        """Blocks of other sizes with the same lifetimes and alignments. O(1)."""
+        """Blocks of other sizes with the same lifetimes, alignments and hints. O(1)."""
         made = Blocks.__new__(Blocks)
         made.__dict__.update(self.__dict__)
         made.size = size
@@ -59,19 +78,32 @@ class Blocks:
         return result
 
     def near(self) -> Words | None:
-        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks).
+        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks), once.
 
         None for very many blocks, which `first_fit` places without one.
         """
-        if self.n >= wide.WIDE:
-            return None
+        if self.n < wide.WIDE and self.hints.near is None:
+            self.hints.near = self._find_near()
+        return self.hints.near
+
+    def _find_near(self) -> Words:
         table, scratch = _words(packing.near_words(self.n)), _words(self.n)
         order = self.order(packing.BY_START)
         used = _call(packing.find_near, self.n, self.start, self.end, order, table, scratch)
         return table[:used].copy()
 
+    def place(self, order: Any, capacity: int = packing.LIMIT) -> Words:
+        """The offsets of a first fit in an order of all blocks, -1 where one does not fit. Raises ValueError for no such order."""
+        wanted = np.ascontiguousarray(order, np.int64)
+        if wanted.shape != (self.n,) or (np.sort(wanted) != np.arange(self.n)).any():
+            raise ValueError(f"expected an order of {self.n} blocks: every number from 0 to {self.n - 1} once")
+        return self.first_fit(wanted, self.near(), capacity)[0]
+
     def first_fit(self, order: Words, near: Words | None = None, capacity: int = packing.LIMIT) -> tuple[Words, int]:
-        """(offset of each block, or -1 where it does not fit `capacity`; peak, or minus the number of such blocks)."""
+        """(offset of each block, or -1 where it does not fit `capacity`; peak, or minus the number of such blocks).
+
+        Nobody looks whether `order` has every block once: see `place`.
+        """
         if self.n >= wide.WIDE:
             return self._first_fit_wide(order, capacity)
         offset, scratch = _words(self.n), _words(packing.first_fit_words(self.n))

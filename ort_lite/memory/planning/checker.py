@@ -1,11 +1,14 @@
 """Proves that a plan is safe, by a rule of its own: no planner's code, a sweep over time instead of over offsets."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+import numpy as np
+
 from ort_lite.errors import InvalidPlan
+from ort_lite.memory.planning.blocks import Blocks, Words
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
 from ort_lite.memory.planning.requests import ArenaRole
@@ -58,6 +61,34 @@ def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
         f"{where}: {a} and {b} share bytes [{max(a.offset, b.offset)}, {min(a.top, b.top)}) during ops "
         f"{max(a.start_op, b.start_op)} to {min(a.end_op, b.end_op)}; expected tensors that live together to be apart"
     )
+
+
+def checked_offsets(
+    who: str, pack: Callable[[Blocks, int], Words | Sequence[int]], blocks: Blocks, names: Sequence[str], capacity: int
+) -> Words:
+    """What `pack` returns. Raises InvalidPlan that names `who` and the block for offsets that nobody may rely on.
+
+    The planner gets a copy of the sizes, so that what is checked is what was asked.
+    """
+    try:
+        found = np.array(pack(blocks.of(blocks.size.copy()), capacity))
+    except Exception as error:
+        raise InvalidPlan(f"{who} failed: {type(error).__name__}: {error}") from error
+    if found.shape != (blocks.n,) or found.dtype.kind not in "iu":
+        raise InvalidPlan(
+            f"{who}: {found.dtype} of shape {found.shape}, expected {blocks.n} integers, the offset of each block"
+        )
+    offsets, align = found.astype(np.int64), np.ones(blocks.n, np.int64) if blocks.align is None else blocks.align
+    sound = (offsets >= 0) & (offsets <= capacity - blocks.size) & (offsets % align == 0)
+    for k in np.flatnonzero(~sound & (offsets != -1)).tolist():
+        raise InvalidPlan(
+            f"{who}: {names[k]!r}, {blocks.size[k]} bytes, is at {found[k]}; expected a multiple of {align[k]}, and to end at "
+            f"{capacity} at most"
+        )
+    columns = zip(names, offsets.tolist(), blocks.size.tolist(), *(times.tolist() for times in blocks.lifetimes), strict=True)
+    rows = [Occupied(name, at, at + size, start, end - 1) for name, at, size, start, end in columns if at >= 0]
+    check_disjoint(rows, who)
+    return offsets
 
 
 def check(plan: MemoryPlan) -> None:

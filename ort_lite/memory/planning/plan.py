@@ -111,7 +111,8 @@ class Certificate:
 class MemoryPlan:
     """Every tensor's slot and every arena; each map of arenas has the memory that kernels see as its key.
 
-    `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it.
+    `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it. `planner` is the
+    name of the one that packed the scratch.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -120,6 +121,11 @@ class MemoryPlan:
     persistent_arenas: dict[MemoryType, ArenaUsage] = field(default_factory=dict)
     tensor_lifetimes: dict[TensorId, TensorLifetime] = field(default_factory=dict)
     aliases: Mapping[TensorId, TensorId] = field(default_factory=dict)
+    planner: str = ""
+
+    def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
+        """Gives a tensor `size` bytes where the binding says."""
+        self.tensor_allocs[tensor_id] = TensorAllocation(tensor_id, binding.memory, binding.offset, size, binding)
 
     def get_allocation(self, tensor_id: TensorId) -> TensorAllocation:
         """Raises KeyError for a tensor that was not planned."""
@@ -157,6 +163,9 @@ class MemoryPlan:
         lines = []
         for role in ArenaRole:
             for memory, arena in self.arenas(role).items():
-                notes = str(self.certificates[memory]) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
+                notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
         return "\n".join(lines)
+
+    def _quality(self, memory: MemoryType) -> str:
+        return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")

@@ -1,74 +1,100 @@
-"""The memory planners, and every name of a plan: a planner is one method, `pack`, over what `placement` has in common."""
+"""Memory planners: blocks with sizes, alignments and lifetimes in, their offsets in one arena out.
 
-from collections.abc import Iterable, Mapping, Sequence
+What sessions use is one of PLANNERS or of the hook `ort_lite_memory_planners`, by the config entry `ort_lite.memory_planner`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument
-from ort_lite.memory.planning import packing, portfolio
-from ort_lite.memory.planning.base import Block, MemoryPlanner
-from ort_lite.memory.planning.blocks import Blocks
-from ort_lite.memory.planning.free_list import FreeList, MemoryActiveBlock, MemoryFreeBlock
-from ort_lite.memory.planning.plan import ArenaUsage, Certificate, MemoryPlan, TensorAllocation, TensorBinding
-from ort_lite.memory.planning.requests import ArenaRole, MemoryConstraint, MemoryType, Platform, TensorAttributes, TensorRequest
+from ort_lite.memory.planning.blocks import Blocks, Words
+from ort_lite.memory.planning.packing import BY_SIZE, LIMIT
 
-__all__ = [
-    "PLANNERS",
-    "ArenaRole",
-    "ArenaUsage",
-    "AutoMemoryPlanner",
-    "Block",
-    "BySizeMemoryPlanner",
-    "Certificate",
-    "GreedyMemoryPlanner",
-    "MemoryActiveBlock",
-    "MemoryConstraint",
-    "MemoryFreeBlock",
-    "MemoryPlan",
-    "MemoryPlanner",
-    "MemoryPlannerType",
-    "MemoryType",
-    "Platform",
-    "TensorAllocation",
-    "TensorAttributes",
-    "TensorBinding",
-    "TensorRequest",
-    "create_planner",
-]
+SEARCHES = 3
+"""Sizes of equal lifetimes for which `adaptive` searches: a model with a new shape at every call pays for no more."""
 
 
 class MemoryPlannerType(StrEnum):
-    """The planners of `PLANNERS`; `create_planner` takes these names and those of further ones."""
+    """The names of PLANNERS; plugins add planners of other names."""
 
+    adaptive = "adaptive"
     greedy = "greedy"
     by_size = "by_size"
     auto = "auto"
 
 
+class MemoryPlanner(ABC):
+    """Packs blocks into one arena. `name` is what users write.
+
+    Stateless, for many threads may pack at once; what is to be kept for other sizes of the same lifetimes is in
+    `Blocks.hints`. Sessions call it once for each shape, while a run waits.
+    """
+
+    name: ClassVar[str] = ""
+
+    @abstractmethod
+    def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words | Sequence[int]:
+        """The offset of every block, -1 for a block that `capacity` bytes do not hold.
+
+        Blocks that live at the same time share no byte; offsets are multiples of `blocks.align`, where it is not None.
+        """
+
+
+class AdaptiveMemoryPlanner(MemoryPlanner):
+    """First fit, largest first, which is optimal for nearly all networks; where it misses the lower bound, what `auto` finds.
+
+    It searches SEARCHES times at most: an order that was found is tried for all sizes to come. O(n * neighbours in time), and
+    milliseconds for a search.
+    """
+
+    name = MemoryPlannerType.adaptive.value
+
+    def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        bound, near = blocks.lower_bound(), blocks.near()
+        offsets, peak = blocks.first_fit(np.argsort(-blocks.size, kind="stable"), near, capacity)
+        if peak < 0:  # not all fit
+            return _portfolio(blocks, capacity)[0]
+        for order in blocks.hints.orders:
+            if peak > bound:
+                tried, other = blocks.first_fit(order, near, capacity)
+                offsets, peak = (tried, other) if 0 <= other < peak else (offsets, peak)
+        if peak > bound and len(blocks.hints.orders) < SEARCHES:
+            found, lower, order = _portfolio(blocks, capacity)
+            blocks.hints.orders = (*blocks.hints.orders, order)
+            if lower < peak:
+                return found
+        return offsets
+
+
 class GreedyMemoryPlanner(MemoryPlanner):
     """First fit in the order of first operators, as an allocator at run time would do. O(n * free blocks)."""
 
-    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
-        arena = FreeList(capacity)
-        offsets = [-1] * len(blocks)
-        for index in sorted(range(len(blocks)), key=lambda index: blocks[index].lifetime.start_op):
-            block = blocks[index]
-            arena.advance(block.lifetime.start_op)
-            offset = arena.place(block.size, block.lifetime.end_op, block.alignment)
+    name = MemoryPlannerType.greedy.value
+
+    def pack(self, blocks: Blocks, capacity: int = LIMIT) -> list[int]:
+        from ort_lite.memory.planning.free_list import FreeList
+
+        arena, offsets = FreeList(capacity), [-1] * blocks.n
+        size, start, end = blocks.size.tolist(), blocks.start.tolist(), blocks.end.tolist()
+        align = [1] * blocks.n if blocks.align is None else blocks.align.tolist()
+        for index in sorted(range(blocks.n), key=start.__getitem__):
+            arena.advance(start[index])
+            offset = arena.place(size[index], end[index] - 1, align[index])
             offsets[index] = -1 if offset is None else offset
         return offsets
 
 
 class BySizeMemoryPlanner(MemoryPlanner):
-    """First fit, largest first, by the native kernel. Within 1% of the lower bound on ordinary networks."""
+    """First fit, largest first, and nothing else. Within 1% of the lower bound on ordinary networks."""
 
-    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
-        problem = _problem(blocks)
-        offsets, _ = problem.first_fit(problem.order(packing.BY_SIZE), problem.near(), capacity)
-        found: list[int] = offsets.tolist()
-        return found
+    name = MemoryPlannerType.by_size.value
+
+    def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        return blocks.first_fit(blocks.order(BY_SIZE), blocks.near(), capacity)[0]
 
 
 class AutoMemoryPlanner(MemoryPlanner):
@@ -77,43 +103,40 @@ class AutoMemoryPlanner(MemoryPlanner):
     `search_seconds` more are spent on the search; equal calls then need not give equal plans.
     """
 
-    def __init__(
-        self,
-        platform: Platform | None = None,
-        constraints: Iterable[MemoryConstraint] = (),
-        *,
-        search_seconds: float = 0.0,
-    ) -> None:
-        super().__init__(platform, constraints)
+    name = MemoryPlannerType.auto.value
+
+    def __init__(self, search_seconds: float = 0.0) -> None:
         self.search_seconds = search_seconds
 
-    def pack(self, blocks: Sequence[Block], capacity: int) -> list[int]:
-        offsets, _, _ = portfolio.pack(_problem(blocks), capacity, self.search_seconds)
-        found: list[int] = offsets.tolist()
-        return found
+    def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
+        return _portfolio(blocks, capacity, self.search_seconds)[0]
 
 
-def _problem(blocks: Sequence[Block]) -> Blocks:
-    start, end = np.array([block.lifetime.half_open() for block in blocks], np.int64).reshape(-1, 2).T
-    return Blocks([block.size for block in blocks], start, end, [block.alignment for block in blocks])
+def _portfolio(blocks: Blocks, capacity: int, seconds: float = 0.0) -> tuple[Words, int, Words]:
+    """`portfolio.pack`, imported when a session first searches: few do."""
+    from ort_lite.memory.planning import portfolio
+
+    return portfolio.pack(blocks, capacity, seconds)
 
 
-PLANNERS: Mapping[str, type[MemoryPlanner]] = MappingProxyType(
-    {
-        MemoryPlannerType.greedy: GreedyMemoryPlanner,
-        MemoryPlannerType.by_size: BySizeMemoryPlanner,
-        MemoryPlannerType.auto: AutoMemoryPlanner,
-    }
+DEFAULT_PLANNER: MemoryPlanner = AdaptiveMemoryPlanner()
+
+PLANNERS: Mapping[str, MemoryPlanner] = MappingProxyType(
+    {planner.name: planner for planner in (DEFAULT_PLANNER, GreedyMemoryPlanner(), BySizeMemoryPlanner(), AutoMemoryPlanner())}
 )
+"""Those that ort_lite has, by name."""
 
 
-def create_planner(
-    kind: str,
-    platform: Platform | None = None,
-    constraints: Iterable[MemoryConstraint] = (),
-    planners: Mapping[str, type[MemoryPlanner]] = PLANNERS,
-) -> MemoryPlanner:
-    """The planner of this name; `{**PLANNERS, "mine": Mine}` adds one. Raises InvalidArgument for an unknown name."""
-    if kind not in planners:
-        raise InvalidArgument(f"memory planner {kind!r}: expected one of {', '.join(planners)}")
-    return planners[kind](platform, constraints)
+def packed(planner: MemoryPlanner, blocks: Blocks, names: Sequence[str], capacity: int = LIMIT) -> Words:
+    """`planner.pack`, fit for native code to rely on. `names` of the blocks are for errors.
+
+    Tests prove the planners of PLANNERS right; the answer of any other one is checked. Raises InvalidPlan that names it.
+    """
+    if not blocks.n:
+        return blocks.size
+    if PLANNERS.get(planner.name) is planner:
+        return np.asarray(planner.pack(blocks, capacity), np.int64)
+    from ort_lite.memory.planning.checker import checked_offsets
+
+    who = f"memory planner {planner.name!r} ({type(planner).__module__}.{type(planner).__qualname__})"
+    return checked_offsets(who, planner.pack, blocks, names, capacity)

@@ -10,6 +10,7 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider, Overhead, Partition
 from ort_lite.record import Record, field
 
@@ -157,7 +158,7 @@ class Prices:
 
     def _node(self, label: str, node: Node) -> float:
         measured = _of(self._model.nodes, label, {}).get(node.name)
-        told = self._providers[label].cost(node) if measured is None else measured
+        told: float | None = ask(self._providers[label], "cost", node) if measured is None else measured
         if told is not None:
             return told
         rates = self._rates[label]
@@ -170,7 +171,7 @@ class Prices:
         return found
 
     def _overhead_of(self, label: str, provider: ExecutionProvider) -> Overhead:
-        told = provider.overhead()
+        told = ask(provider, "overhead")
         found: Overhead = _of(self._model.overheads, label, told if told is not None else self._rates[label].overhead)
         return found
 

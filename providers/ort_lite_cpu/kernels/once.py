@@ -11,8 +11,8 @@ from typing import Any
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.native import Spec, load
 from ort_lite.native.extents import contract, within
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.types import NATIVE_TYPES
 
 
 def run_once(

@@ -18,20 +18,18 @@ from ort_lite.native.spec import Spec
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Message, Source
+from ort_lite_cpu.lowering.lowered import Kernel, Message, Source
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.lower import Lowering
+    from ort_lite_cpu.lowering.values import Values
     from ort_lite_cpu.options import Options
-
-Kernel = Callable[..., int]
 
 
 class Op:
     """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
 
-    def __init__(self, lowering: Lowering, node: Node, infos: Sequence[Info]) -> None:
+    def __init__(self, lowering: Values, node: Node, infos: Sequence[Info]) -> None:
         self.lowering, self.node, self._infos = lowering, node, infos
 
     # --- what the node says
@@ -78,6 +76,10 @@ class Op:
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
         """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
         return self.lowering.stored(self.raw(index), perm)
+
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+        """The tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        return self.lowering.stored(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None

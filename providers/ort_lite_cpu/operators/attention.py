@@ -10,11 +10,11 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.expression import formula_tensor
-from ort_lite_cpu.lowering.fuse import HALVES
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 
 class Heads(Record):
@@ -196,11 +196,9 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
         before = past.shape[-2]
         total = before + rows
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
-        emit_strided(op.lowering, op.node, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
+        emit_strided(op, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
     steps = (heads * total * size, total * size, size, 1)
-    emit_strided(
-        op.lowering, op.node, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size
-    )
+    emit_strided(op, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
 
 
 @operator("Attention", since=23, types=REAL | frozenset(HALVES))

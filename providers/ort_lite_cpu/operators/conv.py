@@ -203,7 +203,7 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
         w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
-        emit_permute(op.lowering, op.node, weight.tensor, w, w.shape[::-1], [1, 0])
+        emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
     taps, stride, dilation = sizes.kernel[2], sizes.strides[2], sizes.dilations[2]
     assert isinstance(taps, int) and isinstance(stride, int) and isinstance(dilation, int)
     statics: dict[str, int | str] = {"taps": taps, "stride": stride, "dilation": dilation}

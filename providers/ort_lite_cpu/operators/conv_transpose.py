@@ -121,7 +121,7 @@ def _weight(op: Op, phases: Sequence[Phase], groups: int) -> Weight:
     for own, step in zip(taps, steps[3:], strict=True):
         start = start + own[0] * step
     dims = (groups, outputs, channels, *counts)
-    emit_strided(op.lowering, op.node, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
+    emit_strided(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
     return Weight(tensor=made)
 
 
@@ -145,7 +145,7 @@ def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: 
         start = start + phase.first * step
     jumps = [step * stride for step, stride in zip(steps[1:], strides, strict=False)]
     emit_strided(
-        op.lowering, op.node, part, y, part.stored_shape, contiguous(part.stored_shape), [steps[0], *jumps, 1], 0, start
+        op, part, y, part.stored_shape, contiguous(part.stored_shape), [steps[0], *jumps, 1], 0, start
     )  # fmt: skip
 
 

@@ -15,11 +15,10 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.expression import Expression
-from ort_lite_cpu.lowering.fuse import require_broadcast
+from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.matmul import emit_matmul
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -76,7 +75,7 @@ def q_gemm(op: Op) -> None:
     a = op.input(0)
     if op.attr("transA", 0):
         moved = op.temporary(a.dtype, a.shape[::-1])
-        emit_permute(op.lowering, op.node, a, moved, a.shape, (1, 0))
+        emit_permute(op, a, moved, a.shape, (1, 0))
         a = moved
     total = integer_product(op, a, op.optional(2), 3, 5, bool(op.attr("transB", 0)))
     if op.has(6):
@@ -253,7 +252,7 @@ def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, 
     steps: tuple[Dim, Dim] = (0, 0)
     if zeros is not None and not all(same(dim, 1) for dim in zeros.shape):
         steps = (0, select(equal(zeros.shape[-1], 1), 0, 1))
-        require_broadcast(op.lowering, op.node, zeros.shape[-1:], (n,))
+        require_broadcast(op, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
             zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
@@ -274,7 +273,7 @@ def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
         step if same(dim, full) else select(equal(dim, 1), 0, step)
         for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)
     ]
-    require_broadcast(op.lowering, op.node, padded, wanted)
+    require_broadcast(op, padded, wanted)
     made = op.temporary(x.dtype, wanted)
-    emit_strided(op.lowering, op.node, x, made, wanted, steps, contiguous(wanted))
+    emit_strided(op, x, made, wanted, steps, contiguous(wanted))
     return made

@@ -13,10 +13,10 @@ from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.lowering.expression import Expression, define
+from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
@@ -245,7 +245,7 @@ def _compact(op: Op, x: Operand) -> Operand:
     if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
         return Operand(x.tensor, x.shape, wanted)
     made = op.temporary(x.tensor.dtype, x.shape)
-    emit_strided(op.lowering, op.node, x.tensor, made, x.shape, x.strides, wanted)
+    emit_strided(op, x.tensor, made, x.shape, x.strides, wanted)
     return Operand(made, x.shape, wanted)
 
 

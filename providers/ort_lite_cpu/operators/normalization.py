@@ -110,6 +110,19 @@ def _emit(
     op.emit(normalise, operands, rows, n, group, run, epsilon, statics=statics, work=x.size, inplace=(3, 0))
 
 
+@operator("MeanVarianceNormalization", since=9, types=REAL)
+def mean_variance_normalization(op: Op) -> None:
+    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
+    rank = len(op.raw(0).shape)
+    axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
+    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+    x, y = op.input(0, order), op.output(0, order)
+    n = product([x.shape[axis] for axis in axes])
+    rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
+    # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
+    _emit(op, [x, None, None, y, None, None], rows, n, 1, n, 1e-18)
+
+
 @operator("LayerNormalization", since=1, types=REAL)
 def layer_normalization(op: Op) -> None:
     """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
@@ -169,7 +182,7 @@ def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
         )
         strides.append(select(equal(mine, 1), 0, stride))
     made = op.temporary(given.dtype, wanted)
-    emit_strided(op.lowering, op.node, given, made, wanted, strides, contiguous(wanted))
+    emit_strided(op, given, made, wanted, strides, contiguous(wanted))
     return made
 
 

@@ -14,11 +14,12 @@ from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.expression import Expression, define, storage_order
+from ort_lite_cpu.lowering.conversion import converted
+from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NARROW_TYPES, NATIVE_TYPES, Tensor, bits
-from ort_lite_cpu.operators.cast import converted
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits, storage_order
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 Parameter = Tensor | float
 """A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""

@@ -43,7 +43,7 @@ class Layer:
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
-            emit_permute(op.lowering, op.node, x, moved, x.shape, (1, 0, 2))
+            emit_permute(op, x, moved, x.shape, (1, 0, 2))
             x = moved
         self.x = x
         self.steps, self.batch = x.shape[0], x.shape[1]
@@ -87,7 +87,7 @@ class Layer:
             return state
         given = op.input(index)
         order = (1, 0, 2) if self.batch_first else (0, 1, 2)
-        emit_permute(op.lowering, op.node, given, state, given.shape, order)
+        emit_permute(op, given, state, given.shape, order)
         return state
 
     def product(self, direction: int) -> Tensor:
@@ -117,7 +117,7 @@ class Layer:
         _, rows, columns = weights.shape
         made = self.op.temporary(weights.dtype, (columns, rows))
         at = direction * rows * columns
-        emit_strided(self.op.lowering, self.op.node, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
+        emit_strided(self.op, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
         return made
 
     def vector(self, index: int, direction: int, parts: Sequence[tuple[int, int]], form: str) -> Tensor | None:
@@ -144,7 +144,7 @@ class Layer:
         for first in firsts:
             row = op.temporary(given.dtype, (length,))
             at = direction * given.shape[1] + first * self.size
-            emit_strided(op.lowering, op.node, given, row, row.shape, (1,), (1,), at)
+            emit_strided(op, given, row, row.shape, (1,), (1,), at)
             rows.append(row)
         return rows[0] if len(rows) == 1 else op.lowering.stored(formula_tensor(given.dtype, rows[0], "{0} + {1}", rows))
 
@@ -155,24 +155,24 @@ class Layer:
             return op.view(states, (self.batch, self.size))
         row = op.temporary(states.dtype, (self.batch, self.size))
         n = self.batch * self.size
-        emit_strided(op.lowering, op.node, states, row, (n,), (1,), (1,), direction * n)
+        emit_strided(op, states, row, (n,), (1,), (1,), direction * n)
         return row
 
     def keep(self, row: Tensor, states: Tensor, direction: int) -> None:
         if self.directions > 1:
             n = self.batch * self.size
-            emit_strided(self.op.lowering, self.op.node, row, states, (n,), (1,), (1,), 0, direction * n)
+            emit_strided(self.op, row, states, (n,), (1,), (1,), 0, direction * n)
 
     def finish(self, last: Sequence[tuple[int, Tensor]]) -> None:
         """Y (steps, directions, batch, size) or batch first, and the last states."""
         op = self.op
         if self.y is not None:
             order = (1, 0, 2, 3) if self.batch_first else (0, 2, 1, 3)
-            emit_permute(op.lowering, op.node, self.y, op.output(0), self.y.shape, order)
+            emit_permute(op, self.y, op.output(0), self.y.shape, order)
         for index, state in last:
             if op.wants(index):
                 order3 = (1, 0, 2) if self.batch_first else (0, 1, 2)
-                emit_permute(op.lowering, op.node, state, op.output(index), state.shape, order3)
+                emit_permute(op, state, op.output(index), state.shape, order3)
 
     def numbers(self, direction: int) -> tuple[Dim | float, ...]:
         stride = self.directions * self.size

@@ -15,8 +15,9 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, channels_last
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import NATIVE_TYPES
 
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
 BOOL = frozenset({"bool"})

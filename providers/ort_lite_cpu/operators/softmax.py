@@ -12,11 +12,11 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.halves import softmax_rounded
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.fuse import HALVES
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 INFINITY = float("inf")
 
@@ -134,6 +134,6 @@ def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> 
         return
     shape = (product(x.shape[:axis]), n, inner)
     moved, result = (op.temporary(x.dtype, (shape[0], inner, n)) for _ in range(2))
-    emit_permute(op.lowering, op.node, x, moved, shape, (0, 2, 1))
+    emit_permute(op, x, moved, shape, (0, 2, 1))
     emit(moved, result, shape[0] * inner, n)
-    emit_permute(op.lowering, op.node, result, y, result.shape, (0, 2, 1))
+    emit_permute(op, result, y, result.shape, (0, 2, 1))

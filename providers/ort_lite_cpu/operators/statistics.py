@@ -1,15 +1,12 @@
-"""Normalisation by statistics taken over axes: BatchNormalization in training, MeanVarianceNormalization."""
+"""BatchNormalization in training: by statistics of the batch."""
 
 from ort_lite.native.extents import extents
 from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
-from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.operators.normalization import normalise
-from ort_lite_cpu.registry import REAL, operator
 
 
 @native(fastmath=REDUCE)
@@ -57,16 +54,3 @@ def train_batch_normalization(op: Op) -> None:
     for output, batch in ((3, mean), (4, variance)):
         if op.wants(output):
             op.alias(batch, output)
-
-
-@operator("MeanVarianceNormalization", since=9, types=REAL)
-def mean_variance_normalization(op: Op) -> None:
-    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
-    rank = len(op.raw(0).shape)
-    axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
-    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
-    x, y = op.input(0, order), op.output(0, order)
-    n = product([x.shape[axis] for axis in axes])
-    rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
-    # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
-    op.emit(normalise, [x, None, None, y, None, None], rows, n, 1, n, 1e-18, statics={"centred": True}, work=x.size)

@@ -6,16 +6,16 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.graph import Node
 from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.blocks import Blocks, spec
+from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, packed
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
@@ -23,8 +23,7 @@ from ort_lite_cpu.program.evaluate import LIMIT, evaluate
 from ort_lite_cpu.program.segment import Segment
 
 ALIGNMENT = 64
-SEARCHES = 3
-"""Sizes for which a Packer searches: a model with a new shape at every call pays for no more."""
+"""Of the addresses and sizes of scratch buffers."""
 
 
 class Bound(Record, frozen=False):
@@ -60,45 +59,15 @@ def _evaluate() -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(address)
 
 
-class Packer:
-    """Offsets for blocks of fixed lifetimes and ever new sizes. What sizes do not change is kept.
-
-    First fit, largest first, is optimal for nearly all networks. Where it misses the lower bound, the portfolio is searched,
-    SEARCHES times at most: its order is tried beside the other for all sizes to come.
-    """
-
-    def __init__(self, starts: Array, ends: Array) -> None:
-        self._n = len(starts)
-        self._blocks = Blocks(np.zeros(self._n, np.int64), starts, ends)
-        self._near = self._blocks.near() if self._n else self._blocks.start
-        self._orders: tuple[Array, ...] = ()
-
-    def pack(self, sizes: Array) -> tuple[Array, int]:
-        """(offsets, peak). O(n * neighbours in time), and milliseconds for a search. Thread-safe."""
-        if not self._n:
-            return sizes, 0
-        blocks = self._blocks.of(sizes)
-        bound = blocks.lower_bound()
-        offsets, peak = blocks.first_fit(np.argsort(-sizes, kind="stable"), self._near)
-        for order in self._orders:
-            if peak > bound:
-                offsets, peak = min((offsets, peak), blocks.first_fit(order, self._near), key=itemgetter(1))
-        if peak > bound and len(self._orders) < SEARCHES:
-            from ort_lite.memory.planning import portfolio
-
-            found, lower, order = portfolio.pack(blocks)
-            self._orders = (*self._orders, order)
-            if lower < peak:
-                return found, lower
-        return offsets, peak
-
-
 class Binder:
-    """Binds one Segment. `bind` may be called from many threads."""
+    """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads."""
 
-    def __init__(self, segment: Segment) -> None:
-        self.segment = segment
-        self._packer = Packer(segment.starts, segment.ends)
+    def __init__(self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER) -> None:
+        self.segment, self._planner = segment, planner
+        count = len(segment.starts)
+        self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT))
+        if count:
+            self._blocks.near()  # now, as no run waits
         # Where descriptor i begins, in bytes from the first.
         self._descriptor_bytes = segment.descriptor_starts * 8
 
@@ -118,7 +87,7 @@ class Binder:
         dims = slots[segment.dim_slots]
         for k in np.flatnonzero(dims < 0).tolist():
             raise self._impossible(segment.dim_nodes[k], f"a dimension of {int(dims[k])}", values)
-        offsets, peak = self._packer.pack(sizes)
+        offsets, scratch = self.pack(sizes)
         slots[segment.offset_slots] = offsets
         descriptors = slots[segment.index]
         table = segment.table.copy()
@@ -132,7 +101,17 @@ class Binder:
             if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
         cost = float(slots[segment.work_slots].sum()) / 1000
-        return Bound(table, table.ctypes.data, len(table), peak, allocations, cost, descriptors, values, offsets, sizes)
+        return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
+
+    def pack(self, sizes: Array) -> tuple[Array, int]:
+        """(offsets of scratch buffers of these sizes, bytes of the arena). Raises InvalidPlan, OutOfMemory beyond 2**62 bytes."""
+        offsets = packed(self._planner, self._blocks.of(sizes), self.segment.names)
+        if offsets.min(initial=0) < 0:
+            left, name = int((offsets < 0).sum()), self._planner.name
+            raise OutOfMemory(
+                f"CPUExecutionProvider: memory planner {name!r} found no place below 2**62 bytes for {left} of {len(sizes)} buffers"
+            )
+        return offsets, int((offsets + sizes).max(initial=0))
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))

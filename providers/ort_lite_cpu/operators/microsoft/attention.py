@@ -10,9 +10,8 @@ from ort_lite.shapes import equal, floordiv, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.lowering.expression import Expression
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator

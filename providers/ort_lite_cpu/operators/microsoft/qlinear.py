@@ -8,7 +8,7 @@ from ort_lite.dtypes import DType
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last, reread
+from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, reread
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -22,6 +22,7 @@ from ort_lite_cpu.operators.quantization import (
 from ort_lite_cpu.operators.slices import emit_concat
 from ort_lite_cpu.operators.softmax import by_rows, softmax
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.types import NATIVE_TYPES
 
 
 def _one(op: Op, index: int) -> Parameter:

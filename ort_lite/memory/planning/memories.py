@@ -1,14 +1,15 @@
-"""Tensors and their lifetimes -> MemoryPlan: everything but the order in which scratch is packed."""
+"""Tensors of all roles in the memories of a device -> MemoryPlan. A planner packs what is scratch; the rest is here."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning import packing
+from ort_lite.memory.planning.blocks import Blocks
 from ort_lite.memory.planning.checker import check
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime, alias_classes
-from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation, TensorBinding
+from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorBinding
+from ort_lite.memory.planning.planner import MemoryPlanner, packed
 from ort_lite.memory.planning.requests import (
     ArenaRole,
     MemoryConstraint,
@@ -18,15 +19,6 @@ from ort_lite.memory.planning.requests import (
     TensorRequest,
     align_up,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What `pack` places: bytes for the tensors of one alias class."""
-
-    lifetime: TensorLifetime
-    size: int
-    alignment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +37,11 @@ class _Slot:
         return self.members[0].attributes
 
 
-class MemoryPlanner(ABC):
-    """Plans constants, then persistent tensors, one behind the other, then scratch by `pack`.
+class Memories:
+    """A platform's memories with their limits: `plan` puts constants, then persistent tensors, one behind the other, then scratch.
 
     A scratch or persistent tensor that does not fit its memory, after what is in it already and `max_size`, goes to the
-    next writable memory of the platform. Equal calls give equal plans. Stateless: many threads may plan at once.
+    next writable memory of the platform. Stateless: many threads may plan at once.
     """
 
     def __init__(self, platform: Platform | None = None, constraints: Iterable[MemoryConstraint] = ()) -> None:
@@ -60,23 +52,18 @@ class MemoryPlanner(ABC):
                 raise InvalidArgument(f"MemoryConstraint {constraint.name!r}: expected one of {', '.join(self.constraints)}")
             self.constraints[constraint.name] = constraint
 
-    @abstractmethod
-    def pack(self, blocks: Sequence[Block], capacity: int) -> Sequence[int]:
-        """The offset of every block in one arena, -1 for a block that `capacity` bytes do not hold.
-
-        Blocks are not empty. Those that live at the same time share no byte; offsets are multiples of `alignment`.
-        """
-
     def plan(
         self,
+        planner: MemoryPlanner,
         tensors: Iterable[TensorRequest],
         lifetimes: Mapping[TensorId, TensorLifetime],
         aliases: Iterable[Iterable[TensorId]] = (),
     ) -> MemoryPlan:
-        """A plan for all tensors, checked by `checker.check`. `aliases`: groups of tensors that share their bytes.
+        """A plan for all tensors, checked by `checker.check`; `planner` packs the scratch of each memory.
 
-        Constants and persistent tensors without a lifetime live as long as the program. Raises InvalidArgument for
-        tensors, attributes or groups that contradict each other, OutOfMemory naming the capacities that were tried.
+        `aliases`: groups of tensors that share their bytes. Constants and persistent tensors without a lifetime live as long
+        as the program. Raises InvalidArgument for tensors, attributes or groups that contradict each other, InvalidPlan for a
+        planner that is wrong, OutOfMemory naming the capacities that were tried.
         """
         requests: dict[TensorId, TensorRequest] = {}
         for tensor in tensors:
@@ -91,6 +78,7 @@ class MemoryPlanner(ABC):
                 for member in slot.members
             },
             aliases={m.tensor_id: slot.members[0].tensor_id for slot in slots for m in slot.members[1:]},
+            planner=planner.name,
         )
         for slot in slots:
             if slot.members[0].role is ArenaRole.constant:
@@ -100,7 +88,7 @@ class MemoryPlanner(ABC):
                 self._place_persistent(plan, slot)
         for arena in (*plan.constant_arenas.values(), *plan.persistent_arenas.values()):
             arena.total_size = arena.used
-        self._place_scratch(plan, [slot for slot in slots if slot.members[0].role is ArenaRole.scratch])
+        self._place_scratch(planner, plan, [slot for slot in slots if slot.members[0].role is ArenaRole.scratch])
         plan = replace(plan, tensor_allocs={tensor: plan.tensor_allocs[tensor] for tensor in requests})
         check(plan)
         return plan
@@ -170,7 +158,7 @@ class MemoryPlanner(ABC):
         return True
 
     # --- Scratch
-    def _place_scratch(self, plan: MemoryPlan, slots: list[_Slot]) -> None:
+    def _place_scratch(self, planner: MemoryPlanner, plan: MemoryPlan, slots: list[_Slot]) -> None:
         waiting = [(slot, self._writable_from(slot)) for slot in slots]
         tried = []
         for memory in self.platform.writable:
@@ -178,20 +166,23 @@ class MemoryPlanner(ABC):
             if not here:
                 continue
             tried.append(self._left(plan, memory))
-            unit = self._unit(memory)
-            blocks = [Block(s.lifetime, align_up(s.size, unit), self._alignment(s, memory)) for s, _ in here]
-            placed = iter(self.pack([block for block in blocks if block.size], self._capacity(plan, memory)))
-            peak = 0
-            for (slot, _), block in zip(here, blocks, strict=True):
-                offset = next(placed) if block.size else 0
+            blocks = self._blocks([slot for slot, _ in here], memory)
+            names = [slot.members[0].tensor_id for slot, _ in here]
+            offsets, peak = packed(planner, blocks, names, self._capacity(plan, memory)).tolist(), 0
+            for (slot, _), offset, size in zip(here, offsets, blocks.size.tolist(), strict=True):
                 if offset >= 0:
                     self._record(plan, slot, memory, offset, memory)
-                    peak = max(peak, offset + block.size)
+                    peak = max(peak, offset + size)
             plan.arena_usages[memory] = ArenaUsage(memory, peak, peak, ArenaRole.scratch, memory)
             waiting = [(s, c) for s, c in waiting if s.members[0].tensor_id not in plan.tensor_allocs]
         if waiting:
-            names = ", ".join(str(slot) for slot, _ in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
-            raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {names}; raise max_size or add a memory")
+            first = ", ".join(str(slot) for slot, _ in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
+            raise OutOfMemory(f"{len(waiting)} tensors do not fit {', '.join(tried)}: {first}; raise max_size or add a memory")
+
+    def _blocks(self, slots: list[_Slot], memory: MemoryType) -> Blocks:
+        start, end = zip(*(slot.lifetime.half_open() for slot in slots), strict=True)
+        sizes = [align_up(slot.size, self._unit(memory)) for slot in slots]
+        return Blocks(sizes, start, end, [self._alignment(slot, memory) for slot in slots])
 
     # --- What a memory offers
     def _alignment(self, slot: _Slot, memory: MemoryType) -> int:
@@ -223,10 +214,5 @@ class MemoryPlanner(ABC):
 
     def _record(self, plan: MemoryPlan, slot: _Slot, memory: MemoryType, offset: int, source: MemoryType) -> None:
         for member in slot.members:
-            plan.tensor_allocs[member.tensor_id] = TensorAllocation(
-                member.tensor_id,
-                memory,
-                offset,
-                align_up(member.size, self._unit(memory)),
-                TensorBinding(member.role, memory, offset, source),
-            )
+            binding = TensorBinding(member.role, memory, offset, source)
+            plan.bind(member.tensor_id, binding, align_up(member.size, self._unit(memory)))

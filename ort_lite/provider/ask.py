@@ -1,0 +1,92 @@
+"""Calls of a provider's hooks. What goes wrong in one, and an answer that is none, is told with the names of provider and hook."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated
+from ort_lite.provider.provider import Capability, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
+
+LAYOUTS = ("NCHW", "NHWC")
+
+
+def ask(
+    provider: ExecutionProvider, hook: str, *arguments: Any, label: str = "", error: type[OrtLiteError] = ProviderError
+) -> Any:
+    """provider.hook(*arguments); an iterable answer comes as a list. `label` is the provider's name in the session.
+
+    Raises `error` from what the hook raised, be it one of ort_lite's own classes, and ProviderError for an answer that the hook
+    does not have. Options that a provider refuses stay InvalidArgument.
+    """
+    name = label or who(provider)
+    try:
+        answer = getattr(provider, hook)(*arguments)
+        if hook in _LISTS and not isinstance(answer, (str, bytes)):
+            answer = list(answer)
+    except RunTerminated:
+        raise
+    except Exception as raised:
+        kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
+        raise kind(f"{name}: {hook} failed: {type(raised).__name__}: {raised}") from raised
+    if hook in _ANSWERS:
+        fits, expected = _ANSWERS[hook]
+        if not fits(answer):
+            raise ProviderError(f"{name}: {hook} returned {shown(answer)}; expected {expected}")
+    return answer
+
+
+def who(provider: Any) -> str:
+    """Its name, also of one that has none."""
+    name = getattr(provider, "name", "")
+    return name if isinstance(name, str) and name else type(provider).__name__
+
+
+def shown(answer: Any) -> str:
+    """An answer in a message: what it is, and not all of what is in it."""
+    text = repr(answer)
+    return text if len(text) <= 80 else f"{text[:77]}... ({type(answer).__name__})"
+
+
+def _none_or(*classes: type) -> Callable[[Any], bool]:
+    return lambda answer: answer is None or isinstance(answer, classes)
+
+
+def _has(*methods: str) -> Callable[[Any], bool]:
+    return lambda answer: answer is None or all(callable(getattr(answer, name, None)) for name in methods)
+
+
+def _seconds(answer: Any) -> bool:
+    number = isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool)
+    return answer is None or (number and bool(0 <= answer < math.inf))
+
+
+def _all(*classes: type) -> Callable[[Any], bool]:
+    def fits(answer: Any) -> bool:
+        return (
+            isinstance(answer, Iterable)
+            and not isinstance(answer, (str, bytes))
+            and all(isinstance(x, classes) for x in answer)
+        )
+
+    return fits
+
+
+_OPTIONS = frozenset({"configure", "set_dynamic_options"})
+_LISTS = frozenset({"get_capability", "end_profiling"})
+_ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
+    "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
+    "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
+    "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
+    "available_resource": (_none_or(Resource), "a Resource, or None"),
+    "cost": (_seconds, "a finite number of seconds, 0 or more, or None"),
+    "overhead": (_none_or(Overhead), "an Overhead, or None"),
+    "preferred_layout": (lambda answer: answer is None or answer in LAYOUTS, f"one of {', '.join(LAYOUTS)}, or None"),
+    "end_profiling": (_all(ProfileEvent), "ProfileEvent objects"),
+    "serialize": (_none_or(bytes, bytearray, memoryview), "bytes, or None"),
+    "compatibility": (lambda answer: isinstance(answer, str), "a text"),
+    "check_compatibility": (_none_or(str), "a text that says what does not fit, or None"),
+    "get_options": (lambda answer: isinstance(answer, dict), "a dict"),
+}
