@@ -7,7 +7,8 @@ import numpy as np
 
 from ort_lite.dtypes import to_numpy
 from ort_lite.errors import ProviderError
-from ort_lite.graph.node import TensorType, Value
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import TensorType
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.shapes.dims import Shape
 

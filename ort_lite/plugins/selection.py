@@ -72,8 +72,6 @@ def select(
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
     config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
-    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
-        options.account.planner = plugins.memory_planner(planner)
     for provider in made:
         ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))

@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Attr, MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.graph.graph import Attr, Graph
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.serialization.wire import Span, outline
 from ort_lite.shapes.expr import Dim
 

@@ -10,10 +10,9 @@ from typing import Any
 from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guarded
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ort_lite.execute.execute import CompiledBody, Executable
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
 from ort_lite.pipeline.pipeline import prepare

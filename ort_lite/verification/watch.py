@@ -8,7 +8,7 @@ from ort_lite.errors import RunTerminated, VerificationError
 from ort_lite.execute.execute import Executable, Step, copied
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Partition

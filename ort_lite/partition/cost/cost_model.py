@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
