@@ -117,8 +117,11 @@ def _node(row: NodeRow, values: Sequence[Value], arrays: Sequence[Array], graphs
         [None if k == LEFT_OUT else values[k] for k in inputs],
         [None if k == LEFT_OUT else values[k] for k in outputs],
         [_attribute(attribute, arrays, graphs) for attribute in attributes],
-        domain=domain, version=version, name=name, overload=overload,
-    )  # fmt: skip
+        domain=domain,
+        version=version,
+        name=name,
+        overload=overload,
+    )
 
 
 def _attribute(row: AttrRow, arrays: Sequence[Array], graphs: Sequence[Graph]) -> Attr:

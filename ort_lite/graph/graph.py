@@ -96,9 +96,13 @@ class Attr(Record):
         many = isinstance(value, (list, tuple, range))
         items = [item.item() if isinstance(item, np.generic) else item for item in (value if many else [value])]
         for kinds, type_ in (
-            ((int,), "INT"), ((int, float), "FLOAT"), ((str,), "STRING"), ((Graph,), "GRAPH"),
-            ((np.ndarray,), "TENSOR"), ((TensorType, SequenceType, OptionalType, MapType), "TYPE_PROTO"),
-        ):  # fmt: skip
+            ((int,), "INT"),
+            ((int, float), "FLOAT"),
+            ((str,), "STRING"),
+            ((Graph,), "GRAPH"),
+            ((np.ndarray,), "TENSOR"),
+            ((TensorType, SequenceType, OptionalType, MapType), "TYPE_PROTO"),
+        ):
             if all(isinstance(item, kinds) for item in items):
                 if type_ in ("INT", "FLOAT"):  # True is an INT too
                     items = [int(item) if type_ == "INT" else float(item) for item in items]
@@ -443,9 +447,15 @@ def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
             value = [body.clone(mapping) for body in value]
         attributes.append(Attr(attribute.name, attribute.type, value, attribute.ref))
     return Node(
-        node.op_type, inputs, outputs, attributes,
-        domain=node.domain, version=node.version, name=node.name, overload=node.overload,
-    )  # fmt: skip
+        node.op_type,
+        inputs,
+        outputs,
+        attributes,
+        domain=node.domain,
+        version=node.version,
+        name=node.name,
+        overload=node.overload,
+    )
 
 
 def node_text(node: Node, indent: str = "") -> str:

@@ -211,8 +211,9 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
     """Gives each type variable the type of the first operand of it; raises InvalidGraph for what does not fit."""
     bound: dict[str, tuple[Kind, str]] = {}
     for what, kinds, formal, values in (
-        ("input", inputs, schema.inputs, node.inputs), ("output", outputs, schema.outputs, node.outputs),
-    ):  # fmt: skip
+        ("input", inputs, schema.inputs, node.inputs),
+        ("output", outputs, schema.outputs, node.outputs),
+    ):
         for index, kind in enumerate(kinds):
             value = values[index]
             if kind is None or value is None:
@@ -250,5 +251,13 @@ def shown(kind: Kind) -> str:
 
 
 __all__ = [
-    "Kind", "OpSchema", "SchemaFile", "SchemaSource", "Schemas", "check_declared", "kind_of", "op_schema", "shown",
-]  # fmt: skip
+    "Kind",
+    "OpSchema",
+    "SchemaFile",
+    "SchemaSource",
+    "Schemas",
+    "check_declared",
+    "kind_of",
+    "op_schema",
+    "shown",
+]

@@ -1,7 +1,7 @@
 """What marks a function for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from ort_lite.record import Record
 
@@ -113,6 +113,6 @@ def arithmetic(*signatures: str, needs: str = "", otherwise: Callable[..., Any] 
     """Marks `f(*values)` that computes with `values.Value`: Python operators on it emit IR of exactly its type."""
 
     def mark(target: F) -> F:
-        return Emitted(target, signatures, needs, otherwise, typed=True)  # type: ignore[return-value]
+        return cast(F, Emitted(target, signatures, needs, otherwise, typed=True))
 
     return mark

@@ -259,9 +259,13 @@ def _both(order: _Order | None, rule: PlacementRule, labels: Sequence[str], node
 
 
 def _prefer(
-    soft: dict[Node, _Order], hard: _Order | None, rule: PlacementRule, labels: Sequence[str], node: Node,
+    soft: dict[Node, _Order],
+    hard: _Order | None,
+    rule: PlacementRule,
+    labels: Sequence[str],
+    node: Node,
     remarks: dict[str, None],
-) -> None:  # fmt: skip
+) -> None:
     providers, before = _indices(rule, labels), soft.get(node, hard)
     if not providers:
         remarks[f"{rule} names no provider of the session"] = None

@@ -18,13 +18,30 @@ DEFAULT = "CPUExecutionProvider"
 
 # Names that programs written for onnxruntime list, in its order of preference. Not installed, they cost a warning.
 KNOWN = (
-    "NvTensorRTRTXExecutionProvider", "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
-    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider", "VitisAIExecutionProvider",
-    "QNNExecutionProvider", "NnapiExecutionProvider", "VSINPUExecutionProvider", "JsExecutionProvider",
-    "CoreMLExecutionProvider", "ACLExecutionProvider", "ArmNNExecutionProvider", "DmlExecutionProvider",
-    "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider", "XnnpackExecutionProvider",
-    "CANNExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider",
-)  # fmt: skip
+    "NvTensorRTRTXExecutionProvider",
+    "TensorrtExecutionProvider",
+    "CUDAExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "DnnlExecutionProvider",
+    "VitisAIExecutionProvider",
+    "QNNExecutionProvider",
+    "NnapiExecutionProvider",
+    "VSINPUExecutionProvider",
+    "JsExecutionProvider",
+    "CoreMLExecutionProvider",
+    "ACLExecutionProvider",
+    "ArmNNExecutionProvider",
+    "DmlExecutionProvider",
+    "RknpuExecutionProvider",
+    "WebNNExecutionProvider",
+    "WebGpuExecutionProvider",
+    "XnnpackExecutionProvider",
+    "CANNExecutionProvider",
+    "AzureExecutionProvider",
+    "CPUExecutionProvider",
+)
 
 _One = str | ExecutionProvider | type[ExecutionProvider]
 ProviderEntry = _One | tuple[_One, Mapping[str, Any]]

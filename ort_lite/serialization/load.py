@@ -200,9 +200,15 @@ class _Loader:
             inputs.append(value)
         attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute]
         node = Node(
-            proto.op_type, inputs, outputs, attributes,
-            domain=domain, version=version, name=proto.name, overload=proto.overload,
-        )  # fmt: skip
+            proto.op_type,
+            inputs,
+            outputs,
+            attributes,
+            domain=domain,
+            version=version,
+            name=proto.name,
+            overload=proto.overload,
+        )
         if len(node.attributes) != len(attributes):
             raise InvalidGraph(
                 f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"

@@ -264,6 +264,18 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 __all__ = [
-    "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
-    "same_operator", "serialize", "similar_operator", "text", "write_attribute", "write_type",
-]  # fmt: skip
+    "NEWEST_IR_VERSION",
+    "OUTLINE_FROM",
+    "TEXT",
+    "AttributeReader",
+    "element_type",
+    "parse",
+    "pb",
+    "read_type",
+    "same_operator",
+    "serialize",
+    "similar_operator",
+    "text",
+    "write_attribute",
+    "write_type",
+]

@@ -70,7 +70,7 @@ class _Stand:
 
     def __init__(
         self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, inputs: Sequence[Any], runs: int
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._graph, self._rules, self._runs = model.graph, pipeline.rules_of(providers), runs
         cpu = next(provider for provider in providers if provider.name == selection.DEFAULT)
         self._reference = Reference(model, cpu, list(all_graphs(model.graph))[1:], transfers_of(providers), options)

@@ -23,9 +23,18 @@ class Ready:
     """A compiled model with what `run` looks up."""
 
     __slots__ = (
-        "_account", "_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled", "prepared",
+        "_account",
+        "_config_keys",
+        "_constants",
+        "_feeds",
+        "_names",
+        "_profiler",
+        "_run",
+        "_shares",
+        "compiled",
+        "prepared",
         "verifier",
-    )  # fmt: skip
+    )
 
     def __init__(self, prepared: Prepared, profiler: "Profiler | None", account: Account) -> None:
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account

@@ -97,8 +97,15 @@ def make_state(
 
         def prepared_from(model: Model, span: Span = no_span) -> Prepared:
             return prepare(
-                model, chosen.providers, options, span, given.disabled, chosen.policies, given.placement_rules, given.partitioning
-            )  # fmt: skip
+                model,
+                chosen.providers,
+                options,
+                span,
+                given.disabled,
+                chosen.policies,
+                given.placement_rules,
+                given.partitioning,
+            )
 
         prepared = prepared_from(model, span)
         outputs = refined(outputs, model.graph.outputs, names)
@@ -111,6 +118,15 @@ def make_state(
     other = loaded.overridable
     overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
     return SessionState(
-        options, account, Ready(prepared, profiler, account), prepared, chosen, about,
-        tuple(inputs), tuple(outputs), tuple(overridable), loaded.defaults, overriding,
-    )  # fmt: skip
+        options,
+        account,
+        Ready(prepared, profiler, account),
+        prepared,
+        chosen,
+        about,
+        tuple(inputs),
+        tuple(outputs),
+        tuple(overridable),
+        loaded.defaults,
+        overriding,
+    )

@@ -17,7 +17,7 @@ from ort_lite.tensors.dltensor import (
     code_of,
     nbytes,
     type_of,
-)  # fmt: skip
+)
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _USED = {_PLAIN: b"used_dltensor", _VERSIONED: b"used_dltensor_versioned"}  # a capsule points at its name: these stay

@@ -49,9 +49,13 @@ class Reference:
     """
 
     def __init__(
-        self, model: Model, cpu: ExecutionProvider, bodied: Sequence[Graph], transfers: Sequence[DataTransfer],
+        self,
+        model: Model,
+        cpu: ExecutionProvider,
+        bodied: Sequence[Graph],
+        transfers: Sequence[DataTransfer],
         options: SessionOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._cpu, self._bodied, self._transfers = model, cpu, frozenset(bodied), transfers
         self._options = SessionOptions()
         self._options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL

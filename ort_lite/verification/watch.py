@@ -35,9 +35,7 @@ class Verifier:
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
-    def run(
-        self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]
-    ) -> list[Any]:  # fmt: skip
+    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
         """What `call` makes of the model's Executable, under watch on this thread. `tell` gets what was found.
 
         Raises VerificationError where a partition is off, and else what the run raises.

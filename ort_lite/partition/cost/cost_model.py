@@ -70,8 +70,10 @@ class CostModel(Record):
                 {name: {node: float(s) for node, s in found.items()} for name, found in data["nodes"].items()},
                 {name: Overhead(**found) for name, found in data["overheads"].items()},
                 {name: Rates(**{**found, "overhead": Overhead(**found["overhead"])}) for name, found in data["rates"].items()},
-                {name: int(size) for name, size in data["dims"].items()}, int(data["free"]), int(data["trips"]),
-            )  # fmt: skip
+                {name: int(size) for name, size in data["dims"].items()},
+                int(data["free"]),
+                int(data["trips"]),
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"not a cost model: {type(error).__name__}: {error}") from error
 
