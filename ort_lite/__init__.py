@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ort_lite.serialization.save import save
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
     from ort_lite.session.session import InferenceSession
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
         CVMLoadParamsDict,
         CVMSaveParamsDict,
     )
-    from ort_lite.tensors.io_binding import IOBinding
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.tensors.params import load_params, save_params
@@ -72,7 +72,7 @@ _HOME = {
     "ExecutionOrder": "options.options",
     "Explanation": "pipeline.explanation",
     "GraphOptimizationLevel": "options.options",
-    "IOBinding": "tensors.io_binding",
+    "IOBinding": "session.io_binding",
     "InferenceSession": "session.session",
     "ModelMetadata": "session.metadata",
     "NDArray": "tensors.ndarray",

@@ -8,8 +8,8 @@ from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected, witnesses_of
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import MapType, OptionalType, SequenceType, Type, Value
+from ort_lite.graph.graph import Graph, Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Hop, Level
 from ort_lite.partition.borders import OUTPUT
@@ -144,7 +144,7 @@ def _compiled_or_restored(
 
 
 def _restored(partition: Partition) -> CompiledPartition | BaseException:
-    from ort_lite.pipeline.context import restored
+    from ort_lite.compile.restore import restored
 
     try:
         return restored(partition)

@@ -7,7 +7,8 @@ from typing import Any
 
 from ort_lite.errors import ProviderError
 from ort_lite.execute.results import Expected, read_only, witnesses
-from ort_lite.graph.node import OptionalType, TensorType, Value
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 

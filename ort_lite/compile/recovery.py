@@ -11,11 +11,11 @@ from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeEx
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import Wrapper, listed
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import route
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
 
@@ -32,14 +32,14 @@ def reporter(incidents: list[str], severity: int) -> Report:
 
 
 def compile_or_next(
-    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], terms: Terms, guard: Guard,
+    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], constraints: Constraints, guard: Guard,
     report: Report,
 ) -> tuple[Assignment, Compiled]:  # fmt: skip
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
     Everything else stays as it is: providers are not asked about a graph that looks the same to them, and what is compiled is
-    kept. `again` partitions on the terms. Raises CompileError where the policy of the provider is "raise", or nobody else takes
-    the nodes.
+    kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody
+    else takes the nodes.
     """
     known = Compilations()
     while True:
@@ -51,7 +51,7 @@ def compile_or_next(
             if policies[error.label].on_compile_error != NEXT or index == len(assignment.providers) - 1:
                 raise
             for partition, why in error.failed:
-                terms.bar(index, partition.nodes, why)
+                constraints.bar(index, partition.nodes, why)
                 nodes = ", ".join(map(str, partition.nodes[:3])) + (", ..." if len(partition.nodes) > 3 else "")
                 report(f"{why}; {nodes} {'goes' if len(partition.nodes) == 1 else 'go'} to the next provider")
         try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.execute.results import Expected, listed
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition

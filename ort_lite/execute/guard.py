@@ -16,7 +16,7 @@ from typing import Any
 
 from ort_lite.errors import ProviderError, RunTerminated, RuntimeException
 from ort_lite.execute.results import Checked, Wrapper
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import has_state, releases_state
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition

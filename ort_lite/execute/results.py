@@ -11,7 +11,8 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy, to_numpy
 from ort_lite.errors import ProviderError
-from ort_lite.graph.node import MapType, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape, as_symbol, evaluate, symbols

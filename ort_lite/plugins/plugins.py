@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ort_lite import log
 from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, hint
+from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
-from ort_lite.inference.shape_rules import RuleFamily, ShapeRule, ShapeRules
 
 if TYPE_CHECKING:
     import pluggy

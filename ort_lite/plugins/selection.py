@@ -18,13 +18,30 @@ DEFAULT = "CPUExecutionProvider"
 
 # Names that programs written for onnxruntime list, in its order of preference. Not installed, they cost a warning.
 KNOWN = (
-    "NvTensorRTRTXExecutionProvider", "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
-    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider", "VitisAIExecutionProvider",
-    "QNNExecutionProvider", "NnapiExecutionProvider", "VSINPUExecutionProvider", "JsExecutionProvider",
-    "CoreMLExecutionProvider", "ACLExecutionProvider", "ArmNNExecutionProvider", "DmlExecutionProvider",
-    "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider", "XnnpackExecutionProvider",
-    "CANNExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider",
-)  # fmt: skip
+    "NvTensorRTRTXExecutionProvider",
+    "TensorrtExecutionProvider",
+    "CUDAExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "DnnlExecutionProvider",
+    "VitisAIExecutionProvider",
+    "QNNExecutionProvider",
+    "NnapiExecutionProvider",
+    "VSINPUExecutionProvider",
+    "JsExecutionProvider",
+    "CoreMLExecutionProvider",
+    "ACLExecutionProvider",
+    "ArmNNExecutionProvider",
+    "DmlExecutionProvider",
+    "RknpuExecutionProvider",
+    "WebNNExecutionProvider",
+    "WebGpuExecutionProvider",
+    "XnnpackExecutionProvider",
+    "CANNExecutionProvider",
+    "AzureExecutionProvider",
+    "CPUExecutionProvider",
+)
 
 _One = str | ExecutionProvider | type[ExecutionProvider]
 ProviderEntry = _One | tuple[_One, Mapping[str, Any]]
@@ -72,8 +89,6 @@ def select(
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
     config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
-    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
-        options.account.planner = plugins.memory_planner(planner)
     for provider in made:
         ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))

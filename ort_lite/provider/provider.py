@@ -10,17 +10,16 @@ function for each operator and nothing to compile derives from `ort_lite.provide
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider.current import CURRENT, run_options
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
+    from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
-    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
 
 API_VERSION = "1.0"
 """Of this contract: the first number changes when a provider written for it would break, the second when something is added."""

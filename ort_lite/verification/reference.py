@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from ort_lite.compile.moving import moved
 from ort_lite.execute.execute import CompiledBody, Executable
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
 from ort_lite.pipeline.pipeline import prepare
@@ -51,9 +50,13 @@ class Reference:
     """
 
     def __init__(
-        self, model: Model, cpu: ExecutionProvider, bodied: Sequence[Graph], transfers: Sequence[DataTransfer],
+        self,
+        model: Model,
+        cpu: ExecutionProvider,
+        bodied: Sequence[Graph],
+        transfers: Sequence[DataTransfer],
         options: SessionOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._cpu, self._bodied, self._transfers = model, cpu, frozenset(bodied), transfers
         self._options = SessionOptions()
         self._options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL

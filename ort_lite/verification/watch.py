@@ -9,7 +9,7 @@ from ort_lite.execute.execute import Executable, Step, copied
 from ort_lite.execute.results import listed
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Partition
@@ -36,9 +36,7 @@ class Verifier:
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
-    def run(
-        self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]
-    ) -> list[Any]:  # fmt: skip
+    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
         """What `call` makes of the model's Executable, under watch on this thread. `tell` gets what was found.
 
         Raises VerificationError where a partition is off, and else what the run raises.

@@ -6,6 +6,7 @@ Constants lie at absolute addresses, which descriptors hold: here they are copie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -237,7 +238,7 @@ class ProgramImage:
                 instruction.node,
                 instruction.spec.name,
                 tuple(self._names[b] for b in instruction.operands if b is not None),
-                lambda k=k: execute(k, k + 1),  # type: ignore[misc]  # a default is how a loop's value is kept
+                partial(execute, k, k + 1),
             )
             for k, instruction in enumerate(segment.instructions)
         ]

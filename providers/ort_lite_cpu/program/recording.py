@@ -6,6 +6,7 @@ Without profiling there is no `Recording`, and nothing of this is on the way of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -130,7 +131,7 @@ class _RecordedJob:
             begin = perf_counter_ns()
             failed = self._job.run(index, index + 1)
             end = perf_counter_ns()
-            note(lambda index=index, begin=begin, end=end: event(self._bound, index, begin, end))  # type: ignore[misc]  # a default keeps a loop's value
+            note(partial(event, self._bound, index, begin, end))
             if failed:
                 return failed
         return 0
