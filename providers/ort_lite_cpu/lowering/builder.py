@@ -90,7 +90,9 @@ class Builder:
             require_broadcast(_OnBehalf(self, node), leaf.shape, tensor.shape)
         out = self.new(tensor.dtype, tensor.shape, perm)
         loop = fused(tensor, leaves, stored, out)
-        self.emit(node, loop.spec, [*stored, out], loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace)
+        self.emit(
+            node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
+        )
         tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
@@ -145,25 +147,26 @@ class Builder:
         node: Node,
         kernel: Kernel | Spec,
         operands: Sequence[Tensor | None],
-        scalars: Sequence[Dim | float] = (),
         *,
         named: Mapping[str, Any] = {},
+        scalars: Sequence[Dim | float] = (),
         work: Dim | None = None,
         types: Sequence[str] | None = None,
-        statics: Mapping[str, int | float | bool | str] = {},
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
     ) -> None:
-        """See `Op.emit`. For a Spec of generated code `touched` has an extent for each operand, by its number."""
-        if named:
-            if scalars or statics or isinstance(kernel, Spec):
-                raise TypeError(f"{node}: {kernel} is called by position and by name ({', '.join(named)})")
+        """See `Op.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in `touched` an
+        extent for each operand, by its number.
+        """
+        if isinstance(kernel, Spec):
+            spec = kernel
+        else:
             scalars, statics = contract(kernel).arranged(named)
+            spec = Spec(kernel, types or native_types(operands), statics)
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size
-        spec = kernel if isinstance(kernel, Spec) else Spec(kernel, types or native_types(operands), statics)
         for left in self._wall.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
             self.require(left.node, left.condition, left.message, left.numbers)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)

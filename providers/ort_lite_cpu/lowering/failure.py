@@ -49,15 +49,12 @@ class Failure:
         position = self.at if at is None else at
         return kind.from_address(self._memory[base] + offset + position * ctypes.sizeof(kind)).value
 
-    def scalar(self, name: str | int) -> int:
-        """The value that an integer scalar of the kernel had, by the parameter's name, or its number among the scalars."""
-        number = self._number(name) if isinstance(name, str) else name
-        return int(self._descriptor[2 * len(self._instruction.operands) + number])
-
-    def _number(self, name: str) -> int:
+    def scalar(self, name: str) -> int:
+        """The value that an integer parameter of the kernel had."""
         function = self._instruction.spec.function
         assert function is not None, f"{self._instruction.spec.name} is generated code, whose scalars have no names"
-        return [known for known, _ in contract(function).scalars].index(name)
+        number = [known for known, _ in contract(function).scalars].index(name)
+        return int(self._descriptor[2 * len(self._instruction.operands) + number])
 
     def name(self, index: int) -> str:
         """Of the node's input."""

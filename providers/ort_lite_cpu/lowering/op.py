@@ -14,7 +14,6 @@ from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.extents import Extent
-from ort_lite.native.spec import Spec
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -188,12 +187,11 @@ class Op:
 
     def emit(
         self,
-        kernel: Kernel | Spec,
+        kernel: Kernel,
         operands: Sequence[Tensor | None],
-        *scalars: Dim | float,
+        *,
         work: Dim | None = None,
         types: Sequence[str] | None = None,
-        statics: Mapping[str, int | float | bool | str] = {},
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
@@ -212,11 +210,9 @@ class Op:
             self.node,
             kernel,
             operands,
-            scalars,
             named=named,
             work=work,
             types=types,
-            statics=statics,
             inplace=inplace,
             message=message,
             touched=touched,

@@ -138,7 +138,7 @@ def _sizes(op: Op, x: Tensor, y: Tensor) -> dict[str, Any]:
 
 
 def _no_image(failure: "Failure") -> str:
-    return failure.outside("batch index", 2, 0, failure.scalar(0))
+    return failure.outside("batch index", 2, 0, failure.scalar("n"))
 
 
 @native
@@ -199,4 +199,4 @@ def lower_max_roi_pool(op: Op) -> None:
 
 
 def _no_pooled_image(failure: "Failure") -> str:
-    return failure.outside("batch index", 1, 0, failure.scalar(0), at=5 * failure.at)
+    return failure.outside("batch index", 1, 0, failure.scalar("n"), at=5 * failure.at)

@@ -119,8 +119,9 @@ def emit_rotation(
 
 
 def _no_angle(failure: "Failure") -> str:
-    rows, positions = failure.scalar(2), failure.scalar(12)
-    ids_batch, ids_row, base, weight, per_batch, per_row = (failure.scalar(k) for k in range(13, 19))
+    rows, positions = failure.scalar("rows"), failure.scalar("positions")
+    steps = ("ids_batch", "ids_row", "base", "weight", "per_batch", "per_row")
+    ids_batch, ids_row, base, weight, per_batch, per_row = map(failure.scalar, steps)
     b, i = divmod(failure.at, rows)
     position = base + b * per_batch + i * per_row
     if failure.given(1):

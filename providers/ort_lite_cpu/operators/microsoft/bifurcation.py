@@ -99,7 +99,7 @@ def bifurcation_detector(op: Op) -> None:
 
 
 def _wrong_guess(failure: "Failure") -> str:
-    length, guessed, start = failure.scalar(0), failure.scalar(2), failure.element(2, 0)
+    length, guessed, start = failure.scalar("length"), failure.scalar("guessed"), failure.element(2, 0)
     return (
         f"pred_tokens has {guessed} tokens, src_tokens {length}, and prev_suffix_match_idx is {start}: pred_tokens should have one "
         f"token more than src_tokens has from there on, {max(length - start, 0) + 1}"

@@ -126,7 +126,7 @@ def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: 
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    rows, length = failure.scalar(2), failure.scalar(9)
+    rows, length = failure.scalar("rows"), failure.scalar("length")
     last = f"{failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
     return f"{last} is out of range [{rows - 1}, {length}): {rows} rows that end there, in a cache of {length}"
 

@@ -116,7 +116,7 @@ def _check_sizes(op: Op, bits: int, size: int, n: int, k: int) -> None:
 
 
 def _no_block(failure: "Failure") -> str:
-    return failure.outside("block", 3, 0, failure.scalar(2), 4)
+    return failure.outside("block", 3, 0, failure.scalar("blocks"), 4)
 
 
 def _unpacked(

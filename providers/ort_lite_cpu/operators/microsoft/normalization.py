@@ -219,7 +219,9 @@ def _require_embeddings(op: Op) -> None:
 
 def _no_embedding(failure: "Failure") -> str:
     """Of the three ids of a row the first that has no place in its table."""
-    steps, words, places, kinds, rows = (failure.scalar(k) for k in (1, 3, 4, 5, 6))
+    steps, words, places, kinds, rows = map(
+        failure.scalar, ("steps", "word_count", "place_count", "kind_count", "position_rows")
+    )
     word, step = failure.element(0), failure.at % steps
     if not 0 <= word < words:
         return failure.outside("id", 0, 0, words)
