@@ -1,7 +1,5 @@
 """SVMClassifier and SVMRegressor: products with support vectors, and votes or probabilities of pairs of classes."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ort_lite.dtypes import Array
@@ -11,6 +9,7 @@ from ort_lite.native.integers import cast, like
 from ort_lite.native.lang import OK, shift, span
 from ort_lite.native.libm import power
 from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.record import Record
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import Op
@@ -207,8 +206,7 @@ def label_linear(z: Ptr, labels: Ptr, label: Ptr, rows: int, classes: int, posit
 
 
 # --- Operators
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(Record):
     """kernel_type and its parameters."""
 
     kind: str

@@ -3,12 +3,12 @@
 So one kernel serves all modes, and nothing depends on how floats compare: -0.0 is 0.0, NaN is above all else.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.record import Record
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 """In the order of TreeEnsemble-5's numbers."""
@@ -19,8 +19,7 @@ MOST_VISITS = 1_000_000
 """Times that nodes which several others share are seen again. Beyond that they form a cycle, as far as anyone waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trees:
+class Trees(Record, eq=False):
     """Inner nodes by column. Children and roots are numbers of inner nodes, or -1 - leaf.
 
     Leaf k adds weights[starts[k] : starts[k + 1]] to `targets` of the same places. `track`: NaN takes the true branch.
@@ -40,8 +39,7 @@ class Trees:
     """Of each node with the mode MEMBER, in order: the values that take its true branch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forest:
+class Forest(Record, eq=False):
     """What the kernel reads. nodes (inner + leaves, 4): feature, threshold, next where key <= threshold, next elsewhere.
 
     A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
@@ -166,8 +164,7 @@ def _with_members(trees: Trees) -> Trees:
         row = added.rows(node, np.unique(values[~np.isnan(values)]))
         modes[node], splits[node], true[node], false[node] = row
     more = list(zip(*added.made, strict=True)) or [()] * 6
-    return replace(
-        trees,
+    return trees.replace(
         features=np.concatenate([features, np.array(more[0], np.int64)]),
         modes=np.concatenate([modes, np.array(more[1], np.int64)]),
         splits=np.concatenate([splits, np.array(more[2], splits.dtype)]),
