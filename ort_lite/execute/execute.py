@@ -11,7 +11,7 @@ from ort_lite.graph.node import Value
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 Observer = Callable[["Step", int, int], None]
 """Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`."""
@@ -141,6 +141,17 @@ class CompiledBody(Record, frozen=False):
 
     executable: Executable
     captures: tuple[Value, ...]
+    copies: "list[CompiledBody]" = field(default_factory=list)
+
+    def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":
+        """The same body for a copy of the graph around it, whose values `captures` stand for this one's."""
+        self.copies.append(CompiledBody(self.executable, captures))
+        return self.copies[-1]
+
+    def relink(self, executable: Executable) -> None:
+        """From now on this runs, also where the body was copied to."""
+        for body in (self, *self.copies):
+            body.executable = executable
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
         watch = CURRENT.watch

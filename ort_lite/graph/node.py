@@ -242,6 +242,13 @@ class Node:
                 found.extend(attribute.value)
         return found
 
+    def reads(self) -> "tuple[Value | None, ...]":
+        """Its inputs, and what its bodies capture."""
+        for attribute in self.attributes.values():
+            if attribute.type[0] == "G":  # GRAPH or GRAPHS, which few nodes have
+                return *self.inputs, *self.captures()
+        return self.inputs
+
     def captures(self) -> list[Value]:
         """Outer values that the bodies read, each once, in order of appearance. O(size of the bodies)."""
         bodies = self.subgraphs()

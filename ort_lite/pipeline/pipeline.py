@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
+from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
@@ -71,7 +72,7 @@ class Prepared(Record):
 
 def prepare(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
-    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
+    policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
 ) -> Prepared:  # fmt: skip
     """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
     `strategy` is that of the partitioner; None: the config's.
@@ -95,14 +96,14 @@ def prepare(
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        assignment = assigned(model, providers, options, disabled, terms, strategy)
+        assignment = assigned(model, providers, options, terms, strategy)
         _check_compiled(assignment, options)
         return assignment
 
     options.check_load("transform")
     with span("transform"):
         given = changeable(model)
-        report = transformed(model, providers, options, disabled)
+        report = transformed(model, providers, options)
         share_constants(model, given)
     options.check_load("partition")
     with span("partition"):
@@ -110,7 +111,7 @@ def prepare(
     options.check_load("compile")
     with span("compile"):
         by_name = dict(zip(terms.labels, policies, strict=True))
-        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident)
+        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident, fuser_of(options))
     options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
@@ -175,24 +176,26 @@ def apply_options(model: Model, options: SessionOptions) -> None:
         value.constant = array
 
 
-def transformed(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = ()
-) -> TransformReport:
+def transformed(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
     """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
     claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
     """
     check_form(model, rules_of(providers))
-    return _simplified(model, providers, options, disabled)
+    return _simplified(model, providers, options)
 
 
-def _simplified(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str]
-) -> TransformReport:
+def _simplified(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
-    level = _LEVELS[options.graph_optimization_level]
-    return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
+    level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
+    disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
+    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled)
+
+
+def fuser_of(options: SessionOptions) -> Fuser:
+    """What makes fused copies of partitions at the session's optimisation level."""
+    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers)
 
 
 def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
@@ -233,8 +236,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 
 def assigned(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
-    terms: Terms | None = None, strategy: Any = None,
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, terms: Terms | None = None, strategy: Any = None
 ) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
@@ -251,7 +253,7 @@ def assigned(
     def inline(left: list[Node]) -> bool:
         if not _inline(model, set(left), providers):
             return False
-        _simplified(model, providers, options, disabled)
+        _simplified(model, providers, options)
         return True
 
     def widen(left: list[Node]) -> bool:

@@ -118,6 +118,10 @@ class Registry:
         """All rewrite rules and graph passes, ort_lite's own first."""
         return [transform for answer in self._answers_to("ort_lite_transforms") for transform in answer]
 
+    def fusions(self) -> "list[Transform]":
+        """All transforms for the partitions of providers that ask for them, ort_lite's own first."""
+        return [transform for answer in self._answers_to("ort_lite_fusions") for transform in answer]
+
     def shape_rules(self) -> ShapeRules:
         """All shape rules with all schemas, ready to use; made once."""
         if self._rules is None:
@@ -288,6 +292,7 @@ _process = Registry()  # registrations and the scan are the process's, as its in
 register_provider = _process.register_provider
 register_plugin = _process.register_plugin
 transforms = _process.transforms
+fusions = _process.fusions
 shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
 older_form = _process.older_form

@@ -47,7 +47,7 @@ class Lowering(Builder):
         """Lowers all nodes, then decides where the outputs lie."""
         self.remaining: dict[Value, int] = {}
         for node in nodes:
-            for value in (*node.inputs, *node.captures()):
+            for value in node.reads():
                 if value is not None:
                     self.remaining[value] = self.remaining.get(value, 0) + 1
         for value in outputs:

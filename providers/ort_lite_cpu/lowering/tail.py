@@ -32,7 +32,7 @@ def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value]
     numbers: its elements are wanted, else its shape.
     """
     made = {value for node in nodes for value in node.outputs if value is not None}
-    needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]
+    needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
     live = list(dict.fromkeys(value for value in needed if value not in made))
     wanted = [value for value in outputs if value in made]
     step = Tail(lowering, nodes, live, wanted, open_, numbers)
