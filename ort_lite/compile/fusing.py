@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ort_lite.errors import Fail, ProviderError, hint
 from ort_lite.execute.execute import CompiledBody
 from ort_lite.graph.graph import Graph
+from ort_lite.graph.model import Model
 from ort_lite.graph.node import Node, Value
 from ort_lite.graph.released import released
+from ort_lite.inference.shape_rules import ShapeRules
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context
@@ -63,7 +65,9 @@ class Fuser:
         graph, copies, names = copied(partition)
         pairs = list(_body_pairs(partition, graph))
         border = list(graph.inputs), [value.name for value in graph.outputs]
-        changes = fusions.apply(graph, partition.rules, [inner for _, copy, _ in pairs for inner in all_graphs(copy)], names)
+        newest = dict(sorted({(node.domain, node.version) for node in graph}))
+        fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
+        changes = fusions.apply(graph, partition.rules, newest, fixed, names)
         if not changes:
             return None
         if (graph.inputs, [value.name for value in graph.outputs]) != border:
@@ -76,6 +80,11 @@ class Fuser:
         }
         made = partition.replace(nodes=tuple(graph), inputs=tuple(graph.inputs), outputs=graph.outputs, bodies=inside)
         return Fused(made, copies, changes)
+
+    def fuse(self, model: Model, provider: ExecutionProvider, rules: ShapeRules) -> bool:
+        """Does to a model what is wanted for partitions; whether there was anything to do."""
+        fusions = self._fusions(provider)
+        return fusions is not None and bool(fusions.apply(model.graph, rules, model.opset_imports))
 
     def _fusions(self, provider: ExecutionProvider) -> Fusions | None:
         key = id(provider)

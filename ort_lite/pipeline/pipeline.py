@@ -249,6 +249,7 @@ def assigned(
     if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
         terms.kept_off = frozenset({DEFAULT})
     widened: set[Node] = set()
+    fuser = fuser_of(options)
 
     def inline(left: list[Node]) -> bool:
         if not _inline(model, set(left), providers):
@@ -258,6 +259,8 @@ def assigned(
 
     def widen(left: list[Node]) -> bool:
         wanted = {node: dtype for node in left if node not in widened and (dtype := _wider(node, providers)) is not None}
+        if wanted and len(providers) == 1 and fuser.fuse(model, providers[0], rules):
+            return True  # nobody else could take the parts, and between Casts they would not be found
         widened.update(wanted)
         if wanted:
             for cast in plugins.cast_insertion()(model.graph, wanted):

@@ -37,14 +37,18 @@ class Fusions:
         return any(find(pattern, node, _array, before) is not None for _, patterns in rules for pattern in patterns)
 
     def apply(
-        self, graph: Graph, rules: ShapeRules, fixed: Collection[Graph] = (), names: Names | None = None
+        self,
+        graph: Graph,
+        rules: ShapeRules,
+        opset_imports: dict[str, int],
+        fixed: Collection[Graph] = (),
+        names: Names | None = None,
     ) -> tuple[Change, ...]:
         """Changes the graph, whose values have their types, in place; returns what was done. Graphs in `fixed` stay as they are.
 
-        What is new is of the newest opset versions that nodes of the graph have, and has names that are not taken in `names`.
+        What is new is of the opset versions in `opset_imports`, and has names that are not taken in `names`; None: in the graph.
         """
-        versions = dict(sorted({(node.domain, node.version) for node in graph}))
-        driver = Driver(Rewriter(graph, Inference(rules, inferred=True), versions, names=names), fixed)
+        driver = Driver(Rewriter(graph, Inference(rules, inferred=True), opset_imports, names=names), fixed)
         for phase in self._phases:
             driver.run(phase)
         return tuple(driver.changes)

@@ -228,7 +228,7 @@ class Driver:
 
     def _sweep(self, first: "Index", index: "Index") -> None:
         """Visits every node with the rules of `first`, and with all of `index` those that something happened to."""
-        touched = self.rewriter.touched
+        touched, stale, any_operator = self.rewriter.touched, self.rewriter.stale, "*" in first
         if first:
             for node in list(self.graph.all_nodes()):
                 if node.graph is None:  # removed meanwhile
@@ -236,7 +236,7 @@ class Driver:
                 if node in touched:
                     del touched[node]
                     self._visit(node, index)
-                else:
+                elif any_operator or node.op_type in first or node in stale:
                     self._visit(node, first)
         queue = deque(touched)
         waiting = set(touched)
