@@ -81,7 +81,7 @@ def ort_lite_cast_insertion() -> "CastInsertion | None":
 
 
 def ort_lite_older_form() -> "OlderForm | None":
-    """The function that takes composed operators apart for a saved model of an older opset. The first answer counts."""
+    """The function that takes newer operators apart for a saved model of an older opset. The first answer counts."""
     return None
 
 
