@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ort_lite.pipeline.explanation import Explanation
     from ort_lite.pipeline.planning import plan
     from ort_lite.plugins.plugins import available_providers as get_available_providers
-    from ort_lite.plugins.plugins import register_plugin, register_provider
+    from ort_lite.plugins.plugins import register_plugin, register_provider, unregister_plugin, unregister_provider
     from ort_lite.plugins.selection import get_all_providers
     from ort_lite.serialization.consolidate import consolidate_tensors_to_buffer
     from ort_lite.serialization.load import load
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ort_lite.serialization.save import save
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
     from ort_lite.session.session import InferenceSession
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
         CVMLoadParamsDict,
         CVMSaveParamsDict,
     )
-    from ort_lite.tensors.io_binding import IOBinding
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.tensors.params import load_params, save_params
@@ -72,7 +72,7 @@ _HOME = {
     "ExecutionOrder": "options.options",
     "Explanation": "pipeline.explanation",
     "GraphOptimizationLevel": "options.options",
-    "IOBinding": "tensors.io_binding",
+    "IOBinding": "session.io_binding",
     "InferenceSession": "session.session",
     "ModelMetadata": "session.metadata",
     "NDArray": "tensors.ndarray",
@@ -113,6 +113,8 @@ _HOME = {
     "set_default_logger_verbosity": "log",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
+    "unregister_plugin": "plugins.plugins",
+    "unregister_provider": "plugins.plugins",
     "verify": "session.verify",
 }
 
@@ -140,5 +142,5 @@ __all__ = [
     "get_all_providers", "get_available_providers", "get_device", "get_version_string", "kSmallTensorDataThresholdBytes",
     "load", "load_params", "measure_costs", "model_tensors", "place", "plan", "register_allocator", "register_plugin",
     "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
-    "unregister_allocator", "verify",
+    "unregister_allocator", "unregister_plugin", "unregister_provider", "verify",
 ]  # fmt: skip

@@ -84,9 +84,15 @@ class VerificationError(OrtLiteError):
     """
 
     def __init__(
-        self, message: str, partition: str = "", provider: str = "", tensor: str = "", index: tuple[int, ...] | None = None,
-        node: str = "", report: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        message: str,
+        partition: str = "",
+        provider: str = "",
+        tensor: str = "",
+        index: tuple[int, ...] | None = None,
+        node: str = "",
+        report: Any = None,
+    ) -> None:
         super().__init__(message)
         self.partition, self.provider, self.tensor, self.index = partition, provider, tensor, index
         self.node, self.report = node, report

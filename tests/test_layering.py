@@ -4,7 +4,7 @@ Imports are read from the source, so that those inside functions count too. Rela
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,47 @@ KEEPERS = {
     ),
     "google.protobuf": ("ort_lite/serialization/proto.py",),
 }
+
+# From the ground up: what is in a line imports only what is in lines above it, or beside it.
+FLOORS = {
+    "ort_lite": """
+        _version errors dtypes record log
+        shapes
+        native
+        options
+        graph
+        memory
+        serialization
+        inference
+        transform
+        provider
+        tensors
+        compat
+        plugins
+        execute
+        partition
+        compile
+        pipeline
+        verification
+        session
+        ort_lite
+        machine
+        commands
+        testing
+        __main__
+    """,
+    "ort_lite_cpu": """
+        types
+        run
+        options
+        kernels
+        lowering registry operators
+        program
+        provider
+        ort_lite_cpu
+    """,
+}
+MOST_ENTRIES = 30  # of the folder ort_lite: a newcomer reads them all
 
 Rule = Callable[[str, str], str | None]  # (path of the importing file, dotted name) -> what is wrong with it
 
@@ -111,6 +152,75 @@ PACKAGES = sources(
 REST = sources("tests/**/*.py", "plugins/*/tests/**/*.py", "examples/**/*.py")
 
 
+def module_of(path: str) -> str:
+    """The dotted name of a file: "providers/ort_lite_cpu/run/__init__.py" -> "ort_lite_cpu.run"."""
+    parts = Path(path).with_suffix("").parts
+    names = parts[parts.index(package_of(path)) :]
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def modules(package: str) -> dict[str, str]:
+    """The sources of a package, by module."""
+    files = [(file, file.relative_to(ROOT).as_posix()) for file in PACKAGES]
+    own = {module_of(path): file for file, path in files if package_of(path) == package and "/templates/" not in path}
+    return {module: file.read_text(encoding="utf-8") for module, file in own.items()}
+
+
+def arrows(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Which of the modules each one imports, at the top, inside functions or for types alone."""
+    found: dict[str, set[str]] = {module: set() for module in sources}
+    for module, source in sources.items():
+        for _, name in imported(source):
+            while name and name not in sources:
+                name = name.rpartition(".")[0]
+            if name and name != module:
+                found[module].add(name)
+    return found
+
+
+def in_circles(graph: Mapping[str, set[str]]) -> list[str]:
+    """The modules on circles, and on ways from one circle to another."""
+    left = {module: set(names) for module, names in graph.items()}
+    while True:
+        read = {name for names in left.values() for name in names}
+        ends = [module for module, names in left.items() if module not in read or left.keys().isdisjoint(names)]
+        if not ends:
+            return [f"{module} -> {', '.join(sorted(names))}" for module, names in sorted(left.items())]
+        for module in ends:
+            del left[module]
+            for names in left.values():
+                names.discard(module)
+
+
+def upwards(graph: Mapping[str, set[str]], floors: str) -> list[str]:
+    """Imports of what is on a higher floor; every folder and file directly in the package has one."""
+    floor = {name: k for k, line in enumerate(floors.strip().splitlines()) for name in line.split()}
+
+    def of(module: str) -> int:
+        package, _, rest = module.partition(".")
+        return floor[rest.partition(".")[0] or package]
+
+    return [f"{one} -> {other}" for one, names in graph.items() for other in sorted(names) if of(other) > of(one)]
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+
+
+@pytest.mark.parametrize("package", ["ort_lite", "ort_lite_cpu", "ort_lite_transforms"])
+def test_no_file_imports_itself_by_way_of_others(package: str) -> None:
+    assert in_circles(arrows(modules(package))) == []
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_folder_imports_one_above_it(package: str) -> None:
+    assert upwards(arrows(modules(package)), FLOORS[package]) == []
+
+
+def test_the_top_floor_can_be_taken_in_at_once() -> None:
+    assert len(entries(ROOT / "ort_lite")) <= MOST_ENTRIES
+
+
 @pytest.mark.parametrize(
     "rule",
     [the_framework_imports_no_provider, plugins_import_contracts_only, each_expensive_package_has_one_keeper],
@@ -173,3 +283,42 @@ def test_every_kind_of_import_is_seen(source: str, expected: list[str]) -> None:
 )
 def test_the_rules_tell_right_from_wrong(rule: Rule, path: str, name: str, allowed: bool) -> None:
     assert (rule(path, name) is None) == allowed
+
+
+TYPES_ALONE = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a import A"
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ({"p.a": "from p.b import B", "p.b": "import numpy"}, []),
+        ({"p.a": "from p.b import B", "p.b": "def f():\n    from p.a import A"}, ["p.a -> p.b", "p.b -> p.a"]),
+        ({"p.a": "from p.b import B", "p.b": TYPES_ALONE}, ["p.a -> p.b", "p.b -> p.a"]),
+        (
+            {"p.a": "from p import b", "p.b": "import p.c", "p.c": "import p.a", "p.d": "import p.a"},
+            ["p.a -> p.b", "p.b -> p.c", "p.c -> p.a"],
+        ),
+        ({"p": "from p.a import A", "p.a": "from p import f"}, ["p -> p.a", "p.a -> p"]),
+    ],
+)
+def test_circles_are_found(sources: dict[str, str], expected: list[str]) -> None:
+    assert in_circles(arrows(sources)) == expected
+
+
+def test_imports_upwards_are_found() -> None:
+    graph = {"p.one.a": {"p.two.b", "p.one.c", "p.beside"}, "p.beside": {"p.one.a"}, "p.two.b": {"p.one.a"}, "p": {"p.two.b"}}
+    assert upwards(graph, "one beside\ntwo\np") == ["p.one.a -> p.two.b"]
+    with pytest.raises(KeyError, match="three"):
+        upwards({"p.three": {"p.one"}}, "one")
+
+
+def test_entries_are_counted(tmp_path: Path) -> None:
+    for name in ("a.py", "folder", "__pycache__"):
+        (tmp_path / name).mkdir()
+    assert entries(tmp_path) == ["a.py", "folder"]
+
+
+def test_modules_are_named_as_they_are_imported() -> None:
+    assert module_of("providers/ort_lite_cpu/run/__init__.py") == "ort_lite_cpu.run"
+    assert module_of("ort_lite/__main__.py") == "ort_lite.__main__"
+    assert {"ort_lite", "ort_lite.graph", "ort_lite.graph.graph"} <= modules("ort_lite").keys()

@@ -6,9 +6,8 @@ from typing import Any
 
 from ort_lite.commands import model
 from ort_lite.commands.printing import print_json, print_table, print_text
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Value
 from ort_lite.partition.assignment import COLUMNS, Assignment
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.preparation import Arguments, prepare_until

@@ -13,13 +13,21 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json(rows)
     else:
-        print_table(("name", "by default", "from", "what it says"), ([*row.values()] for row in rows))
+        print_table(("name", "by default", "device", "from", "module", "what it says"), ([*row.values()] for row in rows))
 
 
 def _row(name: str) -> dict[str, Any]:
     try:
         cls = plugins.provider(name)
     except ProviderError as error:
-        return {"name": name, "default": "no", "module": "", "about": str(error)}
+        return {"name": name, "default": "no", "device": "", "from": plugins.origin(name), "module": "", "about": str(error)}
     about = (cls.__doc__ or "").strip().partition("\n")[0]
-    return {"name": name, "default": "yes" if cls.default else "no", "module": cls.__module__, "about": about}
+    default, device = "yes" if cls.default else "no", str(cls.device)
+    return {
+        "name": name,
+        "default": default,
+        "device": device,
+        "from": plugins.origin(name),
+        "module": cls.__module__,
+        "about": about,
+    }

@@ -32,9 +32,12 @@ class OrtMemoryInfo:
     """Which memory an allocator is for. Only the CPU's has one that sessions share."""
 
     def __init__(
-        self, name: str, allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_ARENA_ALLOCATOR, device_id: int = 0,
+        self,
+        name: str,
+        allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_ARENA_ALLOCATOR,
+        device_id: int = 0,
         mem_type: OrtMemType = OrtMemType.DEFAULT,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name, self.device_id = str(name), int(device_id)
         self.allocator_type, self.mem_type = OrtAllocatorType(allocator_type), OrtMemType(mem_type)
 
@@ -91,6 +94,11 @@ def unregister_allocator() -> None:
 
 
 __all__ = [
-    "OrtAllocatorType", "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "create_and_register_allocator", "register_allocator",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "create_and_register_allocator",
+    "register_allocator",
     "unregister_allocator",
-]  # fmt: skip
+]

@@ -1,26 +1,26 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
+from ort_lite.compile.moving import Mover
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import MapType, SequenceType, Type, Value
+from ort_lite.execute.results import Expected, witnesses_of
+from ort_lite.graph.graph import Graph, Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Hop, Level
 from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import CPU, Allocator, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.record import Record, field
 
-Guard = Callable[[Partition, CompiledPartition], CompiledPartition]
-"""What the executor calls in place of a compiled partition."""
+Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
+"""What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
 
 
 class Compiled(Record):
@@ -89,8 +89,9 @@ def compile_assignment(
         for label, provider in assignment.providers.items():
             alone = policies is not None and policies[label].on_compile_error == NEXT
             compiled.update(_compile_level(label, provider, level, bodies, known, alone, fuser))
-        called.update((p.name, guard(_with_bodies(p, bodies), compiled[p.name])) for p in level.partitions)
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
+        outer = (*level.graph.inputs, *captures)
+        called.update((p.name, guard(_with_bodies(p, bodies), compiled[p.name], outer)) for p in level.partitions)
         executable = _Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
@@ -155,7 +156,7 @@ def _compiled_or_restored(
 
 
 def _restored(partition: Partition) -> CompiledPartition | BaseException:
-    from ort_lite.pipeline.context import restored
+    from ort_lite.compile.restore import restored
 
     try:
         return restored(partition)
@@ -188,12 +189,22 @@ def _caught(label: str, provider: ExecutionProvider, partition: Partition) -> li
 
 
 def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Partition:
-    inside: dict[Graph, Body] = {body: bodies[body] for node in partition.nodes for body in node.subgraphs() if body in bodies}
+    """What a provider that is not `exact` calls its bodies with is looked at: native code may be inside."""
+    inside: dict[Graph, Body] = {}
+    for graph in (body for node in partition.nodes for body in node.subgraphs() if body in bodies):
+        body = inside[graph] = bodies[graph]
+        wanted = (*graph.inputs, *body.captures)
+        verb = f"called its body {graph.name!r} with"
+        body.expected = (
+            None if partition.provider.exact else Expected(f"{partition.name} ({_label(partition)})", wanted, verb=verb)
+        )
     return partition.replace(bodies=inside) if inside else partition
 
 
 def _holds_tensors(type_: Type | None) -> bool:
     """Whether it is a sequence whose elements may be arrays that another value holds too."""
+    if isinstance(type_, OptionalType):
+        return _holds_tensors(type_.element)
     return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)
 
 
@@ -206,6 +217,7 @@ class _Linker:
         self.slots: dict[tuple[Value, Device], int] = {(value, CPU): k for k, value in enumerate(self.inputs)}
         self.count = len(self.inputs)
         self.steps: list[Step] = []
+        self.makers: dict[Value, str] = {}
         self.hops: dict[str, list[tuple[Value, Hop]]] = {}
         for copy in level.copies:
             self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
@@ -214,9 +226,11 @@ class _Linker:
         for partition in self.level.partitions:
             self._copies(partition.name, partition.provider)
             device = partition.provider.device
-            inputs = [self.slots[value, device] for value in partition.inputs]
+            function = self.compiled[partition.name]
+            inputs = [self.slots[value, device] for value in partition.inputs] + self._slots_of(witnesses_of(function))
             outputs = [self._new(value, device) for value in partition.outputs]
-            self._step(partition.name, _label(partition), self.compiled[partition.name], inputs, outputs)
+            self.makers.update((value, f"{partition.name} ({_label(partition)})") for value in partition.outputs)
+            self._step(partition.name, _label(partition), function, inputs, outputs)
         self._copies(OUTPUT)
         returned = tuple(self._returned(value) for value in self.level.graph.outputs)
         steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
@@ -242,8 +256,14 @@ class _Linker:
     def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
         for value, hop in self.hops.get(reader, ()):
             if (value, hop.destination) not in self.slots:
+                maker = self.makers.get(value) or (provider.name if provider is not None else reader)
                 source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                self._step(name, reader, _mover(hop, provider), [source], [self._new(value, hop.destination)])
+                function = Mover(value, hop, maker, provider, self.inputs)
+                given = [source, *self._slots_of(function.witnesses)]
+                self._step(name, reader, function, given, [self._new(value, hop.destination)])
+
+    def _slots_of(self, values: Sequence[Value]) -> list[int]:
+        return [self.slots[value, CPU] for value in values]
 
     def _returned(self, value: Value) -> Any:
         return self.slots.get((value, CPU), value.constant)
@@ -258,32 +278,6 @@ class _Linker:
 
 def _label(partition: Partition) -> str:
     return partition.provider.name or type(partition.provider).__name__
-
-
-def _mover(hop: Hop, reader: ExecutionProvider | None) -> CompiledPartition:
-    """The copy, into memory of the reader's allocator where it has one and the transfer can."""
-    memory = reader.allocator() if reader is not None and reader.device == hop.destination else None
-    if memory is None or not hasattr(hop.transfer, "copy_into"):
-        return partial(_move, hop)
-    return partial(_move_into, hop, memory)
-
-
-def _move(hop: Hop, inputs: Sequence[Any]) -> list[Any]:
-    return [hop.transfer.copy(inputs[0], hop.source, hop.destination)]
-
-
-def _move_into(hop: Hop, memory: Allocator, inputs: Sequence[Any]) -> list[Any]:
-    """What is allocated goes back when the value is gone, also that of a run that fails."""
-    handle, transfer = memory.allocate(inputs[0].nbytes), hop.transfer
-    try:
-        made = transfer.copy_into(inputs[0], hop.source, hop.destination, handle)  # type: ignore[attr-defined]
-        if made is handle:
-            raise TypeError(f"copy_into returned the handle; expected a value of its own in the memory of {hop.destination}")
-        weakref.finalize(made, memory.free, handle).atexit = False
-    except BaseException:
-        memory.free(handle)
-        raise
-    return [made]
 
 
 def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ort_lite.errors import Fail, ProviderError, hint
 from ort_lite.execute.execute import CompiledBody
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
 from ort_lite.graph.released import released
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.plugins import plugins
 from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import is_context

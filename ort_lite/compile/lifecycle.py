@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile.compile import Compiled
 from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
 from ort_lite.execute.guard import close
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions

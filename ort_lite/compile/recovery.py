@@ -7,15 +7,16 @@ from typing import Any
 from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
 from ort_lite.compile.fusing import Fuser
+from ort_lite.compile.moving import moved
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.results import Wrapper
-from ort_lite.graph.node import Value
+from ort_lite.execute.results import Wrapper, listed
+from ort_lite.graph.graph import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import route
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
 
@@ -32,14 +33,14 @@ def reporter(incidents: list[str], severity: int) -> Report:
 
 
 def compile_or_next(
-    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], terms: Terms, guard: Guard,
+    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], constraints: Constraints, guard: Guard,
     report: Report, fuser: Fuser,
 ) -> tuple[Assignment, Compiled]:  # fmt: skip
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
     Everything else stays as it is: providers are not asked about a graph that looks the same to them, and what is compiled is
-    kept. `again` partitions on the terms. Raises CompileError where the policy of the provider is "raise", or nobody else takes
-    the nodes.
+    kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody
+    else takes the nodes.
     """
     known = Compilations()
     while True:
@@ -51,7 +52,7 @@ def compile_or_next(
             if policies[error.label].on_compile_error != NEXT or index == len(assignment.providers) - 1:
                 raise
             for partition, why in error.failed:
-                terms.bar(index, partition.nodes, why)
+                constraints.bar(index, partition.nodes, why)
                 nodes = ", ".join(map(str, partition.nodes[:3])) + (", ..." if len(partition.nodes) > 3 else "")
                 report(f"{why}; {nodes} {'goes' if len(partition.nodes) == 1 else 'go'} to the next provider")
         try:
@@ -77,15 +78,12 @@ class Fallback(Wrapper):
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         try:
-            results = self.function(inputs)
-            if len(results) == len(self.partition.outputs):
-                return results
-            error: Exception = ValueError(f"returned {len(results)} values for {len(self.partition.outputs)} outputs")
+            return listed(self.function(inputs), len(self.partition.outputs), self.partition.name)
         except RunTerminated:
             raise
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
             error = raised
-        return self._recovered(inputs, error)
+        return self._recovered(inputs[: len(self.partition.inputs)], error)
 
     def _recovered(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         device, partition = self.partition.provider.device, self.partition
@@ -106,6 +104,5 @@ class Fallback(Wrapper):
 
     def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         if source != destination:
-            for hop in route(source, destination, self._transfers, value, self.partition.name):
-                x = hop.transfer.copy(x, hop.source, hop.destination)
+            x = moved(value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name)
         return x

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import OrtLiteError, ProviderError, RunTerminated, RuntimeException
-from ort_lite.graph.node import Value
+from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.execute.results import Expected, listed
+from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
@@ -26,6 +27,9 @@ class Step(Record):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     dead: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.provider})"
 
 
 class Executable(Record):
@@ -85,33 +89,38 @@ class Executable(Record):
         wanted = inputs if self.picks is None else [inputs[k] for k in self.picks]
         try:
             results = (function or self.direct)(wanted)  # type: ignore[misc]  # the caller looked
-        except OrtLiteError:
+        except OrtLiteError as error:
+            _note(self.steps[0], error)
             raise
         except Exception as error:
             raise _failure(self.steps[0], error) from error
-        if len(results) != len(self.outputs):
-            raise _miscount(self.steps[0], results)
-        return results if type(results) is list else list(results)
+        if type(results) is list and len(results) == len(self.outputs):
+            return results
+        return list(listed(results, len(self.outputs), str(self.steps[0])))
 
 
 def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
     try:
         results = step.function(inputs)
-    except OrtLiteError:
+    except OrtLiteError as error:
+        _note(step, error)
         raise
     except Exception as error:
         raise _failure(step, error) from error
-    if len(results) != len(step.outputs):
-        raise _miscount(step, results)
-    return results
+    if type(results) is list and len(results) == len(step.outputs):
+        return results
+    return listed(results, len(step.outputs), str(step))
 
 
 def _failure(step: Step, error: Exception) -> RuntimeException:
-    return RuntimeException(f"{step.name} ({step.provider}) failed: {type(error).__name__}: {error}")
+    return RuntimeException(f"{step} failed: {type(error).__name__}: {error}")
 
 
-def _miscount(step: Step, results: Sequence[Any]) -> ProviderError:
-    return ProviderError(f"{step.name} ({step.provider}) returned {len(results)} values for {len(step.outputs)} outputs")
+def _note(step: Step, error: OrtLiteError) -> None:
+    """An error of a class of ours says what it wants; where it came from is beside it."""
+    note = f"in {step}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def owned(outputs: list[Any], given: Sequence[Any]) -> list[Any]:
@@ -141,11 +150,13 @@ class CompiledBody(Record, frozen=False):
 
     executable: Executable
     captures: tuple[Value, ...]
+    expected: Expected | None = None
+    """What it must be called with, where its provider is not `exact`."""
     copies: "list[CompiledBody]" = field(default_factory=list)
 
     def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":
         """The same body for a copy of the graph around it, whose values `captures` stand for this one's."""
-        self.copies.append(CompiledBody(self.executable, captures))
+        self.copies.append(self.replace(captures=captures, copies=[]))
         return self.copies[-1]
 
     def relink(self, executable: Executable) -> None:
@@ -156,4 +167,5 @@ class CompiledBody(Record, frozen=False):
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
         watch = CURRENT.watch
         executable: Executable = self.executable if watch is None else watch(self.executable)
-        return executable.run([*inputs, *captures], CURRENT.options)
+        given: Sequence[Any] = [*inputs, *captures]
+        return executable.run(given if self.expected is None else self.expected(given), CURRENT.options)

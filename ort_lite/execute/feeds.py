@@ -11,7 +11,8 @@ import numpy as np
 
 from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.node import MapType, OptionalType, SequenceType, TensorType, Type, Value, type_name
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
 from ort_lite.shapes.dims import Shape
 
 Check = Callable[[Any], Any]

@@ -16,6 +16,7 @@ from typing import Any
 
 from ort_lite.errors import ProviderError, RunTerminated, RuntimeException
 from ort_lite.execute.results import Checked, Wrapper
+from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import has_state, releases_state
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
@@ -23,11 +24,13 @@ from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider
 CONCURRENCIES = ("concurrent", "serial", "per-thread")
 
 
-def guarded(partition: Partition, compiled: CompiledPartition, others: Iterable[ExecutionProvider] = ()) -> CompiledPartition:
-    """The partition as the executor calls it: with its inputs alone, from any thread.
+def guarded(
+    partition: Partition, compiled: CompiledPartition, outer: Sequence[Value] = (), others: Iterable[ExecutionProvider] = ()
+) -> CompiledPartition:
+    """The partition as the executor calls it, from any thread: with its inputs, and then those of `outer` that are its `witnesses_of`.
 
-    `others` are the providers of the session, which the partition's bodies may call. Raises ProviderError for a `concurrency` that is
-    none, and for "per-thread" without a state.
+    `outer` are the inputs of its graph, captures included; `others` the providers of the session, which the partition's bodies may
+    call. Raises ProviderError for a `concurrency` that is none, and for "per-thread" without a state.
     """
     provider, function = partition.provider, compiled
     if provider.concurrency not in CONCURRENCIES:
@@ -37,7 +40,8 @@ def guarded(partition: Partition, compiled: CompiledPartition, others: Iterable[
     elif provider.concurrency == "per-thread":
         raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
     if provider.device == CPU and not provider.exact:
-        function = Checked(function, partition.name, provider.name, partition.outputs)
+        who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
+        function = Checked(function, who, partition.inputs, partition.outputs, outer, views)
     if provider.concurrency != "serial":
         return function
     inside = [other for other in others if other.concurrency == "serial"] if partition.bodies else []

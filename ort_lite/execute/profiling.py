@@ -28,10 +28,16 @@ class Profiler:
         """`begin` and `end` are nanoseconds of `perf_counter_ns`."""
         self._events.append(  # one append: safe from many threads
             {
-                "cat": category, "pid": os.getpid(), "tid": threading.get_native_id(), "dur": (end - begin) // 1000,
-                "ts": (begin - self.start) // 1000, "ph": "X", "name": name, "args": args,
+                "cat": category,
+                "pid": os.getpid(),
+                "tid": threading.get_native_id(),
+                "dur": (end - begin) // 1000,
+                "ts": (begin - self.start) // 1000,
+                "ph": "X",
+                "name": name,
+                "args": args,
             }
-        )  # fmt: skip
+        )
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:

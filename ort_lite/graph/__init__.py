@@ -1,8 +1,8 @@
 """The IR: Model, Graph, Node, Value, Attr and their types."""
 
-from ort_lite.graph.graph import Graph, clone_node, graph_text, node_text
+from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node, graph_text, node_text
 from ort_lite.graph.model import Function, Model, Names
-from ort_lite.graph.node import Attr, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value, type_name
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph.graph import Graph, clone_node
+from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Function, Model, Names
-from ort_lite.graph.node import Attr, Node, Value
 
 _NODE_LIMIT = 1_000_000  # nodes of one call, functions within functions: twenty that double would reach it
 

@@ -1,12 +1,13 @@
-"""What a file holds beside its graph: Model, Function; and Names, which makes up new ones. `ort_lite.graph` has these names."""
+"""What a file holds beside its graph: Model, Function; and Names, which makes up new ones."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.graph.node import Attr
+from ort_lite.graph.graph import Attr, Graph
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
-    from ort_lite.graph.graph import Graph
+    from ort_lite.graph.flat import Tables
 
 
 class Function(Record, frozen=False):
@@ -15,16 +16,20 @@ class Function(Record, frozen=False):
     domain: str
     name: str
     overload: str
-    graph: "Graph"
+    graph: Graph
     attributes: list[str]
     defaults: dict[str, Attr]
     opset_imports: dict[str, int]
+
+    def clone(self) -> "Function":
+        """A copy with a graph of its own; graphs among the defaults are shared, since calls copy them."""
+        return self.replace(graph=self.graph.clone(), defaults=dict(self.defaults))
 
 
 class Model(Record, frozen=False):
     """A graph with what belongs to the file: versions, functions, metadata. Functions are keyed (domain, name, overload)."""
 
-    graph: "Graph"
+    graph: Graph
     opset_imports: dict[str, int]
     ir_version: int = 10
     functions: dict[tuple[str, str, str], Function] = field(default_factory=dict)
@@ -39,45 +44,54 @@ class Model(Record, frozen=False):
     """Of the dimensions of each input that has some ("DATA_BATCH"); "" for none."""
 
     def clone(self) -> "Model":
-        """A copy with a graph of its own; functions and constants are shared."""
+        """A copy with graphs of its own, those of functions too; constants are shared."""
         return self.replace(
             graph=self.graph.clone(),
             opset_imports=dict(self.opset_imports),
+            functions={key: function.clone() for key, function in self.functions.items()},
             metadata_props=dict(self.metadata_props),
             unnamed_dims=dict(self.unnamed_dims),
             denotations=dict(self.denotations),
         )
 
     def __copy__(self) -> "Model":
-        """A clone over the same tensors: what is owned stays owned, what is borrowed stays borrowed."""
-        from ort_lite.serialization.tensors import cloned
-
-        return cloned(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Model":
-        """A clone that owns all its tensors' bytes."""
-        from ort_lite.serialization.tensors import owned_copy
-
-        return owned_copy(self)
+        return self.clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as a serialised ModelProto; the copy owns its tensors' bytes. Raises InvalidProtobuf above 2 GiB."""
-        from ort_lite.serialization.load import load
-        from ort_lite.serialization.proto import serialize
-        from ort_lite.serialization.save import to_proto
+        """As tables, with the fields that hold no graph. Deep copies are made of them as well."""
+        from ort_lite.graph.flat import flatten
 
-        return load, (serialize(to_proto(self)),)
+        functions = self.functions.values()
+        tables = flatten([(self.graph, ()), *((function.graph, function.defaults.values()) for function in functions)])
+        described = {key: _fields(function, "graph", "defaults") for key, function in self.functions.items()}
+        return restored, (tables, described, _fields(self, "graph", "functions"))
+
+
+def _fields(record: Record, *but: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__match_args__ if name not in but}
+
+
+def restored(tables: "Tables", described: Mapping[tuple[str, str, str], Mapping[str, Any]], fields: Mapping[str, Any]) -> Model:
+    """The Model that `Model.__reduce__` took apart."""
+    from ort_lite.graph.flat import restore
+
+    (graph, _), *bodies = restore(tables)
+    functions = {
+        key: Function(graph=body, defaults={attribute.name: attribute for attribute in defaults}, **own)
+        for (key, own), (body, defaults) in zip(described.items(), bodies, strict=True)
+    }
+    return Model(graph, functions=functions, **fields)
 
 
 class Names:
     """Fresh names for the values and nodes of a graph and the graphs nested in it: `base`, `base_1`, `base_2`, ..."""
 
-    def __init__(self, graph: "Graph") -> None:
+    def __init__(self, graph: Graph) -> None:
         self._taken: set[str] = set()
         self._next: dict[str, int] = {}
         self._collect(graph)
 
-    def _collect(self, graph: "Graph") -> None:
+    def _collect(self, graph: Graph) -> None:
         self._taken.update(value.name for value in graph.inputs)
         self._taken.update(graph.initializers)
         for node in graph:
@@ -93,6 +107,3 @@ class Names:
             name = f"{base}_{number}"
         self._taken.add(name)
         return name
-
-
-__all__ = ["Function", "Model", "Names"]

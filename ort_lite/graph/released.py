@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.errors import RuntimeException
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 from ort_lite.options.config_keys import KEEP_CONSTANTS
 
 

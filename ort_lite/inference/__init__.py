@@ -1,18 +1,22 @@
 """Shape inference and operator schemas: the contract of both, and what checks and annotates a graph."""
 
-from ort_lite.inference.inference import (
+from ort_lite.inference.inference import Inference, declared_info
+from ort_lite.inference.rules import (
     CONTENTS_LIMIT,
     UNKNOWN,
     ContentsUnknown,
-    Inference,
     Info,
     NumbersUnknown,
     Op,
+    OutputType,
     RankUnknown,
+    Rule,
+    RuleFamily,
+    ShapeRule,
+    ShapeRules,
     constant_info,
-    declared_info,
+    shape_rule,
 )
-from ort_lite.inference.shape_rules import OutputType, Rule, RuleFamily, ShapeRule, ShapeRules, shape_rule
 from ort_lite.shapes.broadcast import broadcast, merge
 
 __all__ = [

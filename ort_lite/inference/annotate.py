@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Graph
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import TensorType
-from ort_lite.inference.inference import Inference, Info
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.graph.types import TensorType
+from ort_lite.inference.inference import Inference
+from ort_lite.inference.rules import Info, ShapeRules
 from ort_lite.shapes.dims import substitute
 
 

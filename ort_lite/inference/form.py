@@ -1,9 +1,9 @@
 """Every node of a model that was just loaded against its operator's schema, types aside: operands and attributes."""
 
 from ort_lite.errors import InvalidGraph
+from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 
 
 def check_form(model: Model, rules: ShapeRules) -> None:

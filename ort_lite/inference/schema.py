@@ -11,11 +11,15 @@ from typing import Protocol
 
 from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph.node import MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.graph.graph import Node, Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema, SchemaFile, op_schema
 
 Kind = str
 """A type without its shape: "float32", "seq(float32)", "optional(int8)", "map(string,float32)"."""
+
+NHWC_DOMAIN = "com.ms.internal.nhwc"
+"""Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
 
 
 def kind_of(type_: Type | None) -> Kind | None:
@@ -167,8 +171,6 @@ def check_declared(node: Node, value: Value, found: Type, index: int) -> None:
 
 
 def _domain(node: Node) -> str:
-    from ort_lite.transform.contract import NHWC_DOMAIN
-
     return "" if node.domain == NHWC_DOMAIN else node.domain
 
 
@@ -209,8 +211,9 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
     """Gives each type variable the type of the first operand of it; raises InvalidGraph for what does not fit."""
     bound: dict[str, tuple[Kind, str]] = {}
     for what, kinds, formal, values in (
-        ("input", inputs, schema.inputs, node.inputs), ("output", outputs, schema.outputs, node.outputs),
-    ):  # fmt: skip
+        ("input", inputs, schema.inputs, node.inputs),
+        ("output", outputs, schema.outputs, node.outputs),
+    ):
         for index, kind in enumerate(kinds):
             value = values[index]
             if kind is None or value is None:
@@ -248,5 +251,13 @@ def shown(kind: Kind) -> str:
 
 
 __all__ = [
-    "Kind", "OpSchema", "SchemaFile", "SchemaSource", "Schemas", "check_declared", "kind_of", "op_schema", "shown",
-]  # fmt: skip
+    "Kind",
+    "OpSchema",
+    "SchemaFile",
+    "SchemaSource",
+    "Schemas",
+    "check_declared",
+    "kind_of",
+    "op_schema",
+    "shown",
+]

@@ -82,13 +82,16 @@ def op_schema(text: str, domain: str = "", sets: Mapping[str, str] | None = None
     name, _, since = head.lstrip("!").rpartition("-")
     kinds = dict(one.split(":") for one in attributes)
     return OpSchema(
-        domain, name, int(since),
-        Operands.of(map(_operand, operands[:arrow])), Operands.of(map(_operand, operands[arrow + 1 :])),
+        domain,
+        name,
+        int(since),
+        Operands.of(map(_operand, operands[:arrow])),
+        Operands.of(map(_operand, operands[arrow + 1 :])),
         {variable: _types(spelled, sets or {}) for variable, spelled in (one.split("=") for one in types)},
         {key: kind.rstrip("!") for key, kind in kinds.items()},
         tuple(key for key, kind in kinds.items() if kind.endswith("!")),
         head.startswith("!"),
-    )  # fmt: skip
+    )
 
 
 def _operand(text: str) -> Operand:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, itemsize, to_numpy
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.memory.arenas import CACHE_LINE, Bytes
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.record import Record

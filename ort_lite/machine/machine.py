@@ -10,8 +10,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.execute.execute import Executable, Step
 from ort_lite.execute.feeds import Feeds
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Graph, Node
 from ort_lite.machine.image import Image, Instruction, OpaqueImage, Region, TableEntry
 from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
 from ort_lite.memory.planning.requests import align_up

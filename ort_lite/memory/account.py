@@ -1,6 +1,6 @@
 """Where the scratch memory of one session comes from, how much it may hold, and who packs it.
 
-Providers find the account of their session in `SessionOptions.account`, when they are configured.
+The session makes it; its providers find it in `SessionOptions.account`, when they are configured.
 """
 
 from functools import partial

@@ -15,7 +15,7 @@ once, before the first call: a call costs nothing for it.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ort_lite.native.spec import StaticValue, parameters
 from ort_lite.shapes.dims import at_least, ceildiv, equal, less, maximum, minimum, same, select
@@ -26,6 +26,10 @@ Scalar = Dim | float
 
 GIVEN = "given"
 """The text of an operand whose extent the caller says, because contents that only it knows decide it."""
+
+
+_TEXTS = "__extents__"
+"""The attribute of a kernel that has its declaration."""
 
 
 class Reach(NamedTuple):
@@ -89,7 +93,7 @@ def extents(**texts: str) -> Callable[[F], F]:
     """
 
     def mark(function: F) -> F:
-        function.__extents__ = texts  # type: ignore[attr-defined]
+        setattr(function, _TEXTS, texts)
         return function
 
     return mark
@@ -104,7 +108,7 @@ def contract(function: Callable[..., Any]) -> Contract:
     pointers = tuple(name for name, kind in found if kind == "pointer")
     scalars = tuple((name, kind) for name, kind in found if kind in ("i64", "f64"))[:-2]
     statics = tuple(name for name, kind in found if kind == "static")
-    texts: Mapping[str, str] | None = getattr(function, "__extents__", None)
+    texts: Mapping[str, str] | None = getattr(function, _TEXTS, None)
     made = None
     if texts is not None:
         _check(function, texts, pointers, {name for name, _ in found})
@@ -131,7 +135,7 @@ def walk(at: Dim, *steps: Dim) -> Reach:
     Negative numbers of times, whose products a kernel might take for a positive one, are no reach that fits anything.
     """
     if {int}.issuperset(map(type, (at, *steps))):
-        return _walk_numbers(at, steps)  # type: ignore[arg-type]  # looked at
+        return _walk_numbers(cast(int, at), cast(Sequence[int], steps))
     low = high = at
     turns: Dim = 1
     doubtful: list[Dim] = []

@@ -8,7 +8,7 @@ from functools import cache
 from ort_lite.native import cache as store
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.llvm import Engine
-from ort_lite.native.spec import Spec, key_of
+from ort_lite.native.spec import Spec, key_of, symbol_of
 
 _lock = threading.RLock()
 _by_spec: dict[Target, dict[Spec, int]] = {}
@@ -53,11 +53,6 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
 
         compiled = workers.compile_all(absent, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
-
-
-def symbol_of(key: str) -> str:
-    """The one visible symbol of an object."""
-    return "ort_lite_" + key
 
 
 def _link(objects: Mapping[str, bytes]) -> None:

@@ -171,8 +171,9 @@ def lower_emitted(item: Emitted) -> Any:
         constant = [isinstance(kind, types.Literal | types.Omitted) for kind in sig.args]
         values = [_constant(kind) if k else value for k, kind, value in zip(constant, sig.args, args, strict=True)]
         if item.typed:
-            names = tuple("" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True))
-            result = item.emitter(builder, names, *values)
+            names = ["" if k else name_of(kind) for k, kind in zip(constant, sig.args, strict=True)]
+            given = [Value(builder, value, name) if name else value for value, name in zip(values, names, strict=True)]
+            result = item.emitter(*given).raw
         else:
             result = item.emitter(builder, *values)
         return context.get_dummy_value() if sig.return_type is types.none else result

@@ -1,7 +1,7 @@
 """What marks a function for the compiler: `@native`, `@emitted`, `@arithmetic`, and the types of parameters."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from ort_lite.record import Record
 
@@ -67,7 +67,10 @@ def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, i
 
 
 class Emitted:
-    """A function whose code is LLVM IR; called from kernels only. Made by `@emitted` and `@arithmetic`."""
+    """A function whose code is LLVM IR; called from kernels only. Made by `@emitted` and `@arithmetic`.
+
+    `typed`: the emitter takes and gives `values.Value`, not LLVM's values and a builder.
+    """
 
     def __init__(
         self,
@@ -110,13 +113,6 @@ def arithmetic(*signatures: str, needs: str = "", otherwise: Callable[..., Any] 
     """Marks `f(*values)` that computes with `values.Value`: Python operators on it emit IR of exactly its type."""
 
     def mark(target: F) -> F:
-        def emit(builder: Any, names: tuple[str, ...], *args: Any) -> Any:
-            from ort_lite.native.values import Value
-
-            given = [Value(builder, arg, name) if name else arg for arg, name in zip(args, names, strict=True)]
-            return target(*given).raw
-
-        emit.__name__, emit.__doc__, emit.__module__ = target.__name__, target.__doc__, target.__module__
-        return Emitted(emit, signatures, needs, otherwise, typed=True)  # type: ignore[return-value]
+        return cast(F, Emitted(target, signatures, needs, otherwise, typed=True))
 
     return mark

@@ -9,8 +9,7 @@ from typing import Any
 from ort_lite.errors import KernelCompileError
 from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target
-from ort_lite.native.loader import symbol_of
-from ort_lite.native.spec import Spec, key_of
+from ort_lite.native.spec import Spec, key_of, symbol_of
 from ort_lite.native.workers import receive, send
 
 IDLE_SECONDS = 10.0

@@ -130,6 +130,11 @@ def key_of(spec: Spec, target: Target) -> str:
     return digest(_base(), code, state.encode()).hex()
 
 
+def symbol_of(key: str) -> str:
+    """The one visible symbol of the object with that key."""
+    return "ort_lite_" + key
+
+
 @cache
 def _base() -> bytes:
     """Digest of what all objects depend on."""

@@ -17,7 +17,7 @@ from typing import IO, Any
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import cache
 from ort_lite.native.cpu import Target
-from ort_lite.native.spec import Spec
+from ort_lite.native.spec import Spec, symbol_of
 
 MOST_WORKERS = 4
 KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
@@ -121,7 +121,6 @@ def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: 
 def compile_here(key: str, spec: Spec, target: Target, folder: str) -> bytes:
     """The object of a spec, compiled in this process, which imports numba for it."""
     from ort_lite.native.compiler import compile_object
-    from ort_lite.native.loader import symbol_of
 
     data = compile_object(spec, target, symbol_of(key))
     cache.write(folder, key, data)

@@ -5,13 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument, ModelLoadCanceled, hint
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
-
-if TYPE_CHECKING:
-    from ort_lite.memory.account import Account
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -73,6 +70,16 @@ class _Flag:
     raised = False
 
 
+class MemoryAccount(Protocol):
+    """Where the providers of one session get scratch memory from, and who packs it (see `ort_lite.memory.account`)."""
+
+    @property
+    def planner(self) -> Any: ...
+
+    def pool(self, kind: type[Any], growth: Any = ..., keep: bool = ...) -> Any:
+        """The session's pool of arenas of one kind."""
+
+
 class SessionOptions(_Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
@@ -103,7 +110,7 @@ class SessionOptions(_Checked):
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
         self._load_cancellation = _Flag()
-        self._account: Account | None = None
+        self._account: MemoryAccount | None = None
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -114,16 +121,13 @@ class SessionOptions(_Checked):
         return made
 
     @property
-    def account(self) -> "Account":
-        """Where the providers of the session that has these options get scratch memory from; a copy has one of its own.
-
-        Made when first asked for, of `enable_cpu_mem_arena` and the config entries. Raises InvalidArgument for wrong ones.
-        """
-        if self._account is None:
-            from ort_lite.memory.account import account_of
-
-            self._account = account_of(self)
+    def account(self) -> MemoryAccount | None:
+        """That of the session which has these options; None where no session is made with them. Copies have none."""
         return self._account
+
+    def set_account(self, account: MemoryAccount) -> None:
+        """The session says where its providers get scratch memory from, before it configures them."""
+        self._account = account
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry. Raises InvalidArgument for an empty key."""

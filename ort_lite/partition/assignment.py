@@ -7,11 +7,10 @@ An Assignment prints as a table, one line a node, bodies indented below their no
     nms    NonMax..  CPUExecutionProvider      CPUExecutionProvider_0      SampleExecutionProvider declined type: float16
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.constraints import nbytes
 from ort_lite.provider.provider import DataTransfer, Device, ExecutionProvider, Partition
 from ort_lite.record import Record
@@ -188,6 +187,13 @@ class Assignment(Record):
             for note in (*level.copies, *level.apart)
         ]
         return [*between, *self.remarks]
+
+
+GivenBack = Mapping[tuple[str, Node], str]
+"""What providers shall not have, by their label in the assignment, and why: the detail of its Reason ("transfer")."""
+
+Again = Callable[[GivenBack], Assignment | None]
+"""The greedy assignment without what is given back; None where a node would be left or a rule broken. O(nodes + edges)."""
 
 
 def aligned(rows: list[tuple[str, ...]]) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from ort_lite.errors import ProviderError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Graph, Value
 from ort_lite.partition.assignment import Copy, Hop
 from ort_lite.provider.provider import CPU, DataTransfer, Device, Partition
 

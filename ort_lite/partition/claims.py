@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
 from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
@@ -33,9 +32,9 @@ class Group(Record, frozen=False):
 class Claims:
     """The nodes of one graph by number, their dependencies, and what providers took of them so far."""
 
-    def __init__(self, graph: Graph, path: str, labels: Sequence[str], terms: Terms | None = None) -> None:
+    def __init__(self, graph: Graph, path: str, labels: Sequence[str], constraints: Constraints | None = None) -> None:
         self.graph, self.path, self.labels = graph, path, labels
-        self.terms = terms if terms is not None else Terms(labels)
+        self.constraints = constraints if constraints is not None else Constraints(labels)
         self.nodes = graph.nodes
         self.number = {node: k for k, node in enumerate(self.nodes)}
         self.reads: list[tuple[Value, ...]] = [_reads(node) for node in self.nodes]
@@ -59,14 +58,14 @@ class Claims:
         if not free:
             return
         for k in free:
-            why = self.terms.ruled_out(index, self.nodes[k])
+            why = self.constraints.ruled_out(index, self.nodes[k])
             if why is not None:
                 self._refuse(index, [k], "lost", "rule", why)
         open_ = {k for k in free if index not in self.reasons[k]}
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        answers = self.terms.answers(index, view, partial(_answers, provider, self.labels[index]))
+        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels[index]))
         self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:
@@ -117,12 +116,12 @@ class Claims:
                 return "contract", f"the capability holds {node}, which is claimed already"
             if capability.whole and node in split:
                 return "body", f"a node inside {node} belongs to another provider"
-            if capability.whole and (why := self.terms.ruled_out_inside(index, node)) is not None:
+            if capability.whole and (why := self.constraints.ruled_out_inside(index, node)) is not None:
                 return "rule", f"inside it is {why}"
-        failed = self.terms.failed(index, capability.nodes)
+        failed = self.constraints.failed(index, capability.nodes)
         if failed is not None:
             return "compile", failed
-        back = self.terms.given_back(index, capability.nodes)
+        back = self.constraints.given_back(index, capability.nodes)
         if back is not None:
             return "transfer", back
         shared = next((k for k in nodes if k in used), None)
@@ -143,7 +142,7 @@ class Claims:
         kept = dict[int, Unit]()
         for g in sorted(units):
             unit = units[g]
-            why = self.terms.afford(index, [self.nodes[k] for k in unit.nodes])
+            why = self.constraints.afford(index, [self.nodes[k] for k in unit.nodes])
             if why is None:
                 kept[g] = unit
             else:
@@ -165,7 +164,7 @@ class Claims:
             for g, size in small:
                 unit = units.pop(g)
                 self._give_up(index, g, unit, "size", _size(size, unit.capability.minimum))
-                self.terms.give_back(index, [self.nodes[k] for k in unit.nodes])
+                self.constraints.give_back(index, [self.nodes[k] for k in unit.nodes])
         before: Group | None = None
         for parts, through in joined:
             group = Group(index, [units[g].capability for g in parts])

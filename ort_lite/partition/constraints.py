@@ -1,4 +1,4 @@
-"""The terms on which nodes are dealt out, beside what providers answer: placement rules, budgets, compiles that failed.
+"""The constraints under which nodes are dealt out, beside what providers answer: placement rules, budgets, compiles that failed.
 
 They live as long as one session is being made: when a compile fails the nodes are dealt out once more, and what a provider
 answered about a graph that looks the same to it holds.
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
 from ort_lite.errors import PlacementError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, TensorType, Value
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.types import TensorType
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.provider.provider import Capability, GraphView, Rejection, Resource
 from ort_lite.record import Record
@@ -27,7 +27,7 @@ class _Order(Record):
     rule: PlacementRule
 
 
-class Terms:
+class Constraints:
     """`labels` name the providers; `resources` are what each has room for, None: no limit.
 
     `inserted` says of nodes that the framework put into the graph who did it and why.
@@ -38,10 +38,8 @@ class Terms:
     ) -> None:
         self.labels, self.rules = labels, rules
         self.inserted: dict[Node, str] = {}
-        self.put_back: set[Node] = set()
-        """Nodes that nobody took in the layout they were offered in."""
-        self.laid_out: set[Node] = set()
-        """Nodes that were offered to a provider in the layout it prefers: once is enough."""
+        self._put_back: set[Node] = set()
+        self._laid_out: set[Node] = set()
         self.kept_off: frozenset[str] = frozenset()
         """Labels of providers to which no strategy may move a node."""
         self._given_back: dict[tuple[int, Node], str] = {}
@@ -70,8 +68,24 @@ class Terms:
         """What became of rules that were not followed to the letter, and of layouts that nobody took."""
         released = [node for node in self._soft if node in self._released]
         gave_way = (f"{self._soft[node].rule} gave way for {node}: nobody that it names takes it" for node in released)
-        back = (f"{node} is not taken channels-last: it is as it was" for node in self.put_back)
+        back = (f"{node} is not taken channels-last: it is as it was" for node in self._put_back)
         return (*self._unfollowed, *gave_way, *sorted(back))
+
+    # Changes of the graph
+
+    def note_inserted(self, nodes: Iterable[Node], why: str) -> None:
+        """The framework put these nodes into the graph."""
+        self.inserted.update((node, why) for node in nodes)
+
+    def note_put_back(self, nodes: Iterable[Node]) -> None:
+        """Nobody took these nodes in the layout they were offered in."""
+        self._put_back.update(nodes)
+
+    def first_offer(self, node: Node) -> bool:
+        """Whether the node was never offered in the layout that a provider prefers: once is enough."""
+        offered = node in self._laid_out
+        self._laid_out.add(node)
+        return not offered
 
     # Rules
 
@@ -245,9 +259,13 @@ def _both(order: _Order | None, rule: PlacementRule, labels: Sequence[str], node
 
 
 def _prefer(
-    soft: dict[Node, _Order], hard: _Order | None, rule: PlacementRule, labels: Sequence[str], node: Node,
+    soft: dict[Node, _Order],
+    hard: _Order | None,
+    rule: PlacementRule,
+    labels: Sequence[str],
+    node: Node,
     remarks: dict[str, None],
-) -> None:  # fmt: skip
+) -> None:
     providers, before = _indices(rule, labels), soft.get(node, hard)
     if not providers:
         remarks[f"{rule} names no provider of the session"] = None

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from ort_lite.errors import NotImplemented as NobodyCan
 from ort_lite.errors import PlacementError
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
 from ort_lite.partition.borders import copies
 from ort_lite.partition.claims import Claims, Group
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import DataTransfer, ExecutionProvider, Partition
 
 if TYPE_CHECKING:
     from ort_lite.partition.cost.strategy import Strategy
 
-Help = Callable[[list[Node]], bool]
+Remedy = Callable[[list[Node]], bool]
 """Changes the graph so that nodes which nobody takes may find a provider; False: it can do nothing."""
 
 
@@ -32,40 +31,44 @@ def partition(
     graph: Graph,
     providers: Sequence[ExecutionProvider],
     rules: ShapeRules,
-    helps: Sequence[Help] = (),
-    terms: Terms | None = None,
+    remedies: Sequence[Remedy] = (),
+    constraints: Constraints | None = None,
     strategy: "Strategy | None" = None,
 ) -> Assignment:
     """Who runs each node, in which partition, and why nobody else does. Same input, same Assignment.
 
-    `strategy` improves the greedy assignment (see `ort_lite.partitioning`). Does not change the graph, but `helps` may, one after
+    `strategy` improves the greedy assignment (see `ort_lite.partition.cost`). Does not change the graph, but `remedies` may, one after
     the other until one returns True; then everybody is asked again. O(providers * (nodes + edges)) beside what the providers
     themselves need. Raises NotImplemented naming each node that is left, with every provider's reason; PlacementError where a
-    hard rule of the terms keeps it from those that might.
+    hard rule of the constraints keeps it from those that might.
     """
     labels = names_of(providers)
-    terms = terms if terms is not None else Terms(labels)
+    constraints = constraints if constraints is not None else Constraints(labels)
     while True:
-        root, left = dealt(graph, providers, rules, terms)
+        root, left = dealt(graph, providers, rules, constraints)
         if not left:
             greedy = _Assembly(root, providers, labels, rules).assignment()
-            return greedy if strategy is None else strategy(greedy, partial(_without, graph, providers, rules, terms))
-        if terms.release(left):
+            return greedy if strategy is None else strategy(greedy, partial(_without, graph, providers, rules, constraints))
+        if constraints.release(left):
             continue
-        if not any(help_(left) for help_ in helps):
-            hard = terms.hard_rules(left)
+        if not any(remedy(left) for remedy in remedies):
+            hard = constraints.hard_rules(left)
             if hard:
                 raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
             raise NobodyCan(_complaint(root, labels))
-        terms.graph_changed()
+        constraints.graph_changed()
 
 
 def dealt(
-    graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, terms: Terms, taken: Collection[Node] = ()
+    graph: Graph,
+    providers: Sequence[ExecutionProvider],
+    rules: ShapeRules,
+    constraints: Constraints,
+    taken: Collection[Node] = (),
 ) -> tuple[Claims, list[Node]]:
     """All nodes offered to all providers in order, but for those of the graph's own that are `taken`; and those that nobody takes."""
-    terms.begin(graph)
-    root = _claims(graph, "", terms.labels, terms)
+    constraints.begin(graph)
+    root = _claims(graph, "", constraints.labels, constraints)
     for node in taken:
         root.taken_by[root.number[node]] = len(providers)
     for index, provider in enumerate(providers):
@@ -75,15 +78,19 @@ def dealt(
 
 
 def _without(
-    graph: Graph, providers: Sequence[ExecutionProvider], rules: ShapeRules, terms: Terms, back: Mapping[tuple[str, Node], str]
+    graph: Graph,
+    providers: Sequence[ExecutionProvider],
+    rules: ShapeRules,
+    constraints: Constraints,
+    back: Mapping[tuple[str, Node], str],
 ) -> Assignment | None:
     """The assignment when providers do not get what is given back; None where nobody else takes it, or nobody else may."""
-    with terms.without(back):
-        root, left = dealt(graph, providers, rules, terms)
+    with constraints.without(back):
+        root, left = dealt(graph, providers, rules, constraints)
     if left:
         return None
-    made = _Assembly(root, providers, terms.labels, rules).assignment()
-    return None if any(place.provider in terms.kept_off for place in made.placements.values()) else made
+    made = _Assembly(root, providers, constraints.labels, rules).assignment()
+    return None if any(place.provider in constraints.kept_off for place in made.placements.values()) else made
 
 
 def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:
@@ -102,13 +109,13 @@ def transfers_of(providers: Sequence[ExecutionProvider]) -> list[DataTransfer]:
     return [transfer for provider in providers if (transfer := ask(provider, "data_transfer")) is not None]
 
 
-def _claims(graph: Graph, path: str, labels: Sequence[str], terms: Terms) -> Claims:
-    claims = Claims(graph, path, labels, terms)
+def _claims(graph: Graph, path: str, labels: Sequence[str], constraints: Constraints) -> Claims:
+    claims = Claims(graph, path, labels, constraints)
     for node in claims.nodes:
         for attribute in node.attributes.values():
             bodies = {"GRAPH": [attribute.value], "GRAPHS": attribute.value}.get(attribute.type, [])
             for body in bodies:
-                inner = _claims(body, f"{node}.{attribute.name}", labels, terms)
+                inner = _claims(body, f"{node}.{attribute.name}", labels, constraints)
                 claims.bodies.setdefault(node, []).append(inner)
     return claims
 
@@ -161,7 +168,7 @@ class _Assembly:
     def assignment(self) -> Assignment:
         levels = tuple(self._level(claims) for claims in _levels(self.root))
         named = dict(zip(self.labels, self.providers, strict=True))
-        return Assignment(self.root.graph, named, levels, self.placements, self.root.terms.remarks())
+        return Assignment(self.root.graph, named, levels, self.placements, self.root.constraints.remarks())
 
     def _level(self, claims: Claims) -> Level:
         names: dict[int, str] = {}  # by identity of the Group
@@ -192,7 +199,7 @@ class _Assembly:
     def _place(self, claims: Claims, k: int, owner: int, partition: str) -> None:
         node = claims.nodes[k]
         reasons = tuple(self._reason(claims, k, index, owner) for index in range(len(self.labels)) if index != owner)
-        rule, inserted = claims.terms.rule_of(node, owner), claims.terms.inserted.get(node, "")
+        rule, inserted = claims.constraints.rule_of(node, owner), claims.constraints.inserted.get(node, "")
         self.placements[node] = Placement(node, self.labels[owner], partition, reasons, rule, inserted)
         if node in claims.whole:
             for body in claims.bodies[node]:

@@ -18,7 +18,7 @@ names of its parts, joined by "+", and each is matched.
 from collections.abc import Callable, Collection
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.record import Record
 
 

@@ -14,14 +14,14 @@ from ort_lite.compile import lifecycle
 from ort_lite.compile.compile import Compiled, compile_assignment
 from ort_lite.errors import ProviderError
 from ort_lite.execute.execute import owned
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.claims import Claims
-from ort_lite.partition.constraints import Answers, Terms
+from ort_lite.partition.constraints import Answers, Constraints
 from ort_lite.partition.cost.strategy import Strategy, strategy_of
 from ort_lite.partition.partition import dealt, partition
-from ort_lite.pipeline.pipeline import fuser_of, terms_of
+from ort_lite.pipeline.pipeline import constraints_of, fuser_of
 from ort_lite.plugins import selection
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import (
@@ -46,6 +46,7 @@ class CompositeProvider(ExecutionProvider):
 
     name: ClassVar[str] = "CompositeExecutionProvider"
     default: ClassVar[bool] = False
+    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **options: Any
@@ -75,7 +76,7 @@ class CompositeProvider(ExecutionProvider):
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         offered = set(graph)
         claims, _ = dealt(
-            graph.graph, self.children, graph.rules, terms_of(self.children), [n for n in graph.graph if n not in offered]
+            graph.graph, self.children, graph.rules, constraints_of(self.children), [n for n in graph.graph if n not in offered]
         )
         self._remember(claims)
         unfit = {node for node in claims.bodies if node in graph.split_bodies or not _inside_is_taken(claims, node)}
@@ -115,8 +116,8 @@ class CompositeProvider(ExecutionProvider):
         originals = [inner for node in given.nodes for inner in _all(node)]
         copies = dict(zip(originals, (inner for node in graph for inner in _all(node)), strict=True))
         units = {copies[node]: self._units[node] for node in originals if node in self._units}
-        terms = _Remembered(terms_of(self.children), units, copies)
-        return partition(graph, self.children, given.rules, (), terms, self.strategy)
+        constraints = _Remembered(constraints_of(self.children), units, copies)
+        return partition(graph, self.children, given.rules, (), constraints, self.strategy)
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
         results: list[CompiledPartition | Exception] = []
@@ -157,14 +158,16 @@ class CompositeProvider(ExecutionProvider):
         lifecycle.set_dynamic_options(self.children, options)
 
 
-class _Remembered(Terms):
-    """Terms for the nodes of one partition: children answer what they answered in the company of the whole graph.
+class _Remembered(Constraints):
+    """Constraints for the nodes of one partition: children answer what they answered in the company of the whole graph.
 
     A child is asked again about nodes that one before it had, and gave back, and about those of which nothing is known.
     """
 
-    def __init__(self, terms: Terms, units: Mapping[Node, tuple[int, Capability]], copies: Mapping[Node, Node]) -> None:
-        super().__init__(terms.labels, resources=terms.resources)
+    def __init__(
+        self, constraints: Constraints, units: Mapping[Node, tuple[int, Capability]], copies: Mapping[Node, Node]
+    ) -> None:
+        super().__init__(constraints.labels, resources=constraints.resources)
         self._owner = {node: child for node, (child, _) in units.items()}
         self._units: dict[int, list[Capability]] = {}
         for child, unit in {id(unit): (child, unit) for child, unit in units.values()}.values():

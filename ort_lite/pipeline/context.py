@@ -11,28 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ort_lite.errors import CompileError, ProviderError
-from ort_lite.graph.graph import Graph
+from ort_lite.errors import ProviderError
+from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Attr, Node, Value
 from ort_lite.graph.released import check_there
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.older_opsets import bring_to_imports
-from ort_lite.provider.context_nodes import DOMAIN, OPERATOR, is_context
+from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context
 from ort_lite.provider.provider import CompiledPartition, Partition
-
-_BYTES = ("utf-8", "surrogateescape")  # how the graph holds the bytes of a text attribute
-
-
-def restored(partition: Partition) -> CompiledPartition:
-    """The compiled partition of an EPContext node. Raises CompileError where it does not fit this machine or this reader."""
-    (node,) = partition.nodes
-    if node.attr("embed_mode", 1) != 1:
-        raise CompileError(f"{node}: its context is in a file beside the model; load the model by its path")
-    why = partition.provider.check_compatibility(node.attr("ep_sdk_version", ""))
-    if why is not None:
-        raise CompileError(f"{node}: {why}; compile the original model again")
-    return partition.provider.deserialize(partition, str(node.attr("ep_cache_context", "")).encode(*_BYTES))
 
 
 def read_files(graph: Graph, path: str) -> None:
@@ -46,7 +32,7 @@ def read_files(graph: Graph, path: str) -> None:
     for node in graph.all_nodes():
         if is_context(node) and node.attr("embed_mode", 1) == 0:
             data = files.whole(node.attr("ep_cache_context", ""), str(node))
-            _set(node, ep_cache_context=data.decode(*_BYTES), embed_mode=1)
+            _set(node, ep_cache_context=data.decode(*BYTES), embed_mode=1)
 
 
 def write_files(model: Model, path: str) -> None:
@@ -57,7 +43,7 @@ def write_files(model: Model, path: str) -> None:
             name = f"{stem}_{node.attr('partition_name')}.bin"
             whole = os.path.join(folder, name)
             with open(f"{whole}.new", "wb") as file:
-                file.write(str(node.attr("ep_cache_context")).encode(*_BYTES))
+                file.write(str(node.attr("ep_cache_context")).encode(*BYTES))
             os.replace(f"{whole}.new", whole)
             _set(node, ep_cache_context=name, embed_mode=0)
 
@@ -96,7 +82,7 @@ def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, C
 
 def _serialized(partition: Partition, compiled: CompiledPartition) -> bytes | None:
     (first, *_) = partition.nodes
-    return str(first.attr("ep_cache_context")).encode(*_BYTES) if is_context(first) else partition.provider.serialize(compiled)
+    return str(first.attr("ep_cache_context")).encode(*BYTES) if is_context(first) else partition.provider.serialize(compiled)
 
 
 def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, mapping: dict[Value, Value]) -> Node:
@@ -105,7 +91,7 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, mapping: 
     old = [mapping[value] for value in partition.outputs]
     new = [Value(value.name, value.type) for value in old]
     attributes: dict[str, Any] = {
-        "main_context": 1, "ep_cache_context": data.decode(*_BYTES), "embed_mode": 1, "source": partition.provider.name,
+        "main_context": 1, "ep_cache_context": data.decode(*BYTES), "embed_mode": 1, "source": partition.provider.name,
         "partition_name": partition.name, "ep_sdk_version": partition.provider.compatibility(),
     }  # fmt: skip
     inputs = [mapping[value] for value in partition.inputs]

@@ -1,7 +1,7 @@
 """Before a transformed model is saved: nodes of other opset versions than it imports, which inlined functions bring above all."""
 
+from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
 from ort_lite.plugins import plugins
 from ort_lite.serialization.proto import same_operator, similar_operator
 

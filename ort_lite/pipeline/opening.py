@@ -7,8 +7,9 @@ from typing import Any
 from ort_lite.dtypes import from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.feeds import check_shape
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import TensorType, Value
+from ort_lite.graph.types import TensorType
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.serialization.load import load

@@ -4,26 +4,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.compile import Compiled
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
 from ort_lite.execute.execute import Executable
 from ort_lite.execute.guard import guarded
+from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.inline import inline_functions
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
 from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
-from ort_lite.partition.constraints import Terms
+from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.partition import names_of, partition, transfers_of
 from ort_lite.partition.placement import PlacementRule
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.pipeline.share import changeable, share_constants
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import DEFAULT
@@ -31,8 +32,6 @@ from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.provider.subgraph import subgraph
-from ort_lite.record import Record
-from ort_lite.transform.contract import NHWC_DOMAIN
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
@@ -56,20 +55,6 @@ def no_span(name: str) -> Iterator[None]:
     yield
 
 
-class Prepared(Record):
-    """A model after all stages, and what each of them reported. `incidents` are failures that the next provider made good.
-
-    `keeping` are the partitions that another provider may have to run: their constants must stay.
-    """
-
-    model: Model
-    report: TransformReport
-    assignment: Assignment
-    compiled: Compiled
-    incidents: list[str]
-    keeping: frozenset[str]
-
-
 def prepare(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
     policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
@@ -78,7 +63,7 @@ def prepare(
     `strategy` is that of the partitioner; None: the config's.
     """
     policies = policies or [Policy()] * len(providers)
-    terms = terms_of(providers, policies, placement)
+    constraints = constraints_of(providers, policies, placement)
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     report_incident = reporter(incidents, options.log_severity_level)
@@ -89,14 +74,14 @@ def prepare(
         rest = model.replace(graph=subgraph(partition))
         return prepare(rest, providers[after:], options, policies=policies[after:]).compiled.executable
 
-    def guard(partition: Partition, compiled: CompiledPartition) -> CompiledPartition:
-        function = guarded(partition, compiled, providers)
+    def guard(partition: Partition, compiled: CompiledPartition, outer: Sequence[Value]) -> CompiledPartition:
+        function = guarded(partition, compiled, outer, providers)
         if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
             return function
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        assignment = assigned(model, providers, options, terms, strategy)
+        assignment = assigned(model, providers, options, constraints, strategy)
         _check_compiled(assignment, options)
         return assignment
 
@@ -110,20 +95,21 @@ def prepare(
         assignment = again()
     options.check_load("compile")
     with span("compile"):
-        by_name = dict(zip(terms.labels, policies, strict=True))
-        assignment, compiled = compile_or_next(assignment, again, by_name, terms, guard, report_incident, fuser_of(options))
+        by_name = dict(zip(constraints.labels, policies, strict=True))
+        fuser = fuser_of(options)
+        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser)
     options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
 
-def terms_of(
+def constraints_of(
     providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
-) -> Terms:
-    """The terms of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+) -> Constraints:
+    """The constraints of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
     policies = policies or [Policy()] * len(providers)
     resources = [_resource(ask(p, "available_resource"), policy) for p, policy in zip(providers, policies, strict=True)]
-    return Terms(names_of(providers), placement, resources)
+    return Constraints(names_of(providers), placement, resources)
 
 
 def _resource(own: Resource | None, policy: Policy) -> Resource | None:
@@ -236,7 +222,8 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 
 def assigned(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, terms: Terms | None = None, strategy: Any = None
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints | None = None,
+    strategy: Any = None,
 ) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
@@ -244,45 +231,66 @@ def assigned(
     Raises Fail where a node is left to the default provider although the session's config says that it must not be.
     """
     rules = rules_of(providers)
-    terms = terms if terms is not None else terms_of(providers)
+    constraints = constraints if constraints is not None else constraints_of(providers)
     chosen = _strategy(strategy, options)
     if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
-        terms.kept_off = frozenset({DEFAULT})
-    widened: set[Node] = set()
-    fuser = fuser_of(options)
-
-    def inline(left: list[Node]) -> bool:
-        if not _inline(model, set(left), providers):
-            return False
-        _simplified(model, providers, options)
-        return True
-
-    def widen(left: list[Node]) -> bool:
-        wanted = {node: dtype for node in left if node not in widened and (dtype := _wider(node, providers)) is not None}
-        if wanted and len(providers) == 1 and fuser.fuse(model, providers[0], rules):
-            return True  # nobody else could take the parts, and between Casts they would not be found
-        widened.update(wanted)
-        if wanted:
-            for cast in plugins.cast_insertion()(model.graph, wanted):
-                terms.inserted[cast] = "cast, for a node that nobody runs in its element type"
-        return bool(wanted)
-
-    def put_back(left: list[Node]) -> bool:
-        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
-        if nodes:
-            made = plugins.layout_conversion().restore(model.graph, nodes)
-            terms.inserted.update((node, "layout, around a node that was channels-last") for node in made)
-            terms.put_back.update(nodes)
-        return bool(nodes)
+        constraints.kept_off = frozenset({DEFAULT})
+    remedies = _Remedies(model, providers, options, constraints)
 
     def ask() -> Assignment:
-        return partition(model.graph, providers, rules, (put_back, inline, widen), terms, chosen)
+        tried = (remedies.put_back, remedies.inline, remedies.widen)
+        return partition(model.graph, providers, rules, tried, constraints, chosen)
 
     assignment = ask()
-    if _lay_out(model, assignment, terms):
+    if _lay_out(model, assignment, constraints):
         assignment = ask()
     _check_fallback(assignment, options)
     return assignment
+
+
+class _Remedies:
+    """What is tried for nodes that nobody takes. Each says whether it changed the graph, so that all are dealt out anew."""
+
+    def __init__(
+        self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints
+    ) -> None:  # fmt: skip
+        self._model, self._providers, self._options, self._constraints = model, providers, options, constraints
+        self._fuser = fuser_of(options)
+        self._widened: set[Node] = set()
+
+    def put_back(self, left: list[Node]) -> bool:
+        """Nodes that are channels-last are as they were."""
+        nodes = [node for node in left if node.domain == NHWC_DOMAIN]
+        if nodes:
+            made = plugins.layout_conversion().restore(self._model.graph, nodes)
+            self._constraints.note_inserted(made, "layout, around a node that was channels-last")
+            self._constraints.note_put_back(nodes)
+        return bool(nodes)
+
+    def inline(self, left: list[Node]) -> bool:
+        """Calls of functions become the functions' nodes."""
+        if not _inline(self._model, set(left), self._providers):
+            return False
+        _simplified(self._model, self._providers, self._options)
+        return True
+
+    def widen(self, left: list[Node]) -> bool:
+        """Nodes compute in a wider element type, once, between Casts, across which no pattern matches: a single provider's fusions
+        come before them. Nobody else could take the parts.
+        """
+        new = (node for node in left if node not in self._widened)
+        wanted = {node: dtype for node in new if (dtype := _wider(node, self._providers)) is not None}
+        if (
+            wanted
+            and len(self._providers) == 1
+            and self._fuser.fuse(self._model, self._providers[0], rules_of(self._providers))
+        ):
+            return True
+        self._widened.update(wanted)
+        if wanted:
+            casts = plugins.cast_insertion()(self._model.graph, wanted)
+            self._constraints.note_inserted(casts, "cast, for a node that nobody runs in its element type")
+        return bool(wanted)
 
 
 def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
@@ -293,12 +301,12 @@ def _strategy(given: Any, options: SessionOptions) -> "Strategy | None":
     return strategy_of(given, options)
 
 
-def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
+def _lay_out(model: Model, assignment: Assignment, constraints: Constraints) -> bool:
     """Makes nodes channels-last whose provider prefers that; whether there are any. Each node is offered so once."""
     plain = ExecutionProvider.preferred_layout
     able = {name: p for name, p in assignment.providers.items() if type(p).preferred_layout is not plain}
-    offers = [place for place in assignment.placements.values() if place.provider in able and place.node not in terms.laid_out]
-    terms.laid_out.update(place.node for place in offers)
+    possible = (place for place in assignment.placements.values() if place.provider in able)
+    offers = [place for place in possible if constraints.first_offer(place.node)]
     wanted = {
         place.node: place.provider for place in offers if ask(able[place.provider], "preferred_layout", place.node) == "NHWC"
     }
@@ -306,8 +314,8 @@ def _lay_out(model: Model, assignment: Assignment, terms: Terms) -> bool:
         return False
     made = plugins.layout_conversion().convert(model.graph, wanted)
     why = f"layout, for {', '.join(dict.fromkeys(wanted.values()))}, which prefers NHWC"
-    terms.inserted.update((node, why) for node in made)
-    terms.graph_changed()
+    constraints.note_inserted(made, why)
+    constraints.graph_changed()
     return True
 
 

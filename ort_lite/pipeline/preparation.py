@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Value
-from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
+from ort_lite.memory.account import Account, account_of
+from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
-from ort_lite.pipeline.pipeline import Span, apply_options, assigned, no_span, terms_of, transformed
+from ort_lite.pipeline.pipeline import Span, apply_options, assigned, constraints_of, no_span, transformed
 from ort_lite.plugins import plugins, selection
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
@@ -64,6 +65,8 @@ def prepare_until(
 
     Raises what the stages raise.
     """
+    options = options.copy()
+    open_account(options)
     loaded = load_model(source, options, given, params)
     if stage == "load":
         return Preparation(loaded)
@@ -71,9 +74,21 @@ def prepare_until(
     report = transformed(loaded.model, chosen.providers, options)
     if stage == "transform":
         return Preparation(loaded, report)
-    terms = terms_of(chosen.providers, chosen.policies, given.placement_rules)
-    assignment = assigned(loaded.model, chosen.providers, options, terms, given.partitioning)
+    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules)
+    assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
     return Preparation(loaded, report, assignment)
+
+
+def open_account(options: SessionOptions) -> Account:
+    """Makes the account that the options ask for, and leaves it there for providers to find when they are configured.
+
+    Raises InvalidArgument for config entries that make no sense.
+    """
+    account = account_of(options)
+    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
+        account.planner = plugins.memory_planner(planner)
+    options.set_account(account)
+    return account
 
 
 def load_model(
@@ -116,7 +131,9 @@ def arguments_of(
     if unknown:
         raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
     if disabled:
-        options.add_session_config_entry(DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled})))
+        options.add_session_config_entry(
+            config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
+        )
     return Arguments(providers, provider_options, parse, rules, partitioning)
 
 

@@ -21,7 +21,8 @@ def changeable(model: Model) -> frozenset[int]:
 def share_constants(model: Model, given: Collection[int] = ()) -> None:
     """Initialisers that another session holds as well become its arrays: those whose bytes nobody changes. O(their bytes).
 
-    Arrays that own their bytes and are not among those `given` were made by transforms; they become read-only.
+    Arrays that own their bytes and are not among those `given` were made by transforms; they become read-only. Of others, which
+    the caller may go on writing to, providers see views that they cannot write to.
     """
     for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
@@ -30,6 +31,14 @@ def share_constants(model: Model, given: Collection[int] = ()) -> None:
                 array.setflags(write=False)
             if _unchanging(array):
                 value.constant = shared(array)
+            elif isinstance(array, np.ndarray) and array.flags.writeable:
+                value.constant = _locked(array)
+
+
+def _locked(array: Array) -> Array:
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 def _unchanging(array: Any) -> TypeGuard[Array]:

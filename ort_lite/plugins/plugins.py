@@ -10,13 +10,16 @@ files) are not found that way: `register_plugin` takes their modules.
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ort_lite import log
+from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, hint
+from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
-from ort_lite.inference.shape_rules import ShapeRules
 
 if TYPE_CHECKING:
     import pluggy
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from ort_lite.provider.provider import ExecutionProvider
     from ort_lite.transform.contract import CastInsertion, LayoutConversion, OlderForm, Transform
 
+_LONG = 2.0
+"""Seconds after which an import is told of: it is done once a process, and the user waits."""
 PROVIDERS = "ort_lite.providers"
 TRANSFORMS = "ort_lite.transforms"
 
@@ -47,18 +52,44 @@ class EntryPoint(NamedTuple):
         return ":" in self.value
 
     def load(self) -> Any:
-        """The object. Raises ProviderError naming the entry point when importing it fails."""
+        """The object. Raises ProviderError naming the entry point when importing it fails, or ends the program. An import that
+        takes long is told of.
+        """
         module, _, attribute = self.value.partition(":")
+        begin = perf_counter()
         try:
             found = import_module(module.strip())
             for part in attribute.split(".") if attribute else ():
                 found = getattr(found, part.strip())
-        except Exception as error:
-            raise ProviderError(
-                f"entry point {self.name} = {self.value} (group {self.group}, {self.origin}) cannot be imported: "
-                f"{type(error).__name__}: {error}; repair or uninstall that distribution"
+        except (Exception, SystemExit) as error:
+            raise self.error(
+                f"cannot be imported: {type(error).__name__}: {error}; repair or uninstall that distribution"
             ) from error
+        if (seconds := perf_counter() - begin) > _LONG:
+            log.warn(log.WARNING, f"{self} took {seconds:.1f} s to import")
         return found
+
+    def load_provider(self) -> "type[ExecutionProvider]":
+        """The class. Raises ProviderError for what is none, or is called otherwise than the entry point."""
+        found = self.load()
+        if not _is_provider(found):
+            raise self.error(f"is {found!r}; expected a class derived from ort_lite.provider.ExecutionProvider")
+        cls: type[ExecutionProvider] = found
+        if cls.name != self.name:
+            raise self.error(f"is a provider whose `name` is {cls.name!r}: users write one name for both; make them one")
+        return cls
+
+    def error(self, what: str) -> ProviderError:
+        return ProviderError(f"{self} {what}")
+
+    def __str__(self) -> str:
+        return f"entry point {self.name} = {self.value} (group {self.group}, {self.origin})"
+
+
+def _is_provider(found: Any) -> bool:
+    from ort_lite.provider.provider import ExecutionProvider
+
+    return isinstance(found, type) and issubclass(found, ExecutionProvider)
 
 
 def scan(paths: Iterable[str]) -> list[EntryPoint]:
@@ -99,14 +130,35 @@ class Registry:
     def __init__(self, paths: Iterable[str] | None = None) -> None:
         self._paths = None if paths is None else list(paths)
         self._entries: list[EntryPoint] | None = None
-        self._classes: dict[str, type[ExecutionProvider]] = {}
+        self._registered: dict[str, type[ExecutionProvider]] = {}
+        self._loaded: dict[str, type[ExecutionProvider]] = {}
         self._plugins: list[Any] = []
         self._answers: dict[str, list[Any]] = {}
         self._rules: ShapeRules | None = None
 
     def register_provider(self, name: str, cls: "type[ExecutionProvider]") -> None:
-        """Makes a class available in this process under a name; a later registration of the name replaces it."""
-        self._classes[name] = cls
+        """Makes a class available in this process under a name; a later registration of the name replaces it.
+
+        Raises ProviderError for what is no class of a provider.
+        """
+        if not _is_provider(cls):
+            raise ProviderError(
+                f"register_provider: {name!r} is {cls!r}; expected a class derived from ort_lite.provider.ExecutionProvider"
+            )
+        self._registered[name] = cls
+
+    def unregister_provider(self, name: str) -> None:
+        """Takes back `register_provider`; sessions keep what they have. Raises ProviderError for a name that is not registered."""
+        if self._registered.pop(name, None) is None:
+            raise ProviderError(f"no execution provider was registered as {name!r}{hint(name, self._registered)}")
+
+    def unregister_plugin(self, plugin: Any) -> None:
+        """Takes back `register_plugin`; sessions keep what they have. Raises ProviderError for a plugin that is not registered."""
+        if not any(known is plugin for known in self._plugins):
+            raise ProviderError(f"{plugin!r} was not registered as a plugin")
+        self._plugins = [known for known in self._plugins if known is not plugin]
+        self._answers.clear()
+        self._rules = None
 
     def register_plugin(self, plugin: Any) -> None:
         """Adds a module or object that implements hooks (see ort_lite.plugins.hookspecs), after those that are there."""
@@ -203,25 +255,40 @@ class Registry:
         """Names of all providers that can be named, sorted; those with `default = False` too."""
         return self._all_names()
 
+    def origin(self, name: str) -> str:
+        """Where a provider comes from: a distribution with its version, "ort-lite", or "registered in this process"."""
+        if name in self._registered:
+            return "registered in this process"
+        if name in BUILT_IN_PROVIDERS:
+            return f"ort-lite {__version__}"
+        entries = self._installed(PROVIDERS)
+        named = [entry for entry in entries if entry.name == name and entry.is_object]
+        cls = None if named else self._hooked().get(name)
+        asked = [entry for entry in entries if cls is not None and entry.value.strip() == cls.__module__]
+        found = next(iter(named or asked), None)
+        return " ".join(os.path.basename(found.origin).rpartition(".")[0].split("-")[:2]) if found else "a plugin"
+
     def _find(self, name: str) -> "type[ExecutionProvider] | None":
-        if name not in self._classes:
+        if name in self._registered:
+            return self._registered[name]
+        if name not in self._loaded:
             found = self._load(name) or self._hooked().get(name)
             if found is None:
                 return None
-            self._classes[name] = found
-        return self._classes[name]
+            self._loaded[name] = found
+        return self._loaded[name]
 
     def _load(self, name: str) -> "type[ExecutionProvider] | None":
         """The class that an entry point of that name is; built-in names need no scan."""
         entries = [EntryPoint(PROVIDERS, name, BUILT_IN_PROVIDERS[name], "ort-lite")] if name in BUILT_IN_PROVIDERS else []
         for entry in entries or self._installed(PROVIDERS):
             if entry.name == name and entry.is_object:
-                return entry.load()  # type: ignore[no-any-return]
+                return entry.load_provider()
         return None
 
     def _all_names(self) -> list[str]:
         entries = [entry.name for entry in self._installed(PROVIDERS) if entry.is_object]
-        return sorted({*self._classes, *BUILT_IN_PROVIDERS, *entries, *self._hooked()})
+        return sorted({*self._registered, *BUILT_IN_PROVIDERS, *entries, *self._hooked()})
 
     def _hooked(self) -> "dict[str, type[ExecutionProvider]]":
         """Providers that hooks list, by name; the first of two with one name."""
@@ -244,7 +311,7 @@ class Registry:
             built_in = [import_module(value) for value in BUILT_IN_TRANSFORMS.values()]
             answers = [getattr(module, hook)() for module in built_in if hasattr(module, hook)]
             if self._plugins or self._modules(hook):
-                answers.extend(getattr(self._pluggy(hook).hook, hook)())
+                answers.extend(_asked(self._pluggy(hook), hook))
             self._answers[hook] = [answer for answer in answers if answer is not None]
         return self._answers[hook]
 
@@ -270,6 +337,38 @@ class Registry:
         return manager
 
 
+def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
+    """What each plugin answers, in order. Raises ProviderError that names the plugin and the hook."""
+    fits, expected = _elements(hook)
+    answers = []
+    for found in reversed(getattr(manager.hook, hook).get_hookimpls()):
+        who = f"plugin {getattr(found.plugin, '__name__', found.plugin)}: {hook}"
+        try:
+            answer = found.function()
+            if expected and answer is not None:
+                answer = list(answer)
+        except Exception as error:
+            raise ProviderError(f"{who} failed: {type(error).__name__}: {error}") from error
+        for each in answer if expected and answer is not None else ():
+            if not fits(each):
+                raise ProviderError(f"{who} gave {each!r}; expected {expected}")
+        answers.append(answer)
+    return answers
+
+
+def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
+    """What the lists hold that a hook answers, and how to say it; "" where it answers no list, or who takes it looks by itself."""
+    if hook == "ort_lite_providers":
+        return _is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
+    if hook == "ort_lite_transforms":
+        from ort_lite.transform.contract import GraphPass, LocalRule
+
+        return lambda each: isinstance(each, (LocalRule, GraphPass)), "what @rule and @graph_pass make"
+    if hook == "ort_lite_shape_rules":
+        return lambda each: isinstance(each, (ShapeRule, RuleFamily, list)), "what @shape_rule makes"
+    return lambda each: True, ""
+
+
 def _manager() -> "pluggy.PluginManager":
     """A pluggy manager that takes every function called `ort_lite_*` for a hook: plugins need no decorator."""
     import pluggy
@@ -291,6 +390,8 @@ def _manager() -> "pluggy.PluginManager":
 _process = Registry()  # registrations and the scan are the process's, as its installed packages are
 register_provider = _process.register_provider
 register_plugin = _process.register_plugin
+unregister_provider = _process.unregister_provider
+unregister_plugin = _process.unregister_plugin
 transforms = _process.transforms
 fusions = _process.fusions
 shape_rules = _process.shape_rules
@@ -301,3 +402,4 @@ memory_planner = _process.memory_planner
 provider = _process.provider
 available_providers = _process.available_providers
 installed_providers = _process.installed_providers
+origin = _process.origin

@@ -10,7 +10,7 @@ from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
 from ort_lite.options.policies import Policy
 from ort_lite.plugins import plugins
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import API_VERSION, ExecutionProvider
 from ort_lite.record import Record
 
@@ -18,13 +18,30 @@ DEFAULT = "CPUExecutionProvider"
 
 # Names that programs written for onnxruntime list, in its order of preference. Not installed, they cost a warning.
 KNOWN = (
-    "NvTensorRTRTXExecutionProvider", "TensorrtExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
-    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider", "VitisAIExecutionProvider",
-    "QNNExecutionProvider", "NnapiExecutionProvider", "VSINPUExecutionProvider", "JsExecutionProvider",
-    "CoreMLExecutionProvider", "ACLExecutionProvider", "ArmNNExecutionProvider", "DmlExecutionProvider",
-    "RknpuExecutionProvider", "WebNNExecutionProvider", "WebGpuExecutionProvider", "XnnpackExecutionProvider",
-    "CANNExecutionProvider", "AzureExecutionProvider", "CPUExecutionProvider",
-)  # fmt: skip
+    "NvTensorRTRTXExecutionProvider",
+    "TensorrtExecutionProvider",
+    "CUDAExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider",
+    "OpenVINOExecutionProvider",
+    "DnnlExecutionProvider",
+    "VitisAIExecutionProvider",
+    "QNNExecutionProvider",
+    "NnapiExecutionProvider",
+    "VSINPUExecutionProvider",
+    "JsExecutionProvider",
+    "CoreMLExecutionProvider",
+    "ACLExecutionProvider",
+    "ArmNNExecutionProvider",
+    "DmlExecutionProvider",
+    "RknpuExecutionProvider",
+    "WebNNExecutionProvider",
+    "WebGpuExecutionProvider",
+    "XnnpackExecutionProvider",
+    "CANNExecutionProvider",
+    "AzureExecutionProvider",
+    "CPUExecutionProvider",
+)
 
 _One = str | ExecutionProvider | type[ExecutionProvider]
 ProviderEntry = _One | tuple[_One, Mapping[str, Any]]
@@ -54,7 +71,7 @@ def select(
     notes: list[str] = []
     seen: list[tuple[Any, dict[str, Any]]] = []
     for entry, chosen in _pairs(plugins.available_providers() if entries is None else entries, provider_options):
-        if (entry, chosen) in seen:
+        if any(entry == other and _alike(chosen, theirs) for other, theirs in seen):
             _note(notes, options, f"{_name(entry)} is listed twice with the same options; once is enough")
             continue
         seen.append((entry, chosen))
@@ -72,11 +89,17 @@ def select(
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
     config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
-    if planner := options.config(config_keys.MEMORY_PLANNER, ""):
-        options.account.planner = plugins.memory_planner(planner)
     for provider in made:
         ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))
+
+
+def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Whether they are the same, as far as they can say so: arrays cannot."""
+    try:
+        return bool(options == others)
+    except ValueError:
+        return False
 
 
 def _created(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[ExecutionProvider | None, str]:
@@ -115,7 +138,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
     except OrtLiteError:
         raise
     except Exception as error:
-        text = f"{_name(entry)} could not be created with options {dict(options)}: {type(error).__name__}: {error}"
+        text = f"{_name(entry)} could not be created with options {shown(dict(options))}: {type(error).__name__}: {error}"
         raise ProviderError(text) from error
     if not isinstance(provider, ExecutionProvider):
         raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider")
@@ -125,6 +148,8 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
 def _check_version(cls: Any) -> None:
     """A provider for another major version, or for a newer minor one, may rely on what is not here."""
     theirs = str(getattr(cls, "api_version", API_VERSION))
+    if "#" in getattr(cls, "name", ""):
+        raise ProviderError(f"{cls.name} is no name for a provider: sessions number instances of one name with #")
     major, _, minor = theirs.partition(".")
     ours = API_VERSION.split(".")
     if not (major.isdecimal() and (minor or "0").isdecimal()):

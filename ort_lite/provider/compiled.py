@@ -6,7 +6,7 @@ A class that has the methods of one has what it stands for; nothing is registere
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Value
 
 
 class Holdings(TypedDict):

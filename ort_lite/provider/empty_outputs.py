@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.graph.node import TensorType, Value
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import TensorType
 from ort_lite.provider.provider import Partition
 from ort_lite.shapes.dims import as_symbol, substitute
 from ort_lite.shapes.expr import Dim

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph.graph import Graph, clone_node
+from ort_lite.graph.graph import Graph, Node, Value, clone_node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, TensorType, Type, Value
+from ort_lite.graph.types import TensorType, Type
 from ort_lite.provider.provider import Partition
 from ort_lite.provider.subgraph import subgraph
 from ort_lite.record import Record

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ort_lite.errors import ProviderError
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.record import Record, field
 

@@ -10,17 +10,16 @@ function for each operator and nothing to compile derives from `ort_lite.provide
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.provider.current import CURRENT, run_options
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
+    from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
-    from ort_lite.inference.shape_rules import RuleFamily, ShapeRule
     from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"
@@ -30,8 +29,9 @@ API_VERSION = "1.0"
 class CompiledPartition(Protocol):
     """A function. Stateless; many threads may be in one call of it at once. Takes `partition.inputs`, returns `partition.outputs`.
 
-    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which it must not write to. Outputs go to whoever
-    called `run()`: they share no memory with an input, a constant, another output or a later call's. What an object may have besides
+    On the CPU, inputs are C-contiguous, aligned arrays of native byte order, which cannot be written to. Outputs are of the type,
+    rank and sizes that the graph says. Those that go to whoever called `run()` are copied where they are read-only or share memory
+    with an input or another output; with a constant or a later call's they share none. What an object may have besides
     is in `ort_lite.provider.compiled`, a Protocol each: memory for results, facts, figures, plans, a state, constants that it absorbed.
     """
 
@@ -198,6 +198,7 @@ class ExecutionProvider:
     "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
     that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
     shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
+    `writes_no_input` spares them views that cannot be written to: it neither changes nor returns an array that it is given.
 
     A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
     """
@@ -209,6 +210,7 @@ class ExecutionProvider:
     concurrency: ClassVar[str] = "concurrent"
     config_keys: ClassVar[Collection[str]] = ()
     exact: ClassVar[bool] = False
+    writes_no_input: ClassVar[bool] = False
     device: Device = CPU
 
     def __init__(self, **options: Any) -> None:

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from ort_lite.graph.graph import Graph, clone_node
+from ort_lite.graph.graph import Graph, Value, clone_node
 from ort_lite.graph.model import Names
-from ort_lite.graph.node import Value
 from ort_lite.graph.released import check_there
 from ort_lite.provider.provider import Partition
 

@@ -7,7 +7,8 @@ from ort_lite.errors import OutOfMemory
 from ort_lite.graph.model import Model
 from ort_lite.serialization.parse_options import TensorBufferOptions
 from ort_lite.serialization.spans import Backing, span_of
-from ort_lite.serialization.tensors import TensorSlot, tensors
+from ort_lite.serialization.tensor_slot import TensorSlot
+from ort_lite.serialization.tensors import tensors
 
 
 class ConsolidatedBuffer(Backing):

@@ -4,15 +4,17 @@ Every tensor's bytes lie in a ByteSpan (`ort_lite.ownership`): owned by default,
 bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer.
 """
 
+import copyreg
 import os
 from collections.abc import Iterable, Sequence
 
 from ort_lite.dtypes import Array, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import check_functions
 from ort_lite.graph.model import Function, Model
-from ort_lite.graph.node import Attr, Node, TensorType, Type, Value
+from ort_lite.graph.types import TensorType, Type
+from ort_lite.serialization.copying import reduced
 from ort_lite.serialization.external import ExternalData
 from ort_lite.serialization.parse_options import ParseOptions
 from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, element_type, pb, read_type, text
@@ -22,6 +24,8 @@ from ort_lite.serialization.tensor_proto import TensorReader
 
 # Operators of these domains run in models that do not import them, in these versions, as in onnxruntime.
 _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
+
+copyreg.pickle(Model, reduced)
 
 
 def load(
@@ -42,9 +46,7 @@ def load(
     """
     options = _options(options, no_copy, load_external_data)
     if isinstance(model, Model):
-        from ort_lite.serialization.tensors import cloned
-
-        return cloned(model)
+        return model.clone()
     source = read_source(model, in_place=options.no_copy)
     if folder is None and source.file is not None:
         folder = os.path.dirname(source.file) or "."
@@ -198,9 +200,15 @@ class _Loader:
             inputs.append(value)
         attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute]
         node = Node(
-            proto.op_type, inputs, outputs, attributes,
-            domain=domain, version=version, name=proto.name, overload=proto.overload,
-        )  # fmt: skip
+            proto.op_type,
+            inputs,
+            outputs,
+            attributes,
+            domain=domain,
+            version=version,
+            name=proto.name,
+            overload=proto.overload,
+        )
         if len(node.attributes) != len(attributes):
             raise InvalidGraph(
                 f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ort_lite.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from ort_lite.serialization.tensors import TensorSlot
+    from ort_lite.serialization.tensor_slot import TensorSlot
 
 kSmallTensorDataThresholdBytes = 64  # noqa: N816 (onnx-light's name)
 

@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
 from ort_lite.errors import InvalidGraph, InvalidProtobuf
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Attr, MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.graph.graph import Attr, Graph
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
 from ort_lite.serialization.wire import Span, outline
 from ort_lite.shapes.expr import Dim
 
@@ -264,6 +264,18 @@ def similar_operator(domain: str, op_type: str, one: int, other: int) -> bool:
 
 
 __all__ = [
-    "NEWEST_IR_VERSION", "OUTLINE_FROM", "TEXT", "AttributeReader", "element_type", "parse", "pb", "read_type",
-    "same_operator", "serialize", "similar_operator", "text", "write_attribute", "write_type",
-]  # fmt: skip
+    "NEWEST_IR_VERSION",
+    "OUTLINE_FROM",
+    "TEXT",
+    "AttributeReader",
+    "element_type",
+    "parse",
+    "pb",
+    "read_type",
+    "same_operator",
+    "serialize",
+    "similar_operator",
+    "text",
+    "write_attribute",
+    "write_type",
+]

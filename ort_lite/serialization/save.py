@@ -10,9 +10,8 @@ import numpy as np
 
 from ort_lite.dtypes import BITS, Array, from_numpy
 from ort_lite.errors import InvalidArgument, InvalidGraph
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Function, Model
-from ort_lite.graph.node import Attr, Node, Value
 from ort_lite.serialization.parse_options import SerializeOptions
 from ort_lite.serialization.proto import pb, same_operator, serialize, write_attribute, write_type
 from ort_lite.serialization.tensor_proto import describe, nbytes_of, to_bytes, write_tensor

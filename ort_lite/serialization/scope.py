@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from ort_lite.errors import InvalidGraph
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Value
+from ort_lite.graph.graph import Graph, Value
 from ort_lite.serialization.proto import pb, text
 from ort_lite.shapes.dims import symbol
 from ort_lite.shapes.expr import Dim

@@ -1,40 +1,12 @@
 """Every tensor of a model, wherever it is: initialisers, attributes of nodes, nested graphs, functions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ort_lite.dtypes import Array
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Attr, Node
 from ort_lite.serialization.parse_options import RawDataCallback
-from ort_lite.serialization.spans import ByteSpan, owned_array, span_of
-
-
-class TensorSlot:
-    """A place in a model that holds a tensor: an initialiser, or an attribute's tensor. `array` can be set."""
-
-    __slots__ = ("_get", "_set", "graph", "name")
-
-    def __init__(self, name: str, graph: str, get: Callable[[], Array], set_: Callable[[Array], None]) -> None:
-        """`name` is the initialiser's, or "node.attribute"; `graph` the name of the graph that it is in."""
-        self.name, self.graph, self._get, self._set = name, graph, get, set_
-
-    @property
-    def array(self) -> Array:
-        return self._get()
-
-    @array.setter
-    def array(self, array: Array) -> None:
-        self._set(array)
-
-    @property
-    def span(self) -> ByteSpan | None:
-        """None where the tensor has no raw bytes (`span_of`)."""
-        return span_of(self.array)
-
-    def __repr__(self) -> str:
-        array = self.array
-        return f"TensorSlot({self.name!r}: {array.dtype}{list(array.shape)})"
+from ort_lite.serialization.tensor_slot import TensorSlot
 
 
 def tensors(model: Model) -> Iterator[TensorSlot]:
@@ -91,29 +63,9 @@ def _slot(holder: object, field: str, name: str, graph: str) -> TensorSlot:
     return TensorSlot(name, graph, lambda: getattr(holder, field), lambda array: setattr(holder, field, array))
 
 
-def cloned(model: Model) -> Model:
-    """A clone, functions included, over the same tensors."""
-    functions = {
-        key: function.replace(graph=function.graph.clone(), defaults=dict(function.defaults))
-        for key, function in model.functions.items()
-    }
-    return model.clone().replace(functions=functions)
-
-
-def owned_copy(model: Model) -> Model:
-    """A clone that shares no bytes with the model. O(bytes)."""
-    copy = cloned(model)
-    for slot in tensors(copy):
-        slot.array = owned_array(slot.array)
-    return copy
-
-
 def call_back(model: Model, callback: RawDataCallback) -> None:
     """Calls `callback` for every tensor with raw bytes; functions that it returns are attached as deleters."""
     for slot in tensors(model):
         span = slot.span
         if span is not None and (deleter := callback(slot, slot.graph)) is not None:
             span.attach_deleter(deleter)
-
-
-__all__ = ["TensorSlot", "call_back", "cloned", "owned_copy", "tensors"]

@@ -17,7 +17,7 @@ from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
 
 if TYPE_CHECKING:
-    from ort_lite.pipeline.pipeline import Prepared
+    from ort_lite.pipeline.prepared import Prepared
 
 SHRINK = "memory.enable_memory_arena_shrinkage"
 """A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""

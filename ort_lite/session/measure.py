@@ -10,10 +10,9 @@ from typing import Any
 from ort_lite.errors import InvalidArgument, RunTerminated
 from ort_lite.execute.feeds import Feeds
 from ort_lite.execute.guard import close, guarded
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
@@ -71,7 +70,7 @@ class _Stand:
 
     def __init__(
         self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, inputs: Sequence[Any], runs: int
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._graph, self._rules, self._runs = model.graph, pipeline.rules_of(providers), runs
         cpu = next(provider for provider in providers if provider.name == selection.DEFAULT)
         self._reference = Reference(model, cpu, list(all_graphs(model.graph))[1:], transfers_of(providers), options)

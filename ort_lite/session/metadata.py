@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import TensorType, Type, Value, type_name
+from ort_lite.graph.types import TensorType, Type, type_name
 from ort_lite.record import Record, field
 from ort_lite.shapes.dims import as_symbol
 from ort_lite.shapes.expr import Dim

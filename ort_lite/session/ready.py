@@ -8,9 +8,10 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.feeds import Feeds
+from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
-from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.options.options import RunOptions
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.session import footprint
 
 if TYPE_CHECKING:
@@ -22,12 +23,21 @@ class Ready:
     """A compiled model with what `run` looks up."""
 
     __slots__ = (
-        "_account", "_config_keys", "_constants", "_feeds", "_names", "_profiler", "_run", "_shares", "compiled", "prepared",
+        "_account",
+        "_config_keys",
+        "_constants",
+        "_feeds",
+        "_names",
+        "_profiler",
+        "_run",
+        "_shares",
+        "compiled",
+        "prepared",
         "verifier",
-    )  # fmt: skip
+    )
 
-    def __init__(self, prepared: Prepared, profiler: "Profiler | None", options: SessionOptions) -> None:
-        self.prepared, self.compiled, self._account = prepared, prepared.compiled, options.account
+    def __init__(self, prepared: Prepared, profiler: "Profiler | None", account: Account) -> None:
+        self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs)
@@ -56,12 +66,11 @@ class Ready:
         return self._chosen(output_names, outputs)
 
     def run_other(
-        self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, options: SessionOptions,
-        executable: Executable,
-    ) -> list[Any]:  # fmt: skip
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable
+    ) -> list[Any]:
         """As `run`, with another Executable for the model's."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        return Ready(prepared, self._profiler, options).run(names, feed, run_options)
+        return Ready(prepared, self._profiler, self._account).run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).

@@ -12,8 +12,8 @@ from ort_lite.graph.model import Model
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, source_to_keep
-from ort_lite.pipeline.pipeline import Prepared
 from ort_lite.pipeline.preparation import arguments_of
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.serialization.source import ModelSource
@@ -21,15 +21,16 @@ from ort_lite.session import footprint
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
-from ort_lite.tensors.session_methods import TensorMethods
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.session.io_binding import IOBinding
+    from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
 
 
-class InferenceSession(TensorMethods):
+class InferenceSession:
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
@@ -95,8 +96,37 @@ class InferenceSession(TensorMethods):
         checks = settings(verify)
         if ready.verifier is None:
             ready.verifier = Verifier(ready.prepared, state.options)
-        run = partial(ready.run_other, names, feed, options, state.options)
+        run = partial(ready.run_other, names, feed, options)
         return ready.verifier.run(checks, run, lambda report: setattr(self._told, "report", report))
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, "OrtValue"],
+        run_options: RunOptions | None = None,
+    ) -> list["OrtValue"]:
+        """As `run`, with OrtValues in and out; neither side is copied."""
+        from ort_lite.tensors.ort_value import OrtValue
+
+        feed = {name: value.value() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
+
+    def io_binding(self) -> "IOBinding":
+        """A new IOBinding for this session."""
+        from ort_lite.session.io_binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: "IOBinding", run_options: RunOptions | None = None) -> None:
+        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to."""
+        iobinding.run(run_options)
+
+    def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
+        state = self._state
+        if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(input_feed):
+            return None
+        return state.ready.run_into(input_feed, targets)
 
     @property
     def verification(self) -> "Report | None":
@@ -132,7 +162,7 @@ class InferenceSession(TensorMethods):
                 return
             self._state = state.closed()
             forms = state.forms()
-            state.options.account.close()
+            state.account.close()
         for prepared in forms:
             lifecycle.close_states(prepared.compiled)
 
@@ -157,7 +187,7 @@ class InferenceSession(TensorMethods):
                 if self._state.prepared is not None:
                     self._state = fresh
                     return
-            fresh.options.account.close()
+            fresh.account.close()
         raise InvalidArgument("load_params: the session is closed")
 
     def __enter__(self) -> "InferenceSession":
@@ -218,7 +248,7 @@ class InferenceSession(TensorMethods):
         Arrays that sessions share count in each. Nothing once the session is closed.
         """
         state = self._state
-        return footprint.figures(state.forms(), state.options.account)
+        return footprint.figures(state.forms(), state.account)
 
     def trim(self) -> None:
         """Gives back scratch memory that no run has, and forgets what is kept for each shape; the next run makes it anew.
@@ -226,7 +256,7 @@ class InferenceSession(TensorMethods):
         Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
         """
         state = self._state
-        footprint.trim(state.forms(), state.options.account)
+        footprint.trim(state.forms(), state.account)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Options that providers let change while a session lives. Raises InvalidArgument for those that none of them knows."""

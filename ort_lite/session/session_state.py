@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ort_lite.compile import lifecycle
+from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Value
+from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Prepared, Span, no_span, prepare
-from ort_lite.pipeline.preparation import Arguments, load_model
+from ort_lite.pipeline.pipeline import Span, no_span, prepare
+from ort_lite.pipeline.preparation import Arguments, load_model, open_account
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
@@ -31,6 +33,7 @@ class SessionState(Record):
     """
 
     options: SessionOptions
+    account: Account
     ready: Ready | Closed
     prepared: Prepared | None
     selection: selection.Selection
@@ -80,6 +83,7 @@ def make_state(
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
     span: Span = profiler.span if profiler is not None else no_span
+    account = open_account(options)
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
         model, chosen = loaded.model, loaded.selection
@@ -103,10 +107,19 @@ def make_state(
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
-        footprint.charge(prepared, options.account)
+        footprint.charge(prepared, account)
     other = loaded.overridable
-    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, options))
+    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
     return SessionState(
-        options, Ready(prepared, profiler, options), prepared, chosen, about, tuple(inputs), tuple(outputs), tuple(overridable),
-        loaded.defaults, overriding,
-    )  # fmt: skip
+        options,
+        account,
+        Ready(prepared, profiler, account),
+        prepared,
+        chosen,
+        about,
+        tuple(inputs),
+        tuple(outputs),
+        tuple(overridable),
+        loaded.defaults,
+        overriding,
+    )

@@ -5,7 +5,7 @@ Everything is kept canonical: terms in order, nothing that is a constant an Expr
 
 import struct
 from collections.abc import Callable
-from typing import Union
+from typing import Any, Union
 from zlib import crc32
 
 Dim = Union[int, "Expr"]
@@ -20,6 +20,9 @@ class Symbol:
         self.name, self.signed = name, signed
         self.least = None if signed else 0
         self._hash = hash((name, signed))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Symbol, (self.name, self.signed)  # hashes of strings are others in another process
 
     def __hash__(self) -> int:
         return self._hash
@@ -47,6 +50,9 @@ class Call:
         name = f"{op}({', '.join(map(str, args))})"
         self.name = name if len(name) <= _LONG else f"{name[: _LONG // 2]}...{crc32(name.encode()):08x})"
         self.least = _least_of(op, args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Call, (self.op, self.args)
 
     def __hash__(self) -> int:
         return self._hash
@@ -103,6 +109,9 @@ class Expr:
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr, (self.terms,)
 
     def __hash__(self) -> int:
         return self._hash

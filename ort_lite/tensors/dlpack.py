@@ -4,7 +4,7 @@ import ctypes
 from functools import partial
 from typing import Any
 
-from ort_lite.dtypes import to_numpy
+from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
@@ -17,8 +17,7 @@ from ort_lite.tensors.dltensor import (
     code_of,
     nbytes,
     type_of,
-)  # fmt: skip
-from ort_lite.tensors.ndarray import NDArray
+)
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _USED = {_PLAIN: b"used_dltensor", _VERSIONED: b"used_dltensor_versioned"}  # a capsule points at its name: these stay
@@ -82,18 +81,17 @@ def _check(tensor: DLTensor) -> None:
         step *= dim
 
 
-def to_dlpack(array: NDArray, **request: Any) -> Any:
+def to_dlpack(array: Array, dtype: DType, **request: Any) -> Any:
     """A capsule over the array's memory. NumPy makes it; types that NumPy cannot export go as their bits, then renamed."""
-    held = array.numpy()
-    kind = to_numpy(array.dtype)
+    kind = to_numpy(dtype)
     if kind.isbuiltin == 1:
-        return held.__dlpack__(**request)
-    capsule = held.view(f"u{kind.itemsize}").__dlpack__(**request)
+        return array.__dlpack__(**request)
+    capsule = array.view(f"u{kind.itemsize}").__dlpack__(**request)
     if _is_valid(capsule, _PLAIN):
         tensor = DLManagedTensor.from_address(_pointer(capsule, _PLAIN)).dl_tensor
     else:
         tensor = DLManagedTensorVersioned.from_address(_pointer(capsule, _VERSIONED)).dl_tensor
-    tensor.dtype.code = code_of(array.dtype)[0]
+    tensor.dtype.code = code_of(dtype)[0]
     return capsule
 
 

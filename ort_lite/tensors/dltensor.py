@@ -104,6 +104,22 @@ def check_size(shape: Any, itemsize: int) -> int:
 
 
 __all__ = [
-    "BFLOAT", "BOOL", "COMPLEX", "CPU", "FLOAT", "INT", "READ_ONLY", "UINT", "DLContext", "DLDataType", "DLManagedTensor",
-    "DLManagedTensorVersioned", "DLTensor", "check_size", "check_type", "code_of", "nbytes", "type_of",
-]  # fmt: skip
+    "BFLOAT",
+    "BOOL",
+    "COMPLEX",
+    "CPU",
+    "FLOAT",
+    "INT",
+    "READ_ONLY",
+    "UINT",
+    "DLContext",
+    "DLDataType",
+    "DLManagedTensor",
+    "DLManagedTensorVersioned",
+    "DLTensor",
+    "check_size",
+    "check_type",
+    "code_of",
+    "nbytes",
+    "type_of",
+]

@@ -3,7 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ort_lite.serialization.spans import ByteSpan, span_of
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import CPU, check_size, code_of, type_of
 from ort_lite.tensors.values import element_type_of
+
+if TYPE_CHECKING:
+    from ort_lite.tensors.param_records import ParamRecord
 
 
 class NDArray:
@@ -69,6 +72,15 @@ class NDArray:
         """Read-only, over bytes that somebody has; they must suffice. Misaligned ones are copied."""
         check_size(shape, itemsize(dtype))
         return cls.from_numpy(span.array(dtype, tuple(shape)))
+
+    @classmethod
+    def of_record(cls, record: "ParamRecord") -> "NDArray":
+        """What a parameter file's record says: over its bytes where they may be borrowed, else a copy."""
+        if record.span is not None:
+            return cls.over_span(record.span, record.dtype, record.shape)
+        made = cls.empty(record.shape, record.dtype)
+        made.copyfrom(record.data)
+        return made
 
     @classmethod
     def from_dlpack(cls, source: Any) -> "NDArray":
@@ -194,9 +206,9 @@ class NDArray:
 
     def save(self, target: "str | os.PathLike[str] | BinaryIO | None" = None) -> bytes:
         """The bytes of a parameter file's record for this tensor, also written to `target`: a path or a binary file."""
-        from ort_lite.tensors.params import record, written
+        from ort_lite.tensors.param_records import record_of, written
 
-        return written(record(self), target)
+        return written(record_of(self.numpy(), self.dtype, self.lanes), target)
 
     @staticmethod
     def load(source: "bytes | str | os.PathLike[str] | BinaryIO", no_copy: bool = False) -> "NDArray":
@@ -204,15 +216,15 @@ class NDArray:
 
         Raises InvalidParams for anything else.
         """
-        from ort_lite.tensors.params import load_tensor
+        from ort_lite.tensors.param_records import Reader
 
-        return load_tensor(source, no_copy)
+        return NDArray.of_record(Reader(source, no_copy).record("the tensor"))
 
     def __dlpack__(self, **request: Any) -> Any:
         """A capsule for `numpy.from_dlpack`, `torch.from_dlpack`, ...; it counts as a reference. BufferError as the array API."""
         from ort_lite.tensors.dlpack import to_dlpack
 
-        return to_dlpack(self, **request)
+        return to_dlpack(self.numpy(), self.dtype, **request)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         context = self._there().dl_tensor.ctx

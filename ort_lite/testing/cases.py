@@ -204,11 +204,16 @@ def keeps_shape(case: Case) -> bool:
     array = next(iter(case.feed.values())) if len(case.feed) == 1 else None
     domains = {imported.domain for imported in case.model.opset_import} <= {"", "ai.onnx"}
     return (
-        domains and len(node) == 1 and len(node[0].input) == len(node[0].output) == 1 and len(case.expected) == 1
-        and isinstance(array, np.ndarray) and array.dtype == case.expected[0].dtype == np.float32
-        and array.shape == case.expected[0].shape and not any(a.name in ("axis", "axes", "perm") for a in node[0].attribute)
+        domains
+        and len(node) == 1
+        and len(node[0].input) == len(node[0].output) == 1
+        and len(case.expected) == 1
+        and isinstance(array, np.ndarray)
+        and array.dtype == case.expected[0].dtype == np.float32
+        and array.shape == case.expected[0].shape
+        and not any(a.name in ("axis", "axes", "perm") for a in node[0].attribute)
         and node[0].op_type not in ("LRN", "LpNormalization", "MeanVarianceNormalization", "Transpose")
-    )  # fmt: skip
+    )
 
 
 def _copy(message: Any) -> Any:

@@ -1,8 +1,8 @@
 """The contract of a transform, and the stage that runs them."""
 
+from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.transform.contract import (
     LEVELS,
-    NHWC_DOMAIN,
     CastInsertion,
     GraphPass,
     LayoutConversion,

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from ort_lite.dtypes import DType
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node
-from ort_lite.transform.patterns import Match, Pattern, constant, op
-from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip, clash, same_info
+from ort_lite.graph.graph import Graph, Node
+from ort_lite.transform.patterns import Pattern
+from ort_lite.transform.rewriter import Done, Rewriter, Skip
 
 LEVELS = ("required", "basic", "extended", "all")
 """`required` transforms run always; the others from the graph optimisation level of their name on."""
@@ -55,9 +54,6 @@ CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
 
 OlderForm = Callable[[Node, int], bool]
 """(node, opset version) -> whether nodes of that version now stand in the place of the node, which is of a newer operator."""
-
-NHWC_DOMAIN = "com.ms.internal.nhwc"
-"""Where operators are whose image, first input and first output, is channels-last: (N, H, W, C) in place of (N, C, H, W)."""
 
 
 class LayoutConversion(Protocol):
@@ -107,9 +103,3 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
             if attribute.type[0] == "G":  # as in `all_nodes`
                 yield from node.subgraphs()
                 break
-
-
-__all__ = [
-    "FOLD_LIMIT", "LEVELS", "NHWC_DOMAIN", "CastInsertion", "Done", "GraphPass", "LayoutConversion", "LocalRule", "Match", "OlderForm",
-    "Pattern", "Rewriter", "Skip", "Transform", "all_graphs", "clash", "constant", "graph_pass", "op", "rule", "same_info",
-]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Node, Value
 
 Arrays = Callable[[Value | None], Array | None]
 """The array of a constant, None for other values."""

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ort_lite.dtypes import Array
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Names
-from ort_lite.graph.node import Attr, Node, TensorType, Type, Value
-from ort_lite.inference.inference import CONTENTS_LIMIT, Inference, Info
+from ort_lite.graph.types import TensorType, Type
+from ort_lite.inference.inference import Inference
+from ort_lite.inference.rules import CONTENTS_LIMIT, Info
 from ort_lite.shapes.dims import differ
 from ort_lite.transform.patterns import Match
 

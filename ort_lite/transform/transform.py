@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.shape_rules import ShapeRules
+from ort_lite.inference.rules import ShapeRules
 from ort_lite.transform.contract import LEVELS, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Rewriter, Skip

@@ -7,9 +7,8 @@ Each partition of another provider is run on the CPU provider as well, bodies of
 first bad node is looked for.
 """
 
-from ort_lite.session.verify import verify
 from ort_lite.verification.compare import TensorReport, Tolerance
 from ort_lite.verification.report import Culprit, PartitionReport, Report
 from ort_lite.verification.settings import Verification
 
-__all__ = ["Culprit", "PartitionReport", "Report", "TensorReport", "Tolerance", "Verification", "verify"]
+__all__ = ["Culprit", "PartitionReport", "Report", "TensorReport", "Tolerance", "Verification"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ort_lite.errors import RunTerminated
 from ort_lite.execute.guard import close, guarded
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Node, Value
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.verification.compare import TensorReport, compare
 from ort_lite.verification.reference import Reference, part_of, unwatched

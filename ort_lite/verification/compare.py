@@ -65,10 +65,13 @@ class TensorReport(Record):
         return worse.replace(
             greatest_difference=max(self.greatest_difference, later.greatest_difference),
             greatest_relative=max(self.greatest_relative, later.greatest_relative),
-            greatest_ulps=max(self.greatest_ulps, later.greatest_ulps), elements=self.elements + later.elements,
-            wrong=self.wrong + later.wrong, nans=self.nans + later.nans, infs=self.infs + later.infs,
+            greatest_ulps=max(self.greatest_ulps, later.greatest_ulps),
+            elements=self.elements + later.elements,
+            wrong=self.wrong + later.wrong,
+            nans=self.nans + later.nans,
+            infs=self.infs + later.infs,
             mismatch=self.mismatch or later.mismatch,
-        )  # fmt: skip
+        )
 
     def as_dict(self) -> dict[str, Any]:
         found = {name: getattr(self, name) for name in self.__match_args__}
@@ -164,9 +167,13 @@ def _report(
             shares = difference / np.abs(expected.astype(np.float64))
         relative = float(np.max(shares, where=np.isfinite(shares), initial=0.0))
     return found.replace(
-        greatest_difference=float(finite.max(initial=0.0)), greatest_relative=relative, greatest_ulps=int(ulps.max()),
-        index=index, got=_number(got[index]), expected=_number(expected[index]),
-    )  # fmt: skip
+        greatest_difference=float(finite.max(initial=0.0)),
+        greatest_relative=relative,
+        greatest_ulps=int(ulps.max()),
+        index=index,
+        got=_number(got[index]),
+        expected=_number(expected[index]),
+    )
 
 
 def _allowed(expected: Array, tolerance: Tolerance) -> Array:

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from ort_lite.compile.moving import moved
 from ort_lite.execute.execute import CompiledBody, Executable
-from ort_lite.graph.graph import Graph
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
-from ort_lite.graph.node import Node, Value
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
 from ort_lite.pipeline.pipeline import prepare
@@ -50,9 +50,13 @@ class Reference:
     """
 
     def __init__(
-        self, model: Model, cpu: ExecutionProvider, bodied: Sequence[Graph], transfers: Sequence[DataTransfer],
+        self,
+        model: Model,
+        cpu: ExecutionProvider,
+        bodied: Sequence[Graph],
+        transfers: Sequence[DataTransfer],
         options: SessionOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._cpu, self._bodied, self._transfers = model, cpu, frozenset(bodied), transfers
         self._options = SessionOptions()
         self._options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -82,9 +86,8 @@ class Reference:
 
     def moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         """A value in another device's memory. Raises ProviderError where nothing copies there."""
-        if source != destination and x is not None:
-            for hop in route(source, destination, self._transfers, value, "verification"):
-                x = hop.transfer.copy(x, hop.source, hop.destination)
+        if source != destination:
+            x = moved(value, x, route(source, destination, self._transfers, value, "verification"), "verification")
         return x
 
     def to_host(self, partition: Partition, values: Sequence[Value], given: Sequence[Any]) -> list[Any]:

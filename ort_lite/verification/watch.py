@@ -6,14 +6,15 @@ from typing import Any
 
 from ort_lite.errors import RunTerminated, VerificationError
 from ort_lite.execute.execute import Executable, Step, copied
+from ort_lite.execute.results import listed
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.partition import transfers_of
-from ort_lite.pipeline.pipeline import Prepared
+from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins.selection import DEFAULT
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, Partition
 from ort_lite.verification.bisection import first_bad
-from ort_lite.verification.compare import compare
+from ort_lite.verification.compare import TensorReport, Tolerance, compare
 from ort_lite.verification.reference import Reference, why_not
 from ort_lite.verification.report import PartitionReport, Report
 from ort_lite.verification.settings import Verification
@@ -35,9 +36,7 @@ class Verifier:
         graphs = [level.graph for level in assignment.levels]
         self.reference = Reference(prepared.model, cpu, graphs, transfers_of(providers), options)
 
-    def run(
-        self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]
-    ) -> list[Any]:  # fmt: skip
+    def run(self, checks: Verification, call: Callable[[Executable], list[Any]], tell: Callable[[Report], None]) -> list[Any]:
         """What `call` makes of the model's Executable, under watch on this thread. `tell` gets what was found.
 
         Raises VerificationError where a partition is off, and else what the run raises.
@@ -79,10 +78,10 @@ class _Watch:
         partition, path = self._verifier.partitions.get(id(step.function), (None, ""))
         if partition is None:
             return step.function(inputs)
-        given, expected, why = self._expected(partition, inputs)
-        results = step.function(inputs)
-        if len(results) == len(partition.outputs):  # else the executor says so
-            self._record(partition, path, given, results, expected, why)
+        own = inputs[: len(partition.inputs)]
+        given, expected, why = self._expected(partition, own)
+        results = listed(step.function(inputs), len(partition.outputs), str(step))
+        self._record(partition, path, given, results, expected, why, own)
         return results
 
     def _expected(self, partition: Partition, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], str]:
@@ -101,14 +100,16 @@ class _Watch:
             return given, [], f"the CPU provider does not run it: {type(error).__name__}: {error}"
 
     def _record(
-        self, partition: Partition, path: str, given: list[Any], results: Sequence[Any], expected: list[Any], why: str
-    ) -> None:
+        self, partition: Partition, path: str, given: list[Any], results: Sequence[Any], expected: list[Any], why: str,
+        inputs: Sequence[Any],
+    ) -> None:  # fmt: skip
         reference, checks = self._verifier.reference, self._checks
         tensors = []
         if not why:
+            tensors += _written(partition, given, reference.to_host(partition, partition.inputs, inputs))
             got = reference.to_host(partition, partition.outputs, results)
             pairs = zip(partition.outputs, got, expected, strict=True)
-            tensors = [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
+            tensors += [one for v, x, y in pairs for one in compare(v.name, x, y, checks.tolerance)]
         known = self._found.get(partition.name, _unseen(partition, path))
         made = known.replace(calls=known.calls + 1, skipped=known.skipped or why, tensors=_merged(known.tensors, tensors))
         if not made.ok and known.ok and checks.bisect:
@@ -123,6 +124,13 @@ class _Watch:
             if p.name not in self._found
         ]
         return Report((*self._found.values(), *rest), failed)
+
+
+def _written(partition: Partition, before: Sequence[Any], now: Sequence[Any]) -> list[TensorReport]:
+    """The inputs that are others than they were."""
+    pairs = zip(partition.inputs, now, before, strict=True)
+    found = [one for v, x, y in pairs for one in compare(v.name, x, y, lambda dtype: Tolerance()) if not one.ok]
+    return [one.replace(mismatch=f"is an input, and was written to: {one}") for one in found]
 
 
 def _unseen(partition: Partition, path: str) -> PartitionReport:

@@ -1,14 +1,21 @@
 """Settings of the CPU provider that lowering and running depend on."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
+from ort_lite.provider import ProfileEvent
 from ort_lite.record import Record
 from ort_lite_cpu.run.lease import Lease
 
-if TYPE_CHECKING:
-    from ort_lite_cpu.program.recording import Recorder
+
+class Recorder(Protocol):
+    """Where programs note what took how long: `program.recording.Recording`."""
+
+    def note(self, event: Callable[[], ProfileEvent]) -> None: ...
+
+    def events(self) -> Iterable[ProfileEvent]: ...
 
 
 class Options(Record):
@@ -23,5 +30,5 @@ class Options(Record):
     fusion: bool = True
     winograd: bool = True
     pool: ScratchPool[Lease] | None = None
-    recorder: "Recorder | None" = None
+    recorder: Recorder | None = None
     planner: MemoryPlanner = DEFAULT_PLANNER

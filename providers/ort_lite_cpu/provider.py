@@ -60,9 +60,11 @@ class CPUExecutionProvider(ExecutionProvider):
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
+        self.options = Options(threads, fusion, winograd)
         account = options.account
-        pool = account.pool(Lease, self._growth, self._keep)
-        self.options = Options(threads, fusion, winograd, pool, planner=account.planner)
+        if account is not None:
+            pool = account.pool(Lease, self._growth, self._keep)
+            self.options = self.options.replace(pool=pool, planner=account.planner)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:
@@ -82,9 +84,9 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def start_profiling(self) -> None:
         """What is compiled from now on is recorded, an event an instruction."""
-        from ort_lite_cpu.program.recording import Recorder
+        from ort_lite_cpu.program.recording import Recording
 
-        self.options = self.options.replace(recorder=Recorder())
+        self.options = self.options.replace(recorder=Recording())
 
     def end_profiling(self) -> Iterable[ProfileEvent]:
         recorder = self.options.recorder

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import COMPLEX, FLOATS, INTEGERS, SIGNED, UNSIGNED
 from ort_lite.record import Record
-from ort_lite_cpu.lowering.tensor import NARROW_TYPES, NATIVE_TYPES
 from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
+from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
     from ort_lite.graph import Node

@@ -171,7 +171,7 @@ def test_activations(name: str) -> None:
     assert act is not None
     a, b = random(9, 6), random(6, 40, seed=1)
     for parts in (1, 3):
-        got = product(a, b, limits=act.scalars, kind=act.kind, parts=parts)
+        got = product(a, b, limits=(act.low, act.high, act.alpha, act.beta), kind=act.kind, parts=parts)
         assert_near(got, ORACLES[name](exact(a, b), act.alpha, act.beta))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +40,11 @@ def tensor(dtype: str, *shape: Dim) -> Tensor:
     return made
 
 
-def emitted(operands: Sequence[Tensor | None], *scalars: Dim | float, types: Sequence[str] | None = None) -> Builder:
+def emitted(
+    operands: Sequence[Tensor | None], n: Dim, m: Dim, factor: Dim | float, types: Sequence[str] | None = None
+) -> Builder:
     builder = Builder(parts=1)
-    builder.emit(NODE, spread, operands, scalars, types=types)
+    builder.emit(NODE, spread, operands, named={"n": n, "m": m, "factor": factor}, types=types)
     return builder
 
 
@@ -59,8 +60,6 @@ def test_a_call_that_fits_is_an_instruction() -> None:
 
 def test_a_call_that_does_not_fit_is_the_authors_mistake() -> None:
     x, y = tensor("float32", 3), tensor("float32", 3, 4)
-    with pytest.raises(TypeError, match=r"spread: 2 scalars came, 3 are expected: n, m, factor"):
-        emitted([x, y], 3, 4)
     with pytest.raises(TypeError, match=r"'factor' is 1 .int., expected a float"):
         emitted([x, y], 3, 4, 1)
     with pytest.raises(TypeError, match=r"Test 'node'.*: 1 operands came for kernel .*spread.*, it has x, y"):
@@ -70,10 +69,10 @@ def test_a_call_that_does_not_fit_is_the_authors_mistake() -> None:
 GOOD: dict[str, Dim | float] = {"n": 3, "m": 4, "factor": 0.5}
 
 
-def called(named: Mapping[str, object], *scalars: Dim, **others: Any) -> Instruction:
+def called(named: Mapping[str, object]) -> Instruction:
     """What a call of `spread` by name becomes."""
     builder = Builder(parts=1)
-    builder.emit(NODE, spread, [tensor("float32", 3), tensor("float32", 3, 4)], scalars, named=named, **others)
+    builder.emit(NODE, spread, [tensor("float32", 3), tensor("float32", 3, 4)], named=named)
     [instruction] = builder.result.items
     assert isinstance(instruction, Instruction)
     return instruction
@@ -115,12 +114,6 @@ def test_a_call_by_name_that_does_not_fit_names_kernel_and_parameter(named: Mapp
         called(named)
 
 
-def test_a_call_is_by_name_or_by_position() -> None:
-    for scalars, others in (((3,), {}), ((), {"statics": {"how": 1}})):
-        with pytest.raises(TypeError, match=r"by position and by name .n, m, factor."):
-            called(GOOD, *scalars, **others)
-
-
 def test_an_operand_is_read_as_what_it_is() -> None:
     x, y = tensor("float32", 3), tensor("float32", 3, 4)
     with pytest.raises(TypeError, match=r"operand 'x' of kernel .* is f32 .float32., not u32"):
@@ -155,9 +148,11 @@ def test_other_views_have_as_many_bytes() -> None:
 def test_what_runs_at_once_is_compared_too() -> None:
     x, y = np.ones(3, np.float32), np.ones((3, 4), np.float32)
     with pytest.raises((TypeError, InvalidArgument), match="spread"):
-        run_once(spread, [x, y], 3, 5, 0.5)
-    with pytest.raises(TypeError, match="spread"):
-        run_once(spread, [x, y], 3, 4)
+        run_once(spread, [x, y], n=3, m=5, factor=0.5)
+    with pytest.raises(TypeError, match=r"spread: 'factor' missing"):
+        run_once(spread, [x, y], n=3, m=4)
+    with pytest.raises(TypeError, match=r"spread: 'factor' is 1 .int., expected a float"):
+        run_once(spread, [x, y], n=3, m=4, factor=1)
 
 
 def native_functions() -> list[tuple[str, str]]:

@@ -58,7 +58,9 @@ def provider_hook(provider: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("hook", "answer"), [(hook, answer) for hook, answers in ANSWERS for answer in answers], ids=lambda value: repr(value)[:30]
+    ("hook", "answer"),
+    [(hook, answer) for hook, answers in ANSWERS for answer in answers],
+    ids=lambda value: f"{value!r:.20}".partition(" at ")[0],
 )
 def test_an_answer_that_a_hook_does_not_have_is_told_in_words(hook: str, answer: Any) -> None:
     with pytest.raises(ProviderError, match=rf"^AnsweringExecutionProvider: {hook} (returned|failed: TypeError: ).*"):

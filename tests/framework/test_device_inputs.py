@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ort_lite
-from ort_lite.errors import OutOfMemory, RuntimeException
+from ort_lite.errors import OutOfMemory, ProviderError, RuntimeException
 from ort_lite.graph import Node
 from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import CPU, Device
@@ -119,7 +119,7 @@ def test_a_run_that_fails_leaves_nothing_behind() -> None:
         made.run(None, {"x": X})
     provider.transfer.returned = lambda memory, value: memory
     with pytest.raises(
-        RuntimeException, match="copy_into returned the handle; expected a value of its own in the memory of crate:0"
+        ProviderError, match="copy_into returned the handle; expected a value of its own in the memory of crate:0"
     ):
         made.run(None, {"x": X})
     assert provider.memory.bytes_in_use == 0

@@ -185,7 +185,7 @@ def test_errors_of_ort_lite_are_passed_on(others: list[ExecutionProvider]) -> No
 
         return run
 
-    with pytest.raises(InvalidArgument, match=r"^index 7$"):
+    with pytest.raises(InvalidArgument, match=r"^index 7\nin CPUExecutionProvider_0 \(CPUExecutionProvider\)$"):
         executable(CHAIN, *others, Compiling(refuse)).run([X])
 
 

@@ -59,7 +59,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Registry(paths=[])
     made.register_provider("CPUExecutionProvider", Planned)
     made.register_provider("AbsExecutionProvider", AbsOnly)
-    for name in ("provider", "available_providers", "installed_providers"):
+    for name in ("provider", "available_providers", "installed_providers", "origin"):
         monkeypatch.setattr(plugins, name, getattr(made, name))
 
 
@@ -138,7 +138,18 @@ def test_dump_shows_compiled_partitions(model: str, capsys: pytest.CaptureFixtur
         ["CPUExecutionProvider_0", "cpu:0", "1", "a", "y", "python_steps", "0"],
     ]
     data = json.loads(call(capsys, "dump", model, *BOTH, "--stage", "compile", "--json"))
-    assert data[1]["facts"] == {"python_steps": 0}
+    assert data[1]["facts"] == {"python_steps": 0} and data[1]["fusions"] == []
+
+
+def test_dump_shows_what_was_fused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the real CPU provider, which wants fusions
+    text = "g (float[N,2] x, float[2,2] w, float[2] b) => (float[N,2] y) { p = MatMul(x, w) y = Add(p, b) }"
+    path = tmp_path / "layer.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}'), path)
+    arguments = ("dump", str(path), "--providers", "CPUExecutionProvider", "--stage", "compile")
+    done = "fuse_matmul_bias: Add_0, MatMul_0 -> MatMul_0+Add_0"
+    assert call(capsys, *arguments).splitlines()[-1] == f"CPUExecutionProvider_0: {done}"
+    assert json.loads(call(capsys, *arguments, "--json"))[0]["fusions"] == [done]
 
 
 def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,9 +178,24 @@ def test_timed_runs_take_turns_after_warming_up() -> None:
 
 
 def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    here = "registered in this process"
     assert json.loads(call(capsys, "providers", "--json")) == [
-        {"name": "AbsExecutionProvider", "default": "no", "module": __name__, "about": "Takes Abs."},
-        {"name": "CPUExecutionProvider", "default": "yes", "module": __name__, "about": "The default one in these tests."},
+        {
+            "name": "AbsExecutionProvider",
+            "default": "no",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "Takes Abs.",
+        },
+        {
+            "name": "CPUExecutionProvider",
+            "default": "yes",
+            "device": "cpu:0",
+            "from": here,
+            "module": __name__,
+            "about": "The default one in these tests.",
+        },
     ]
     assert lines(call(capsys, "providers"))[1][:2] == ["AbsExecutionProvider", "no"]
 

@@ -183,3 +183,85 @@ print([name for name in ("pluggy", "importlib.metadata", "numba", "onnx") if nam
 
 def test_an_entry_point_knows_whether_it_is_an_object() -> None:
     assert EntryPoint("g", "n", "m:o", "d").is_object and not EntryPoint("g", "n", "m", "d").is_object
+
+
+def test_an_import_that_ends_the_program_ends_the_plugin_alone(tmp_path: Path, install: Install) -> None:
+    install("leaving", "[ort_lite.providers]\nLeavingExecutionProvider = leaving:L\n", "raise SystemExit('no licence')\n")
+    with pytest.raises(ProviderError, match="cannot be imported: SystemExit: no licence"):
+        Registry([str(tmp_path)]).provider("LeavingExecutionProvider")
+
+
+def test_an_import_that_takes_long_is_told_of(
+    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
+    monkeypatch.setattr(plugins, "_LONG", -1.0)
+    Registry([str(tmp_path)]).provider("MineExecutionProvider")
+    assert "MineExecutionProvider = mine:Mine" in caplog.text and "s to import" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("OtherExecutionProvider = mine:Mine", "is a provider whose `name` is 'MineExecutionProvider': .* make them one"),
+        ("MineExecutionProvider = mine:ExecutionProvider.get_capability", "is <function .*; expected a class derived from"),
+        ("MineExecutionProvider = mine:Absent", "cannot be imported: AttributeError: .*Absent"),
+    ],
+)
+def test_an_entry_point_is_the_class_that_it_says(tmp_path: Path, install: Install, line: str, message: str) -> None:
+    install("mine", f"[ort_lite.providers]\n{line}\n", PROVIDER.format(default=True))
+    with pytest.raises(ProviderError, match=message):
+        Registry([str(tmp_path)]).provider(line.partition(" ")[0])
+
+
+@pytest.mark.parametrize(
+    ("hook", "answer", "message"),
+    [
+        ("ort_lite_providers", [3], "gave 3; expected classes derived from"),
+        ("ort_lite_transforms", "fuse", "gave 'f'; expected what @rule and @graph_pass make"),
+        ("ort_lite_transforms", 7, "failed: TypeError: 'int' object is not iterable"),
+        ("ort_lite_shape_rules", [len], "gave <built-in function len>; expected what @shape_rule makes"),
+        ("ort_lite_transforms", ZeroDivisionError("oops"), "failed: ZeroDivisionError: oops"),
+    ],
+)
+def test_a_hook_that_fails_or_answers_nonsense_names_its_plugin(hook: str, answer: Any, message: str) -> None:
+    def given() -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    registry = Registry(paths=())
+    registry.register_plugin(SimpleNamespace(__name__="theirs", **{hook: given}))
+    ask = {"ort_lite_providers": registry.installed_providers, "ort_lite_transforms": registry.transforms}
+    with pytest.raises(ProviderError, match=f"plugin theirs: {hook} {message}"):
+        ask.get(hook, registry.shape_rules)()
+
+
+def test_what_was_registered_can_be_taken_back() -> None:
+    registry = Registry(paths=())
+    plugin = SimpleNamespace(ort_lite_transforms=lambda: [nothing])
+    registry.register_plugin(plugin)
+    registry.register_provider("MyExecutionProvider", type("Own", (ExecutionProvider,), {"name": "MyExecutionProvider"}))
+    assert nothing in registry.transforms() and "MyExecutionProvider" in registry.installed_providers()
+    registry.unregister_plugin(plugin)
+    registry.unregister_provider("MyExecutionProvider")
+    assert nothing not in registry.transforms() and "MyExecutionProvider" not in registry.installed_providers()
+    with pytest.raises(ProviderError, match="no execution provider was registered as 'MyExecutionProvider'"):
+        registry.unregister_provider("MyExecutionProvider")
+    with pytest.raises(ProviderError, match="was not registered as a plugin"):
+        registry.unregister_plugin(plugin)
+
+
+def test_no_class_is_registered_that_is_none() -> None:
+    wrong: Any = len
+    with pytest.raises(ProviderError, match="'X' is <built-in function len>; expected a class derived from"):
+        Registry(paths=()).register_provider("X", wrong)
+
+
+def test_a_provider_says_where_it_is_from(tmp_path: Path, install: Install) -> None:
+    install("mine", "[ort_lite.providers]\nMineExecutionProvider = mine:Mine\n", PROVIDER.format(default=True))
+    registry = Registry([str(tmp_path)])
+    registry.register_provider("MyExecutionProvider", type("Own", (ExecutionProvider,), {"name": "MyExecutionProvider"}))
+    assert registry.origin("MineExecutionProvider") == "mine 1.0"
+    assert registry.origin("MyExecutionProvider") == "registered in this process"
+    assert registry.origin("CPUExecutionProvider").startswith("ort-lite ")

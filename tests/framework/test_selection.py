@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ort_lite import log
@@ -174,3 +175,33 @@ def test_all_providers_are_the_installed_and_the_known_ones() -> None:
     assert {"InstalledExecutionProvider", "OptionalExecutionProvider", "CUDAExecutionProvider"} <= set(found)
     assert found[-1] == "CPUExecutionProvider"
     assert len(found) == len(set(found))
+
+
+def test_options_may_be_arrays() -> None:
+    class Tuned(NumpyProvider):
+        def __init__(self, table: Any = None) -> None:
+            super().__init__(lambda node: True)
+
+    table = np.arange(3)
+    made = selection.select([(Tuned, {"table": table}), (Tuned, {"table": table.copy()})], None, SessionOptions())
+    assert [type(provider) for provider in made.providers[:2]] == [Tuned, Tuned]
+
+
+def test_options_that_do_not_fit_are_shown_in_short() -> None:
+    class Picky(NumpyProvider):
+        def __init__(self, table: list[float]) -> None:
+            raise ValueError("too long")
+
+    with pytest.raises(ProviderError, match=r"could not be created .* ValueError: too long") as caught:
+        selection.select([(Picky, {"table": [0.5] * 10_000})], None, SessionOptions())
+    assert len(str(caught.value)) < 400
+
+
+def test_a_name_with_a_number_is_no_name() -> None:
+    class Numbered(NumpyProvider):
+        name = "NumpyExecutionProvider#2"
+
+    with pytest.raises(ProviderError, match="NumpyExecutionProvider#2 is no name for a provider"):
+        selection.select([Numbered(lambda node: True)], None, SessionOptions())
+    with pytest.raises(InvalidArgument, match="did you mean 'CPUExecutionProvider'"):
+        selection.select(["CPUExecutionProvider#2"], None, SessionOptions())

@@ -93,7 +93,7 @@ class GuardedRun(SegmentRun):
         if failure != other_failure:
             raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
         if failure is not None:
-            raise self._error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
+            raise self.error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
         for (place, _, _), first, second in zip(bound.allocations, results, other_results, strict=True):
             ctypes.memmove(address_of(places[place]), first, len(first))
             if first != second:

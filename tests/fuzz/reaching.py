@@ -76,9 +76,9 @@ def judge(number: int) -> Iterator[Verdict]:
 
 
 def run(scenario: Reaching) -> None:
-    array, statics = np.zeros(COUNT, np.float32), {"writes": scenario.writes}
+    array = np.zeros(COUNT, np.float32)
     if scenario.kind == "at load":
-        run_once(reach, [array, np.zeros(COUNT, np.float32)], scenario.at, statics=statics)
+        run_once(reach, [array, np.zeros(COUNT, np.float32)], at=scenario.at, writes=scenario.writes)
         return
     lowered, arrays = _lowered(scenario, array)
     for step in assemble(lowered, 1, schedule=False).steps:

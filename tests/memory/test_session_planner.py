@@ -1,6 +1,8 @@
 """What packs a session's scratch memory is what `ort_lite.memory_planner` names: one of PLANNERS, or a plugin's."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -97,11 +99,11 @@ def test_the_default_is_adaptive() -> None:
 def test_a_session_uses_the_planner_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     kind = type(PLANNERS["greedy"])
-    pack = kind.pack
+    pack: Callable[..., Any] = kind.pack
 
     def counted(self: MemoryPlanner, blocks: Blocks, capacity: int = LIMIT) -> list[int]:
         asked.append(blocks.n)
-        return pack(self, blocks, capacity)  # type: ignore[return-value]
+        return [int(offset) for offset in pack(self, blocks, capacity)]
 
     monkeypatch.setattr(kind, "pack", counted)
     made = session("greedy")

@@ -166,12 +166,6 @@ class Compiled:
             outputs = [np.nextafter(y, np.float32(np.inf)) for y in outputs]
         if self.defect == "keeps every result":
             BadProvider.kept.append([y.copy() for y in outputs])
-        if self.defect == "returns read-only arrays":
-            outputs = [np.array(y) for y in outputs]
-            for y in outputs:
-                y.setflags(write=False)
-        if self.defect == "returns its input":
-            outputs = [inputs[0] if y.shape == inputs[0].shape else y for y in outputs]
         if self.defect == "returns the same array every time":
             if len(self.results) != len(outputs) or any(a.shape != b.shape for a, b in zip(self.results, outputs, strict=True)):
                 self.results = [y.copy() for y in outputs]
@@ -274,9 +268,7 @@ DEFECTS: dict[str, str] = {
     "mixes up its outputs": "groups",
     "writes to its input": "inputs_untouched",
     "writes to a constant": "inputs_untouched",
-    "wants to write to its inputs": "inputs_untouched",
-    "returns its input": "outputs_owned",
-    "returns read-only arrays": "outputs_owned",
+    "wants to write to its inputs": "claims",
     "returns the same array every time": "outputs_owned",
     "counts its runs": "statelessness",
     "remembers what came": "statelessness",

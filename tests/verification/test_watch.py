@@ -241,10 +241,17 @@ class Overwrites(Off):
         return super()._evaluate(partition, inputs)
 
 
-def test_a_provider_that_writes_to_its_inputs_is_compared_from_what_they_were() -> None:
+def test_a_provider_that_writes_to_its_inputs_says_so_or_fails() -> None:
+    with pytest.raises(RuntimeException, match=r"failed: ValueError: assignment destination is read-only"):
+        session(Overwrites(lambda node, y: y)).run(None, FEED, verify="partition")
+
+    class Unseen(Overwrites):
+        writes_no_input = True
+
     x = FEED["x"]
-    error = found(session(Overwrites(lambda node, y: y)), {"x": x.copy()})
-    (tensor,) = error.report.wrong[0].tensors
+    error = found(session(Unseen(lambda node, y: y)), {"x": x.copy()})
+    written, tensor = error.report.wrong[0].tensors
+    assert written.name == "x" and "is an input, and was written to" in str(written)
     assert tensor.expected == pytest.approx((np.tanh(x) ** 2 - np.abs(x))[tensor.index], rel=1e-5)
 
 

@@ -1,10 +1,9 @@
 """Proves that a plan is safe, by a rule of its own: no planner's code, a sweep over time instead of over offsets."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from ort_lite.memory.planning.blocks import Blocks, Words
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
 from ort_lite.memory.planning.requests import ArenaRole
-
-if TYPE_CHECKING:
-    from ort_lite.memory.planning.planner import MemoryPlanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +63,15 @@ def check_disjoint(tensors: Iterable[Occupied], where: str) -> None:
     )
 
 
-def checked_offsets(planner: "MemoryPlanner", blocks: Blocks, names: Sequence[str], capacity: int) -> Words:
-    """What `planner.pack` returns. Raises InvalidPlan that names the planner and the block for offsets that nobody may rely on.
+def checked_offsets(
+    who: str, pack: Callable[[Blocks, int], Words | Sequence[int]], blocks: Blocks, names: Sequence[str], capacity: int
+) -> Words:
+    """What `pack` returns. Raises InvalidPlan that names `who` and the block for offsets that nobody may rely on.
 
     The planner gets a copy of the sizes, so that what is checked is what was asked.
     """
-    who = f"memory planner {planner.name!r} ({type(planner).__module__}.{type(planner).__qualname__})"
     try:
-        found = np.array(planner.pack(blocks.of(blocks.size.copy()), capacity))
+        found = np.array(pack(blocks.of(blocks.size.copy()), capacity))
     except Exception as error:
         raise InvalidPlan(f"{who} failed: {type(error).__name__}: {error}") from error
     if found.shape != (blocks.n,) or found.dtype.kind not in "iu":

@@ -138,4 +138,5 @@ def packed(planner: MemoryPlanner, blocks: Blocks, names: Sequence[str], capacit
         return np.asarray(planner.pack(blocks, capacity), np.int64)
     from ort_lite.memory.planning.checker import checked_offsets
 
-    return checked_offsets(planner, blocks, names, capacity)
+    who = f"memory planner {planner.name!r} ({type(planner).__module__}.{type(planner).__qualname__})"
+    return checked_offsets(who, planner.pack, blocks, names, capacity)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.graph import Graph
-from ort_lite.graph.node import Node, Value
+from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.partition.assignment import Assignment, Copy, label_of
 from ort_lite.partition.cost.work import nbytes, sizes_for, work
 from ort_lite.plugins.selection import DEFAULT
@@ -71,8 +70,10 @@ class CostModel(Record):
                 {name: {node: float(s) for node, s in found.items()} for name, found in data["nodes"].items()},
                 {name: Overhead(**found) for name, found in data["overheads"].items()},
                 {name: Rates(**{**found, "overhead": Overhead(**found["overhead"])}) for name, found in data["rates"].items()},
-                {name: int(size) for name, size in data["dims"].items()}, int(data["free"]), int(data["trips"]),
-            )  # fmt: skip
+                {name: int(size) for name, size in data["dims"].items()},
+                int(data["free"]),
+                int(data["trips"]),
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"not a cost model: {type(error).__name__}: {error}") from error
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
-from ort_lite.graph.node import Node, Value
-from ort_lite.inference.shape_rules import ShapeRules
-from ort_lite.partition.assignment import Assignment
+from ort_lite.graph.graph import Node, Value
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
-from ort_lite.partition.cost.strategy import Again
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Capability, Device, GraphView, Partition
 

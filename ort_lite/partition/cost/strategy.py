@@ -1,22 +1,14 @@
 """Strategies behind the partitioner: what becomes of the greedy assignment."""
 
-from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.node import Node
 from ort_lite.options.options import SessionOptions
-from ort_lite.partition.assignment import Assignment
+from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CostModel
 
 PARTITIONING, COST_MODEL = "ort_lite.partitioning", "ort_lite.cost_model"
 """Config entries of sessions: "greedy" (the default) or "cost", and the file of a CostModel."""
-
-GivenBack = Mapping[tuple[str, Node], str]
-"""What providers shall not have, by their label in the assignment, and why: the detail of its Reason ("transfer")."""
-
-Again = Callable[[GivenBack], Assignment | None]
-"""The greedy assignment without what is given back; None where a node would be left or a rule broken. O(nodes + edges)."""
 
 
 class Strategy(Protocol):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ort_lite.dtypes import itemsize
-from ort_lite.graph.node import Node, TensorType, Value
+from ort_lite.graph.graph import Node, Value
+from ort_lite.graph.types import TensorType
 from ort_lite.shapes.dims import evaluate, symbols
 from ort_lite.shapes.expr import Dim, Expr
 

@@ -12,7 +12,20 @@ from ort_lite.testing.checks.results import claims, constants, groups, shapes
 from ort_lite.testing.kit import Finding, Kit
 
 ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
-    contract, capability, transfer, claims, constants, shapes, groups, inputs_untouched, outputs_owned, statelessness, threads,
-    instances, release, allocator, errors,
-)  # fmt: skip
+    contract,
+    capability,
+    transfer,
+    claims,
+    constants,
+    shapes,
+    groups,
+    inputs_untouched,
+    outputs_owned,
+    statelessness,
+    threads,
+    instances,
+    release,
+    allocator,
+    errors,
+)
 """In the order in which they run: what an earlier one finds explains what later ones find."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.execute.guard import CONCURRENCIES
-from ort_lite.graph.node import Node
+from ort_lite.graph.graph import Node
 from ort_lite.provider.provider import API_VERSION, Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.testing.cases import Case
 from ort_lite.testing.kit import Finding, Kit

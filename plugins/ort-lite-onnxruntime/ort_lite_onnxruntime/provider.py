@@ -19,6 +19,7 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "OnnxRuntimeExecutionProvider"
     default: ClassVar[bool] = False
+    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self,

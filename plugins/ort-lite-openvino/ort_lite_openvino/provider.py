@@ -27,6 +27,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "OpenVINOExecutionProvider"
     default: ClassVar[bool] = True
+    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self,

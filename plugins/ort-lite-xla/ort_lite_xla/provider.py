@@ -24,6 +24,7 @@ class XLAExecutionProvider(ExecutionProvider):
 
     name: ClassVar[str] = "XLAExecutionProvider"
     default: ClassVar[bool] = True
+    writes_no_input: ClassVar[bool] = True
 
     def __init__(
         self,

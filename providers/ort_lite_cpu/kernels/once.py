@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.native import Spec, load
-from ort_lite.native.extents import contract, within
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES
+from ort_lite.native.extents import Scalar, contract, within
+from ort_lite.native.spec import StaticValue
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.types import NATIVE_TYPES
 
 
-def run_once(
-    kernel: Callable[..., int], arrays: list[Array], *scalars: int | float, statics: Mapping[str, int | str] | None = None
-) -> None:
-    """kernel(arrays, scalars) in the calling thread.
+def run_once(kernel: Callable[..., int], arrays: list[Array], **named: Any) -> None:
+    """kernel(arrays, its other parameters by their names) in the calling thread.
 
-    Raises TypeError for a call that does not fit the kernel: other scalars or arrays than it takes, arrays that are not contiguous
-    or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
+    Raises TypeError for a call that does not fit the kernel: other parameters or arrays than it takes, arrays that are not
+    contiguous or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
     """
-    _check_call(kernel, arrays, scalars, statics or {})
+    scalars, statics = contract(kernel).arranged(named)
+    _check_call(kernel, arrays, scalars, statics)
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
-    (address,) = load([Spec(kernel, types, statics or {})])
-    words = [word for array in arrays for word in (0, address_of(array))]
+    (address,) = load([Spec(kernel, types, statics)])
+    words: list[Any] = [word for array in arrays for word in (0, address_of(array))]
     words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
     descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)
     status = _entry(address)(ctypes.addressof(descriptor), ctypes.addressof(memory), 0, 1)
@@ -35,7 +35,7 @@ def run_once(
 
 
 def _check_call(
-    kernel: Callable[..., int], arrays: list[Array], scalars: tuple[int | float, ...], statics: Mapping[str, int | str]
+    kernel: Callable[..., int], arrays: list[Array], scalars: Sequence[Scalar], statics: Mapping[str, StaticValue]
 ) -> None:
     made = contract(kernel)
     touched = made.reaches(scalars, statics, 1)

@@ -28,10 +28,32 @@ def copy(x: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
     y="walk(at_y, n0, t0, n1, t1, n2, t2, n3, t3, n4, t4, n5, t5)",
 )
 def strided(
-    x: Ptr, y: Ptr, at_x: int, at_y: int, n0: int, n1: int, n2: int, n3: int, n4: int, n5: int,
-    s0: int, s1: int, s2: int, s3: int, s4: int, s5: int, t0: int, t1: int, t2: int, t3: int, t4: int, t5: int,
-    dense: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    y: Ptr,
+    at_x: int,
+    at_y: int,
+    n0: int,
+    n1: int,
+    n2: int,
+    n3: int,
+    n4: int,
+    n5: int,
+    s0: int,
+    s1: int,
+    s2: int,
+    s3: int,
+    s4: int,
+    s5: int,
+    t0: int,
+    t1: int,
+    t2: int,
+    t3: int,
+    t4: int,
+    t5: int,
+    dense: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[at_y + i . t] = x[at_x + i . s] for all i in (n0, ..., n5); strides in elements. dense: s5 and t5 are 1."""
     for row in span(n0 * n1 * n2 * n3, part, parts):
         i3 = row % n3

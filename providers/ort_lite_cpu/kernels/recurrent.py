@@ -10,10 +10,18 @@ from ort_lite.native.libm import log1p
 from ort_lite.native.marks import REDUCE, Ptr, Static, native
 
 ACTIVATIONS = {
-    "sigmoid": (0.0, 0.0), "tanh": (0.0, 0.0), "relu": (0.0, 0.0), "affine": (1.0, 0.0), "leakyrelu": (0.01, 0.0),
-    "thresholdedrelu": (1.0, 0.0), "scaledtanh": (1.0, 1.0), "hardsigmoid": (0.2, 0.5), "elu": (1.0, 0.0),
-    "softsign": (0.0, 0.0), "softplus": (0.0, 0.0),
-}  # fmt: skip
+    "sigmoid": (0.0, 0.0),
+    "tanh": (0.0, 0.0),
+    "relu": (0.0, 0.0),
+    "affine": (1.0, 0.0),
+    "leakyrelu": (0.01, 0.0),
+    "thresholdedrelu": (1.0, 0.0),
+    "scaledtanh": (1.0, 1.0),
+    "hardsigmoid": (0.2, 0.5),
+    "elu": (1.0, 0.0),
+    "softsign": (0.0, 0.0),
+    "softplus": (0.0, 0.0),
+}
 """Name -> defaults of alpha and beta."""
 
 
@@ -64,9 +72,26 @@ def time_of(step: int, valid: int, backward: int) -> int:
 
 @native
 def update_cell(
-    gates: Ptr, peephole: Ptr, h: Ptr, c: Ptr, y: Ptr, state: int, out: int, size: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
-) -> None:  # fmt: skip
+    gates: Ptr,
+    peephole: Ptr,
+    h: Ptr,
+    c: Ptr,
+    y: Ptr,
+    state: int,
+    out: int,
+    size: int,
+    limit: float,
+    coupled: int,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    a2: float,
+    b2: float,
+    f: Static,
+    g: Static,
+    k: Static,
+) -> None:
     """One LSTM step: h and c from `state` on, and y from `out` on where it is wanted, from the sums of the gates i, o, f, c."""
     for j in range(size):
         old = c[state + j]
@@ -88,14 +113,46 @@ def update_cell(
 
 @native
 @extents(
-    xw="steps * batch * 4 * size", r="size * 4 * size", bias="4 * size", peephole="3 * size", lengths="batch", h="batch * size",
-    c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
-)  # fmt: skip
+    xw="steps * batch * 4 * size",
+    r="size * 4 * size",
+    bias="4 * size",
+    peephole="3 * size",
+    lengths="batch",
+    h="batch * size",
+    c="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    gates="4 * size",
+)
 def lstm(
-    xw: Ptr, r: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    xw: Ptr,
+    r: Ptr,
+    bias: Ptr,
+    peephole: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    c: Ptr,
+    y: Ptr,
+    gates: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    backward: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    coupled: int,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    a2: float,
+    b2: float,
+    f: Static,
+    g: Static,
+    k: Static,
+    part: int,
+    parts: int,
+) -> int:
     """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
 
     y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null. gates is
@@ -115,22 +172,47 @@ def lstm(
             for j in range(4 * size):
                 gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
             add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
-            update_cell(
-                gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k
-            )  # fmt: skip
+            update_cell(gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k)
     return OK
 
 
 @native
 @extents(
-    xw="steps * batch * 3 * size", r="size * 3 * size", bias="3 * size", recurrent_bias="3 * size", lengths="batch",
-    h="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
-)  # fmt: skip
+    xw="steps * batch * 3 * size",
+    r="size * 3 * size",
+    bias="3 * size",
+    recurrent_bias="3 * size",
+    lengths="batch",
+    h="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    gates="4 * size",
+)
 def gru(
-    xw: Ptr, r: Ptr, bias: Ptr, recurrent_bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, linear: int,
-    a0: float, b0: float, a1: float, b1: float, f: Static, g: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    xw: Ptr,
+    r: Ptr,
+    bias: Ptr,
+    recurrent_bias: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    y: Ptr,
+    gates: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    backward: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    linear: int,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    f: Static,
+    g: Static,
+    part: int,
+    parts: int,
+) -> int:
     """One direction. xw (steps, batch, 3 size), gates z, r, h; r (size, 3 size); gates is scratch of 4 size.
 
     linear: the reset gate is applied after the product with the recurrence weights, as in cuDNN.
@@ -171,14 +253,35 @@ def gru(
 
 @native
 @extents(
-    xw="steps * batch * size", r="size * size", bias="size", lengths="batch", h="batch * size",
-    y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="size",
-)  # fmt: skip
+    xw="steps * batch * size",
+    r="size * size",
+    bias="size",
+    lengths="batch",
+    h="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    gates="size",
+)
 def rnn(
-    xw: Ptr, r: Ptr, bias: Ptr, lengths: Ptr, h: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float,
-    a0: float, b0: float, f: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    xw: Ptr,
+    r: Ptr,
+    bias: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    y: Ptr,
+    gates: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    backward: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    a0: float,
+    b0: float,
+    f: Static,
+    part: int,
+    parts: int,
+) -> int:
     """One direction. xw (steps, batch, size); r (size, size)."""
     for b in range(batch):
         valid = steps if null(lengths) else min(int(lengths[b]), steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,15 @@ from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.native.extents import Extent, contract
 from ort_lite.native.spec import Spec
-from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol
+from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Lowered, Message, Requirement, Source
-from ort_lite_cpu.lowering.op import Kernel
+from ort_lite_cpu.lowering.broadcast import require_broadcast
+from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, Source
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits
-from ort_lite_cpu.lowering.wall import check_call, native_types
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape, storage_order
+from ort_lite_cpu.lowering.wall import Wall, native_types
 
 
 class Builder:
@@ -29,16 +30,16 @@ class Builder:
 
     def __init__(self, parts: int) -> None:
         """`parts`: into how many an instruction is cut at most."""
-        self.parts = parts
+        self._wall = Wall(parts)
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
-        self.fitting: set[Any] = set()
-        """Calls that `wall.check_call` has found to fit, whatever the open dimensions are."""
         self.result = Lowered()
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
         """Those of them whose arrays may be somebody else's too."""
+        self._born: dict[Buffer, int] = {}
+        """Of buffers that instructions fill: how many symbols had a source when they were made."""
         self._packed: dict[tuple[int, str], tuple[Any, Tensor]] = {}
         self._required: set[Dim] = set()
         self._unseen: dict[Buffer, tuple[Node, Tensor]] = {}
@@ -51,6 +52,7 @@ class Builder:
         buffer = Buffer(product(shape) * itemsize(dtype))
         tensor = Tensor(dtype, tuple(shape), buffer, perm)
         self.result.primary[buffer] = tensor
+        self._born[buffer] = len(self.result.sources)
         return tensor
 
     def view(self, tensor: Tensor, shape: Shape) -> Tensor:
@@ -72,12 +74,28 @@ class Builder:
     def computed(self, tensor: Tensor) -> Tensor:
         """`tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
-            from ort_lite_cpu.lowering.fuse import materialise
-
-            materialise(self, tensor)
+            self._compute(tensor, tensor.pending.node or NOWHERE)
         if tensor.buffer is None:
             self._store_contents(tensor)
         return tensor
+
+    def _compute(self, tensor: Tensor, node: Node) -> None:
+        """Emits the loop of a pending tensor, which then has a buffer and a storage order."""
+        from ort_lite_cpu.lowering.fuse import fused, leaves_in_memory
+
+        perm, leaves = storage_order(tensor), leaves_in_memory(tensor)
+        # Leaves of the same shape take its storage order; others are read in logical order through strides.
+        stored = [self.stored(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
+        for leaf in stored:
+            require_broadcast(_OnBehalf(self, node), leaf.shape, tensor.shape)
+        out = self.new(tensor.dtype, tensor.shape, perm)
+        loop = fused(tensor, leaves, stored, out)
+        self.emit(
+            node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
+        )
+        tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
+        assert out.buffer is not None
+        self.result.primary[out.buffer] = tensor
 
     def _store_contents(self, tensor: Tensor) -> None:
         assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
@@ -104,7 +122,7 @@ class Builder:
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
-        emit_permute(self, NOWHERE, tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        emit_permute(_OnBehalf(self, NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -112,7 +130,7 @@ class Builder:
         if tensor.dtype == dtype:
             return tensor
         if dtype not in tensor.casts:
-            from ort_lite_cpu.operators.cast import converted
+            from ort_lite_cpu.lowering.conversion import converted
 
             tensor.casts[dtype] = self.computed(converted(self.computed(tensor), dtype))
         return tensor.casts[dtype]
@@ -129,26 +147,28 @@ class Builder:
         node: Node,
         kernel: Kernel | Spec,
         operands: Sequence[Tensor | None],
-        scalars: Sequence[Dim | float] = (),
         *,
         named: Mapping[str, Any] = {},
+        scalars: Sequence[Dim | float] = (),
         work: Dim | None = None,
         types: Sequence[str] | None = None,
-        statics: Mapping[str, int | float | bool | str] = {},
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
     ) -> None:
-        """See `Op.emit`. For a Spec of generated code `touched` has an extent for each operand, by its number."""
-        if named:
-            if scalars or statics or isinstance(kernel, Spec):
-                raise TypeError(f"{node}: {kernel} is called by position and by name ({', '.join(named)})")
+        """See `Op.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in `touched` an
+        extent for each operand, by its number.
+        """
+        if isinstance(kernel, Spec):
+            spec = kernel
+        else:
             scalars, statics = contract(kernel).arranged(named)
+            spec = Spec(kernel, types or native_types(operands), statics)
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size
-        spec = kernel if isinstance(kernel, Spec) else Spec(kernel, types or native_types(operands), statics)
-        check_call(self, self.owner if node is NOWHERE else node, spec, operands, scalars, touched)
+        for left in self._wall.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
+            self.require(left.node, left.condition, left.message, left.numbers)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
         for buffer in buffers:
             if buffer in self._unseen:
@@ -198,8 +218,8 @@ class Builder:
     ) -> list[Tensor | None]:
         """Adds a step that runs in Python between two segments. Returns the tensors that it makes, of which `infos` tell.
 
-        What it makes has their element types, ranks and known dims, or the run fails (`program._taken`). Dims that are expressions,
-        or symbols of somebody else, become a requirement where the first kernel reads it.
+        What it makes has their element types, ranks and known dims, or the run fails (`host_step.run_host_step`). Dims that are
+        expressions, or symbols of somebody else, become a requirement where the first kernel reads it.
         shared: outputs that may be, or hold, an array that the step was given, or a constant.
         """
         given = tuple(None if tensor is None else self.pinned(tensor) for tensor in inputs)
@@ -237,11 +257,19 @@ class Builder:
             if array is buffer.constant and array.shape == tensor.shape:
                 return tensor
             return Tensor(tensor.dtype, tensor.shape, Buffer(buffer.nbytes, array.reshape(tensor.shape)))
-        pinned = self._pinned.setdefault(buffer, tensor.shape)
+        pinned = self._pinned.setdefault(buffer, self._first_shape(buffer, tensor.shape))
         if pinned != tensor.shape:
             return self.pinned(self.copied(tensor, node))
         self.result.primary[buffer] = tensor
         return tensor
+
+    def _first_shape(self, buffer: Buffer, wanted: Shape) -> Shape:
+        """The shape of the array that a buffer becomes: `wanted`, unless a symbol of it was not known yet when the buffer is filled."""
+        made = self.result.primary[buffer].shape
+        if made == wanted:
+            return made
+        known = set(islice(self.result.sources, self._born.get(buffer)))
+        return wanted if known.issuperset(symbols(wanted)) else made
 
     def copied(self, tensor: Tensor, node: Node = NOWHERE) -> Tensor:
         made = self.new(tensor.dtype, tensor.shape)
@@ -254,3 +282,21 @@ class Builder:
             found = as_symbol(dim)
             if found is not None and found not in self.result.sources:
                 self.result.sources[found] = Source(buffer, axis, element=False)
+
+
+class _OnBehalf:
+    """An `Emitter` for a node whose operator is not at hand, or for what no node asked for."""
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self._builder, self._node = builder, node
+
+    def emit(
+        self, kernel: Kernel, operands: Sequence[Tensor], *, work: Dim, touched: Mapping[str, Extent] = {}, **named: Any
+    ) -> None:
+        self._builder.emit(self._node, kernel, operands, named=named, work=work, touched=touched)
+
+    def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
+        self._builder.require(self._node, condition, message, numbers)
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        return self._builder.stored(tensor)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
+from ort_lite.graph import Node
 from ort_lite.native.extents import contract
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE
-from ort_lite_cpu.lowering.lowered import Instruction
+from ort_lite.native.spec import Spec
 
 _TYPES: dict[str, Any] = {
     "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64, "i8": ctypes.c_int8,
@@ -16,12 +17,23 @@ _TYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
+class Call(Protocol):
+    """What is looked at of a `lowered.Instruction`."""
+
+    @property
+    def node(self) -> Node: ...
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def operands(self) -> Sequence[object]: ...
+    @property
+    def message(self) -> str | Callable[[Failure], str]: ...
+
+
 class Failure:
     """A call that failed; `at` is the position that the kernel reports."""
 
-    def __init__(
-        self, instruction: Instruction, descriptor: Sequence[int], memory: ctypes.Array[ctypes.c_int64], status: int
-    ) -> None:
+    def __init__(self, instruction: Call, descriptor: Sequence[int], memory: ctypes.Array[ctypes.c_int64], status: int) -> None:
         """`descriptor` of the call, and the run's table of base addresses."""
         self._instruction, self._descriptor, self._memory = instruction, descriptor, memory
         self._code, self.at = status & 255, status >> 8
@@ -37,15 +49,12 @@ class Failure:
         position = self.at if at is None else at
         return kind.from_address(self._memory[base] + offset + position * ctypes.sizeof(kind)).value
 
-    def scalar(self, name: str | int) -> int:
-        """The value that an integer scalar of the kernel had, by the parameter's name, or its number among the scalars."""
-        number = self._number(name) if isinstance(name, str) else name
-        return int(self._descriptor[2 * len(self._instruction.operands) + number])
-
-    def _number(self, name: str) -> int:
+    def scalar(self, name: str) -> int:
+        """The value that an integer parameter of the kernel had."""
         function = self._instruction.spec.function
         assert function is not None, f"{self._instruction.spec.name} is generated code, whose scalars have no names"
-        return [known for known, _ in contract(function).scalars].index(name)
+        number = [known for known, _ in contract(function).scalars].index(name)
+        return int(self._descriptor[2 * len(self._instruction.operands) + number])
 
     def name(self, index: int) -> str:
         """Of the node's input."""

@@ -1,4 +1,4 @@
-"""Pending expressions become instructions: one generated loop over the output, operands broadcast by strides.
+"""Pending expressions become kernels: one generated loop over the output, operands broadcast by strides.
 
 The loop nest is cut down first: dimensions of 1 vanish, and neighbours that every operand walks contiguously (or not at all) are
 joined, so that equal shapes give one flat loop whatever their rank. The text of the kernel depends on the structure alone; it is
@@ -8,24 +8,26 @@ compiled once a structure and cached on disk.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ort_lite.graph import Node
 from ort_lite.native.digest import blake2b
-from ort_lite.native.extents import Reach, walk
+from ort_lite.native.extents import Extent, Reach, walk
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import elementwise as language
-from ort_lite_cpu.lowering.expression import leaves_of, scalar_constant, storage_order
-from ort_lite_cpu.lowering.lowered import NOWHERE
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, scalar_constant
+from ort_lite_cpu.types import HALVES, value_type
 
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.builder import Builder
 
-HALVES = {"float16": ("f16_to_f32", "f32_to_f16"), "bfloat16": ("bf16_to_f32", "f32_to_bf16")}
+class Fused(Record, frozen=False):
+    """The call of a loop: see `Builder.emit`."""
+
+    spec: Spec
+    scalars: list[float | Dim]
+    work: Dim
+    touched: dict[str, Extent]
+    inplace: tuple[int, int] | None
 
 
 class _Loops(Record, frozen=False):
@@ -38,7 +40,7 @@ class _Loops(Record, frozen=False):
 class _Text(Record, frozen=False):
     """The kernel under construction."""
 
-    leaves: list[Tensor] = field(default_factory=list)
+    leaves: list[Tensor]
     scalars: list[float | Dim] = field(default_factory=list)
     scalar_lines: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -46,41 +48,25 @@ class _Text(Record, frozen=False):
     cost: float = 0.2
 
 
-def materialise(lowering: Builder, tensor: Tensor) -> None:
-    """Emits the instruction that computes a pending tensor; it then has a buffer and a storage order."""
-    assert tensor.pending is not None
-    node = tensor.pending.node or NOWHERE
-    perm = storage_order(tensor)
-    text = _Text()
-    for leaf in leaves_of(tensor):
-        if scalar_constant(leaf) is None:
-            text.leaves.append(leaf)
-    stored = [_stored(lowering, leaf, tensor, perm) for leaf in text.leaves]
+def leaves_in_memory(tensor: Tensor) -> list[Tensor]:
+    """What the loop of a pending tensor reads: its leaves, but for those that it is given as scalars."""
+    return [leaf for leaf in leaves_of(tensor) if scalar_constant(leaf) is None]
+
+
+def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], out: Tensor) -> Fused:
+    """The loop that computes a pending tensor into `out`. `stored` are its `leaves_in_memory`, as they lie there."""
+    text = _Text(list(leaves))
     root = _write(text, tensor)
-    out = lowering.new(tensor.dtype, tensor.shape, perm)
-    for leaf in stored:
-        require_broadcast(lowering, node, leaf.shape, out.shape)
     loops, aligned = _loops(out, stored)
     source, scalars = _kernel(text, root, tensor.dtype, loops)
     name = "elementwise_" + blake2b(source.encode(), digest_size=6).hexdigest()
     types = [leaf.native for leaf in stored] + [out.native]
     spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
     whole = product(loops.dims)
-    work = _work(whole, text.cost)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
     touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
-    lowering.emit(
-        node,
-        spec,
-        [*stored, out],
-        [*scalars, *text.scalars],
-        work=work,
-        touched=touched,
-        inplace=None if inplace is None else (len(stored), inplace),
-    )
-    tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
-    assert out.buffer is not None
-    lowering.result.primary[out.buffer] = tensor
+    work = _work(whole, text.cost)
+    return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
 
 
 def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
@@ -91,24 +77,8 @@ def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
     return walk(0, *(number for pair in loops for number in pair))
 
 
-def require_broadcast(lowering: Builder, node: Node, shape: Sequence[Dim], out: Sequence[Dim]) -> None:
-    """Dimensions that are not known to be 1 or the output's are looked at when a shape is bound: nobody reads beyond an operand."""
-    fewer = int(len(shape) <= len(out))
-    lowering.require(node, fewer, "an input of {0} dimensions does not broadcast to {1}", (len(shape), len(out)))
-    for dim, wanted in zip(shape, out[len(out) - len(shape) :], strict=True):
-        if not same(dim, 1) and not same(dim, wanted):
-            fits = select(equal(dim, 1), 1, equal(dim, wanted))
-            lowering.require(node, fits, "dimension {0} of an input is neither 1 nor {1}, that of the others", (dim, wanted))
-
-
 def _work(size: Dim, cost: float) -> Dim:
     return size * max(1, round(cost * 4)) // 4
-
-
-def _stored(lowering: Builder, leaf: Tensor, out: Tensor, perm: tuple[int, ...] | None) -> Tensor:
-    """Leaves of the output's shape take its storage order; others are read in logical order through strides."""
-    full = len(leaf.shape) == len(out.shape) and all(same(a, b) for a, b in zip(leaf.shape, out.shape, strict=True))
-    return lowering.stored(leaf, perm if full else None)
 
 
 def _write(text: _Text, tensor: Tensor) -> str:
@@ -142,13 +112,6 @@ def _scalar(text: _Text, value: float | Dim, dtype: str) -> str:
     else:
         text.scalar_lines.append(f'c{number} = cast(k{number}, "{value_type(dtype)}")')
     return f"c{number}"
-
-
-def value_type(dtype: str) -> str:
-    """The type in which values are computed: 16-bit floats as f32."""
-    from ort_lite_cpu.lowering.tensor import POINTER_TYPES
-
-    return "f32" if dtype in HALVES else POINTER_TYPES[dtype]
 
 
 def _loops(out: Tensor, leaves: Sequence[Tensor]) -> tuple[_Loops, list[bool]]:

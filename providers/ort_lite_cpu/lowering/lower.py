@@ -8,44 +8,46 @@ and not symbols, lowering ends with a `Tail`: the rest is lowered during the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.dtypes import Array
 from ort_lite.errors import Fail, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, SequenceType, Value
-from ort_lite.inference import CONTENTS_LIMIT, ContentsUnknown, Inference, Info, NumbersUnknown, RankUnknown, ShapeRules
+from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.provider import Body
-from ort_lite.shapes import Symbol, product, symbol
-from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.builder import Builder
-from ort_lite_cpu.lowering.lowered import NOWHERE, Lowered, Source
+from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.lowering.values import Open, Values
 from ort_lite_cpu.options import Options
 from ort_lite_cpu.registry import find
 
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.tail import TailProgram
 
-class Lowering(Builder):
-    """State while nodes are lowered; `Op` is the view of it that operators get."""
+
+class Lowering(Values):
+    """Goes through the nodes; `Op` is the view of it that operators get."""
 
     def __init__(
-        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: Options, bodies: Mapping[Graph, Body]
+        self,
+        inputs: Sequence[tuple[Value, Info]],
+        rules: ShapeRules,
+        options: Options,
+        bodies: Mapping[Graph, Body],
+        program: Callable[..., TailProgram],
     ) -> None:
-        super().__init__(options.threads)
-        self.options, self.bodies = options, bodies
-        self.inference = Inference(rules, strict=True)
-        self.tensors: dict[Value, Tensor] = {}
-        for value, info in inputs:
-            self._add_input(value, info)
+        """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
+        super().__init__(inputs, rules, options, bodies)
+        self._program = partial(program, rules=rules, options=options, bodies=bodies)
 
     # --- nodes
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
         """Lowers all nodes, then decides where the outputs lie."""
-        self.remaining: dict[Value, int] = {}
         for node in nodes:
             for value in node.reads():
                 if value is not None:
@@ -55,10 +57,8 @@ class Lowering(Builder):
         for position, node in enumerate(nodes):
             try:
                 self._node(node)
-            except _Open as open_:
-                from ort_lite_cpu.lowering.tail import add_tail
-
-                add_tail(self, nodes[position:], outputs, open_.value, open_.numbers)
+            except Open as open_:
+                self._end_with_tail(nodes[position:], outputs, open_)
                 break
             for value in node.inputs:
                 if value is not None:
@@ -66,6 +66,25 @@ class Lowering(Builder):
         for value in outputs:
             self.result.outputs.append(self._as_output(value))
         return self.result
+
+    def _end_with_tail(self, nodes: Sequence[Node], outputs: Sequence[Value], open_: Open) -> None:
+        """Adds a step that lowers and runs `nodes` during the run."""
+        from ort_lite_cpu.lowering.tail import Tail
+
+        made = {value for node in nodes for value in node.outputs if value is not None}
+        needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
+        live = {value: self.inference.of(value) for value in needed if value not in made}
+        wanted = [value for value in outputs if value in made]
+        step = Tail(self._program, nodes, live, wanted, open_.value, open_.numbers)
+        inputs = tuple(self.pinned(self.tensor(value)) for value in live)
+        results = []
+        for value in wanted:
+            buffer = Buffer(0)
+            tensor = self.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
+            self.inference.infos[value] = Info()
+            self.result.primary[buffer] = tensor
+            results.append(tensor)
+        self.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
 
     def _node(self, node: Node) -> None:
         self.owner = node
@@ -81,7 +100,7 @@ class Lowering(Builder):
             raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
         try:
             registration.lower(Op(self, node, infos))
-        except (OrtLiteError, _Open):
+        except (OrtLiteError, Open):
             raise
         except Exception as error:
             given = ", ".join("(left out)" if v is None else f"{v.name!r} {self.inference.of(v).type}" for v in node.inputs)
@@ -104,7 +123,7 @@ class Lowering(Builder):
                         f"{node} (CPUExecutionProvider): its shape rule asks more of {value.name!r} than can be known: {unknown!r}"
                     ) from None
                 if isinstance(unknown, RankUnknown | NumbersUnknown):
-                    raise _Open(value, numbers=isinstance(unknown, NumbersUnknown)) from None
+                    raise Open(value, numbers=isinstance(unknown, NumbersUnknown)) from None
                 asked.add(unknown.index)
                 self.contents(value, node)
 
@@ -115,74 +134,7 @@ class Lowering(Builder):
             return info.shape is not None and all(isinstance(dim, int) for dim in info.shape)
         return isinstance(unknown, NumbersUnknown) and info.constant is not None
 
-    # --- values
-    def tensor(self, value: Value) -> Tensor:
-        found = self.tensors.get(value)
-        if found is None:
-            if value.constant is None:
-                raise NotSupported(f"{value.name!r} reaches the CPUExecutionProvider without a producer")
-            info = self.inference.of(value)
-            assert info.dtype is not None
-            buffer = Buffer(value.constant.nbytes, value.constant)
-            found = Tensor(info.dtype, value.constant.shape, buffer, contents=info.contents, name=value.name)
-            self.tensors[value] = found
-        return found
-
-    def constant(self, value: Value) -> Array | None:
-        """The array of a constant, or of a value whose elements this program was lowered for."""
-        return self.inference.of(value).constant
-
-    def _add_input(self, value: Value, info: Info) -> None:
-        self.inference.infos[value] = info
-        tensor = self.tensors[value] = self.made_outside(info, value.name)
-        assert tensor.buffer is not None
-        self.result.inputs.append(tensor.buffer)
-        self.result.input_infos.append(info)
-
-    def contents(self, value: Value, node: Node) -> tuple[Dim, ...]:
-        """Elements of a small integer tensor; read between two segments when they are not known."""
-        info = self.inference.of(value)
-        if info.contents is not None:
-            return info.contents
-        if info.constant is not None:
-            return tuple(int(element) for element in info.constant.reshape(-1))
-        count = None if info.shape is None else product(info.shape)
-        if not isinstance(count, int):
-            raise _Open(value)
-        if count > CONTENTS_LIMIT:
-            raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements")
-        tensor = self.stored(self.tensor(value))
-        assert tensor.buffer is not None
-        if tensor.buffer not in self.result.inputs:
-            self.result.items.append(None)
-        names = [Symbol(f"{value.name}[{i}]", signed=True) for i in range(count)]
-        for i, name in enumerate(names):
-            self.result.sources.setdefault(name, Source(tensor.buffer, i, element=True))
-        elements = tuple(symbol(name.name, signed=True) for name in names)
-        self.inference.infos[value] = Info(info.type, elements, info.constant)
-        return elements
-
-    def open(self, value: Value, numbers: bool = False) -> Exception:
-        """For `raise lowering.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
-        return _Open(value, numbers)
-
-    # --- to and from the outside
-    def host(
-        self,
-        node: Node,
-        function: Callable[..., Sequence[Any]],
-        python: bool,
-        captures: Sequence[Value] = (),
-        shared: Collection[int] = (),
-    ) -> None:
-        """As `step`, with the node's inputs and then `captures`; its outputs are the node's."""
-        inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
-        infos = [None if value is None else self.inference.of(value) for value in node.outputs]
-        for value, tensor in zip(node.outputs, self.step(node, function, inputs, infos, python, shared), strict=True):
-            if value is not None and tensor is not None:
-                tensor.name = value.name
-                self.tensors[value] = tensor
-
+    # --- outputs
     def _as_output(self, value: Value) -> Tensor:
         tensor = self.tensor(value)
         info = self.inference.of(value)
@@ -201,14 +153,6 @@ class Lowering(Builder):
             assert made is not None
             return made
         return self.pinned(self.copied(tensor, node))
-
-
-class _Open(Exception):
-    """Lowering cannot go on before the run tells the shape of `value`, or its elements as numbers."""
-
-    def __init__(self, value: Value, numbers: bool = False) -> None:
-        super().__init__(value.name)
-        self.value, self.numbers = value, numbers
 
 
 def _copy(value: Any) -> list[Any]:

@@ -15,9 +15,10 @@ from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
-    from ort_lite_cpu.program.program import Program
+    from ort_lite_cpu.lowering.tail import TailProgram
     from ort_lite_cpu.run.kept import Kept
 
+Kernel = Callable[..., int]
 Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
@@ -45,8 +46,8 @@ class Instruction(Record, frozen=False):
 class HostStep(Record, frozen=False):
     """Work between two segments: a Python step, or a control-flow node that calls compiled bodies.
 
-    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted). `programs` are those that it
-    has lowered during runs, and keeps.
+    `function` takes the inputs' arrays and returns the outputs' (None where an output is not wanted). `programs` are those that a
+    `Tail` has lowered during runs, and keeps.
     """
 
     node: Node
@@ -54,7 +55,7 @@ class HostStep(Record, frozen=False):
     inputs: tuple[Tensor | None, ...]
     outputs: tuple[Tensor | None, ...]
     python: bool
-    programs: Kept[Any, Program] | None = None
+    programs: Kept[Any, TailProgram] | None = None
 
 
 class Requirement(Record, frozen=False):
@@ -67,7 +68,7 @@ class Requirement(Record, frozen=False):
 
 
 class Lowered(Record, frozen=False):
-    """The result: `items` in order, `Cut` marks where one segment ends and the next binds on values read by then."""
+    """The result: `items` in order. None marks where one segment ends and the next binds on values read by then."""
 
     items: list[Instruction | HostStep | Requirement | None] = field(default_factory=list)
     inputs: list[Buffer] = field(default_factory=list)

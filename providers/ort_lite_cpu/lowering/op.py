@@ -14,24 +14,21 @@ from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.extents import Extent
-from ort_lite.native.spec import Spec
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Message, Source
+from ort_lite_cpu.lowering.lowered import Kernel, Message, Source
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.lower import Lowering
+    from ort_lite_cpu.lowering.values import Values
     from ort_lite_cpu.options import Options
-
-Kernel = Callable[..., int]
 
 
 class Op:
     """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
 
-    def __init__(self, lowering: Lowering, node: Node, infos: Sequence[Info]) -> None:
+    def __init__(self, lowering: Values, node: Node, infos: Sequence[Info]) -> None:
         self.lowering, self.node, self._infos = lowering, node, infos
 
     # --- what the node says
@@ -78,6 +75,10 @@ class Op:
     def input(self, index: int, perm: tuple[int, ...] | None = None) -> Tensor:
         """Input `index` in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
         return self.lowering.stored(self.raw(index), perm)
+
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = None) -> Tensor:
+        """The tensor in memory, contiguous, in logical order or that of `perm` (converted once, then shared)."""
+        return self.lowering.stored(tensor, perm)
 
     def optional(self, index: int) -> Tensor | None:
         return self.input(index) if self.has(index) else None
@@ -186,12 +187,11 @@ class Op:
 
     def emit(
         self,
-        kernel: Kernel | Spec,
+        kernel: Kernel,
         operands: Sequence[Tensor | None],
-        *scalars: Dim | float,
+        *,
         work: Dim | None = None,
         types: Sequence[str] | None = None,
-        statics: Mapping[str, int | float | bool | str] = {},
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
@@ -210,11 +210,9 @@ class Op:
             self.node,
             kernel,
             operands,
-            scalars,
             named=named,
             work=work,
             types=types,
-            statics=statics,
             inplace=inplace,
             message=message,
             touched=touched,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ort_lite.graph import Node
 from ort_lite.native.extents import walk
 from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
@@ -14,14 +13,14 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.builder import Builder
+    from ort_lite_cpu.lowering.emitter import Emitter
 
 
-def emit_permute(lowering: Builder, node: Node, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
+def emit_permute(op: Emitter, x: Tensor, y: Tensor, shape: Shape, order: Sequence[int]) -> None:
     """y = x (of `shape`, contiguous) with its axes in `order`."""
     steps = contiguous(shape)
     dims = tuple(shape[axis] for axis in order)
-    emit_strided(lowering, node, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
+    emit_strided(op, x, y, dims, [steps[axis] for axis in order], contiguous(dims))
 
 
 def contiguous(shape: Shape) -> list[Dim]:
@@ -35,8 +34,7 @@ def contiguous(shape: Shape) -> list[Dim]:
 
 
 def emit_strided(
-    lowering: Builder,
-    node: Node,
+    op: Emitter,
     x: Tensor,
     y: Tensor,
     dims: Shape,
@@ -53,35 +51,41 @@ def emit_strided(
     size = product(dims)
     operands = [bits(x), bits(y)]
     if _is_swap(loops) and same(x_at, 0) and same(y_at, 0):
-        outer: Dim = 1 if len(loops) == 2 else loops[0][0]
-        columns, rows = loops[-2][0], loops[-1][0]
-        for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
-            if isinstance(few, int) and few <= 4:
-                lowering.emit(node, kernel, operands, named={"outer": outer, "count": count, "few": few}, work=size // 2)
-                return
-        lowering.emit(node, primitives.swap, operands, named={"outer": outer, "rows": rows, "columns": columns}, work=size)
+        _emit_swap(op, operands, loops, size)
         return
     if len(loops) > 6:
         numbers = tuple([number for column in zip(*loops, strict=True) for number in column])
-        table = lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
+        table = op.stored(Tensor("int64", (len(numbers),), contents=numbers))
         touched = {
             "x": walk(x_at, *(k for n, s, _ in loops for k in (n, s))),
             "y": walk(y_at, *(k for n, _, t in loops for k in (n, t))),
         }
-        named = {"at_x": x_at, "at_y": y_at, "rank": len(loops)}
-        lowering.emit(node, primitives.strided_any, [*operands, table], named=named, work=size * 2, touched=touched)
+        operands.append(table)
+        op.emit(primitives.strided_any, operands, at_x=x_at, at_y=y_at, rank=len(loops), work=size * 2, touched=touched)
         return
     loops = [(1, 0, 0)] * (6 - len(loops)) + loops
     if not same(loops[-1][0], 1) and same(loops[3][0], 1):
         loops = [*loops[1:4], *loops[4:5], (1, 0, 0), loops[5]]  # a long loop over rows is shared by threads, n4 is not
     dense = same(loops[-1][1], 1) and same(loops[-1][2], 1)
-    sizes = {f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)}
-    named = {"at_x": x_at, "at_y": y_at, **sizes, "dense": dense}
-    lowering.emit(node, primitives.strided, operands, named=named, work=size // 4 if dense else size)
+    sizes: dict[str, Any] = {
+        f"{name}{k}": number for k, loop in enumerate(loops) for name, number in zip("nst", loop, strict=True)
+    }
+    work = size // 4 if dense else size
+    op.emit(primitives.strided, operands, at_x=x_at, at_y=y_at, **sizes, dense=dense, work=work)
+
+
+def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Dim, Dim, Dim]], size: Dim) -> None:
+    outer: Dim = 1 if len(loops) == 2 else loops[0][0]
+    columns, rows = loops[-2][0], loops[-1][0]
+    for kernel, few, count in ((primitives.weave, rows, columns), (primitives.unweave, columns, rows)):
+        if isinstance(few, int) and few <= 4:
+            op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
+            return
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
 
 
 def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:
-    """As few loops as do the same."""
+    """Dimensions with their two strides, as few as will do."""
     loops: list[tuple[Dim, Dim, Dim]] = []
     for n, s, t in zip(dims, x_strides, y_strides, strict=True):
         if same(n, 1):

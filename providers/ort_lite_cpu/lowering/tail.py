@@ -6,8 +6,8 @@ exact shape, or the very elements, of the value that was open), and keeps it for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,36 +15,20 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph import Node, SequenceType, TensorType, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.shapes import symbol
-from ort_lite_cpu.lowering.lowered import HostStep
-from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.run.kept import Kept
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.lower import Lowering
-    from ort_lite_cpu.program.program import Program
+    from ort_lite.provider.compiled import Holdings
 
 PROGRAMS_KEPT = 64
 
 
-def add_tail(lowering: Lowering, nodes: Sequence[Node], outputs: Sequence[Value], open_: Value, numbers: bool) -> None:
-    """Ends the program with a step that runs `nodes`; `open_` is the value that could not be lowered further.
+class TailProgram(Protocol):
+    """A Program as far as steps of another one know it."""
 
-    numbers: its elements are wanted, else its shape.
-    """
-    made = {value for node in nodes for value in node.outputs if value is not None}
-    needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
-    live = list(dict.fromkeys(value for value in needed if value not in made))
-    wanted = [value for value in outputs if value in made]
-    step = Tail(lowering, nodes, live, wanted, open_, numbers)
-    inputs = tuple(lowering.pinned(lowering.tensor(value)) for value in live)
-    results = []
-    for value in wanted:
-        buffer = Buffer(0)
-        tensor = lowering.tensors[value] = Tensor("", (), buffer, name=value.name, ranked=False)
-        lowering.inference.infos[value] = Info()
-        lowering.result.primary[buffer] = tensor
-        results.append(tensor)
-    lowering.result.items.append(HostStep(nodes[0], step, inputs, tuple(results), False, step.programs))
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]: ...
+
+    def memory(self) -> Holdings: ...
 
 
 class Tail:
@@ -52,18 +36,21 @@ class Tail:
 
     def __init__(
         self,
-        lowering: Lowering,
+        program: Callable[[Sequence[Node], Sequence[tuple[Value, Info]], Sequence[Value]], TailProgram],
         nodes: Sequence[Node],
-        live: Sequence[Value],
+        live: Mapping[Value, Info],
         wanted: Sequence[Value],
         open_: Value,
         numbers: bool,
     ) -> None:
-        self._nodes, self._live, self._wanted = tuple(nodes), tuple(live), tuple(wanted)
+        """`program`: of nodes, inputs and outputs. `live`: values that the nodes need, with what is known of them.
+
+        `open_` is the value that could not be lowered further. numbers: its elements are wanted, else its shape.
+        """
+        self._program, self._nodes = program, tuple(nodes)
+        self._live, self._wanted = dict(live), tuple(wanted)
         self._open, self._numbers = open_, numbers
-        self._infos = [lowering.inference.of(value) for value in live]
-        self._rules, self._options, self._bodies = lowering.inference.rules, lowering.options, lowering.bodies
-        self.programs: Kept[Any, Program] = Kept(PROGRAMS_KEPT)
+        self.programs: Kept[Any, TailProgram] = Kept(PROGRAMS_KEPT)
 
     def __call__(self, *arrays: Any) -> list[Any]:
         key = tuple([self._key(value, array) for value, array in zip(self._live, arrays, strict=True)])
@@ -80,13 +67,10 @@ class Tail:
             return array.dtype, array.ndim
         return array.dtype, array.shape, array.tobytes() if self._numbers else b""
 
-    def _lower(self, arrays: Sequence[Any]) -> Program:
-        from ort_lite_cpu.program.program import Program
-
-        inputs = [
-            (value, self._info(value, info, array)) for value, info, array in zip(self._live, self._infos, arrays, strict=True)
-        ]
-        return Program(self._nodes, inputs, self._wanted, self._rules, self._options, self._bodies)
+    def _lower(self, arrays: Sequence[Any]) -> TailProgram:
+        given = zip(self._live.items(), arrays, strict=True)
+        inputs = [(value, self._info(value, info, array)) for (value, info), array in given]
+        return self._program(self._nodes, inputs, self._wanted)
 
     def _info(self, value: Value, info: Info, array: Any) -> Info:
         """What was known before, and what the run has told since."""

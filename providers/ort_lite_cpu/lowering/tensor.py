@@ -1,37 +1,16 @@
-"""What a value is inside a program that is being lowered: a Tensor over a Buffer."""
+"""What a value is inside a program that is being lowered: a Tensor over a Buffer, or an Expression that has none yet."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from ort_lite.dtypes import Array, DType, itemsize
+from ort_lite.graph import Node
 from ort_lite.record import Record, field
 from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.expression import Expression
-
-NATIVE_TYPES: dict[DType, str] = {
-    "float32": "f32", "float64": "f64", "float16": "u16", "bfloat16": "u16", "bool": "u8",
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
-    "uint64": "u64",
-}  # fmt: skip
-"""Element type -> pointer type of kernels; 16-bit floats travel as integers and are widened by helpers."""
-
-NARROW_TYPES = (
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn",
-    "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2",
-)  # fmt: skip
-"""Element types that are bits in a byte to kernels: moved, and converted by Cast, QuantizeLinear and DequantizeLinear."""
-
-POINTER_TYPES = NATIVE_TYPES | dict.fromkeys(NARROW_TYPES, "u8")
-
-PARTS: dict[DType, DType] = {"complex64": "float32", "complex128": "float64"}
-"""Element types of real and imaginary parts."""
-
-_BITS: dict[int, DType] = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+from ort_lite_cpu.types import BITS, PARTS, POINTER_TYPES
 
 
 class Buffer(Record, frozen=False):
@@ -92,6 +71,20 @@ class Tensor(Record, frozen=False):
         return POINTER_TYPES[self.dtype]
 
 
+class Expression(Record, eq=False):
+    """`formula` is text in the language of kernels: {0}, {1}, ... are the operands, {s0}, {s1}, ... the scalars.
+
+    Scalars have the type of the first operand's values. `cost` is about how many nanoseconds an element takes.
+    """
+
+    formula: str
+    operands: tuple[Tensor, ...]
+    scalars: tuple[float | Dim, ...] = ()
+    cost: float = 0.25
+    node: Node | None = None
+    """Whose formula it is, for error messages."""
+
+
 # --- The same memory read as elements of another type. Nobody else makes a Tensor of another type over a buffer.
 def reread(x: Tensor, dtype: DType, shape: Shape) -> Tensor:
     """The bytes of x, which is in memory, as a tensor of `dtype` and `shape`. Raises TypeError where those are not as many bytes."""
@@ -103,7 +96,7 @@ def reread(x: Tensor, dtype: DType, shape: Shape) -> Tensor:
 
 def bits(x: Tensor) -> Tensor:
     """The elements as unsigned integers of their size, for kernels that only move data; complex128 as pairs of them."""
-    dtype = _BITS[min(itemsize(x.dtype), 8)]
+    dtype = BITS[min(itemsize(x.dtype), 8)]
     if dtype == x.dtype:
         return x
     if itemsize(x.dtype) == 16:
@@ -124,3 +117,46 @@ def channels_last(rank: int) -> tuple[int, ...]:
 def as_channels_last(x: Tensor) -> Tensor:
     """x (N, spatial axes, C), in memory, as a tensor (N, C, spatial axes) that is stored in that order."""
     return Tensor(x.dtype, (x.shape[0], x.shape[-1], *x.shape[1:-1]), x.buffer, channels_last(len(x.shape)))
+
+
+# --- What an expression reads
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """For all values of symbols."""
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def leaves_of(tensor: Tensor) -> list[Tensor]:
+    """The tensors in memory that the expression reads, each once, in order of appearance."""
+    if tensor.pending is None:
+        return [tensor]
+    found: dict[int, Tensor] = {}
+    for operand in tensor.pending.operands:
+        for leaf in leaves_of(operand):
+            found[id(leaf)] = leaf
+    return list(found.values())
+
+
+def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
+    """The storage order that an expression takes over: its leaves' of the same shape where they agree, else channels last
+    where one of them has it, else the logical order.
+    """
+    orders = {leaf.perm for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)}
+    if len(orders) == 1:
+        return orders.pop()
+    last = channels_last(len(tensor.shape)) if len(tensor.shape) > 2 else None
+    return last if last in orders else None
+
+
+def scalar_constant(tensor: Tensor) -> float | Dim | None:
+    """The value of a one-element constant, or of known contents, to be handed over as a scalar; else None."""
+    if any(not same(dim, 1) for dim in tensor.shape):
+        return None
+    if tensor.contents is not None:
+        return tensor.contents[0]
+    if tensor.buffer is not None and tensor.buffer.constant is not None:
+        value = tensor.buffer.constant.reshape(-1)[0]
+        if tensor.dtype in ("float32", "float64", "float16"):
+            return float(value)
+        if tensor.dtype in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool"):
+            return int(value)
+    return None

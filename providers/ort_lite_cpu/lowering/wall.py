@@ -9,19 +9,16 @@ too, because both sides are the same expression; what is left becomes a requirem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.extents import Contract, Extent, Reach, contract, within
 from ort_lite.native.spec import Spec
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.builder import Builder
-
-WIDTHS = {"u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "f32": 4, "u64": 8, "i64": 8, "f64": 8}
+from ort_lite_cpu.types import WIDTHS
 
 
 def native_types(operands: Sequence[Tensor | None]) -> list[str]:
@@ -30,31 +27,54 @@ def native_types(operands: Sequence[Tensor | None]) -> list[str]:
     return [other if tensor is None else tensor.native for tensor in operands]
 
 
-def check_call(
-    builder: Builder,
-    node: Node,
-    spec: Spec,
-    operands: Sequence[Tensor | None],
-    scalars: Sequence[Dim | float],
-    touched: Mapping[str, Extent],
-) -> None:
-    """Compares the call with the kernel and its operands. Raises TypeError, or InvalidArgument that names the node.
+class Wall:
+    """Of one program."""
 
-    The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
-    """
-    key = None
-    if spec.function is not None and not touched:
-        contract(spec.function).check_scalars(scalars)  # before the look-up: 1 and 1.0 are equal
-        memory = [None if tensor is None else (tensor.native, _nbytes(tensor)) for tensor in operands]
-        key = spec, tuple(scalars), tuple(memory)
-        if key in builder.fitting:
-            return
+    def __init__(self, parts: int) -> None:
+        """`parts`: into how many a call is cut at most."""
+        self._parts = parts
+        self._fitting: set[Any] = set()
+        """Calls that were found to fit, whatever the open dimensions are."""
+
+    def check(
+        self,
+        node: Node,
+        spec: Spec,
+        operands: Sequence[Tensor | None],
+        scalars: Sequence[Dim | float],
+        touched: Mapping[str, Extent],
+    ) -> Sequence[Requirement]:
+        """What is left to be required of the call, for `node`. Raises TypeError, or InvalidArgument that names the node.
+
+        The same call of the same kernel over as many bytes, as in a network's next layer, is not looked at twice.
+        """
+        key = None
+        if spec.function is not None and not touched:
+            contract(spec.function).check_scalars(scalars)  # before the look-up: 1 and 1.0 are equal
+            memory = [None if tensor is None else (tensor.native, _nbytes(tensor)) for tensor in operands]
+            key = spec, tuple(scalars), tuple(memory)
+            if key in self._fitting:
+                return ()
+        _check_numbers(node, scalars)
+        left = _reaching(node, spec, operands, *_extents(spec, scalars, touched, self._parts))
+        if key is not None and not left:
+            self._fitting.add(key)
+        return left
+
+
+def _check_numbers(node: Node, scalars: Sequence[Dim | float]) -> None:
     numbers = [scalar for scalar in scalars if type(scalar) is int]
     if numbers and not -(1 << 63) <= min(numbers) <= max(numbers) < 1 << 63:
         raise InvalidArgument(f"{node} (CPUExecutionProvider): {max(numbers, key=abs)} is no 64-bit integer")
-    names, extents = _extents(spec, scalars, touched, builder.parts)
+
+
+def _reaching(
+    node: Node, spec: Spec, operands: Sequence[Tensor | None], names: Sequence[str], extents: Sequence[Extent]
+) -> list[Requirement]:
+    """A requirement for each operand of which it is not known that the extent lies in its bytes."""
     if len(operands) != len(names):
         raise TypeError(f"{node}: {len(operands)} operands came for kernel {spec.name}, it has {', '.join(names)}")
+    left = []
     for name, tensor, extent, native in zip(names, operands, extents, spec.types, strict=True):
         if tensor is None:
             continue
@@ -63,10 +83,9 @@ def check_call(
             raise TypeError(f"{node}: operand {name!r} of kernel {spec.name} is {tensor.native} ({tensor.dtype}), not {native}")
         inside = within(extent, tensor.buffer.nbytes, WIDTHS[native])
         if not isinstance(inside, int) or inside != 1:
-            _require(builder, node, spec, name, tensor, extent, inside)
-            key = None
-    if key is not None:
-        builder.fitting.add(key)
+            message, numbers = _beyond(spec, name, tensor, extent)
+            left.append(Requirement(node, inside, message, numbers))
+    return left
 
 
 def _nbytes(tensor: Tensor) -> Dim:
@@ -89,10 +108,11 @@ def _extents(
     ]
 
 
-def _require(builder: Builder, node: Node, spec: Spec, name: str, tensor: Tensor, extent: Extent, inside: Dim) -> None:
+def _beyond(spec: Spec, name: str, tensor: Tensor, extent: Extent) -> tuple[str, tuple[Dim, ...]]:
+    """The message of a requirement, and its numbers."""
+    assert tensor.buffer is not None
     low, high = (extent.low, extent.high) if isinstance(extent, Reach) else (0, extent)
     kernel = spec.name.rpartition(".")[2].partition("<")[0]
     what = f"{name!r} ({tensor.name!r}, {tensor.dtype})".replace("{", "{{").replace("}", "}}")
     message = f"kernel {kernel} would touch elements {{0}} to {{1}} of its operand {what}, which has {{2}} bytes"
-    assert tensor.buffer is not None
-    builder.require(node, inside, message, (low, high, tensor.buffer.nbytes))
+    return message, (low, high, tensor.buffer.nbytes)

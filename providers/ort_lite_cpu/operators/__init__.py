@@ -21,8 +21,8 @@ _ONNX = {
     "losses": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
     "matmul": "Gemm MatMul",
     "normalization": (
-        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization "
-        "SimplifiedLayerNormalization"
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization "
+        "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization"
     ),
     "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
     "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
@@ -46,7 +46,6 @@ _ONNX = {
     "shape": "Shape Size",
     "slices": "Concat Pad Slice Split",
     "softmax": "Hardmax LogSoftmax Softmax",
-    "statistics": "MeanVarianceNormalization",
     "tensor_scatter": "TensorScatter",
     "tf_idf": "TfIdfVectorizer",
     "unpooling": "CenterCropPad Col2Im MaxUnpool",

@@ -1,6 +1,7 @@
 """Attention, and what its relatives in com.microsoft share: heads in any layout, keys and values with their past, masks."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ort_lite.dtypes import DType, to_onnx
 from ort_lite.record import Record
@@ -8,13 +9,13 @@ from ort_lite.shapes import ceildiv, equal, floordiv, less, maximum, minimum, sa
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.lowering.expression import formula_tensor
-from ort_lite_cpu.lowering.fuse import HALVES
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 
 class Heads(Record):
@@ -26,8 +27,20 @@ class Heads(Record):
     at: Dim = 0
 
     @property
-    def numbers(self) -> tuple[Dim, ...]:
-        return (self.at, *self.steps)
+    def sizes(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters, as `named`."""
+        batch, heads, rows, size = self.shape
+        return {"batch": batch, "heads": heads, "rows": rows, "size": size}
+
+    def named(self, prefix: str) -> dict[str, Any]:
+        """Where they lie, by the names of the kernels' parameters."""
+        return {f"{prefix}_at": self.at, **steps_named(prefix, self.steps)}
+
+
+def steps_named(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
+    """Steps from one batch, head and row to the next, by the names of the kernels' parameters."""
+    batch, head, row = steps
+    return {f"{prefix}_batch": batch, f"{prefix}_head": head, f"{prefix}_row": row}
 
 
 def heads_of(op: Op, tensor: Tensor, count: Dim) -> Heads:
@@ -61,6 +74,10 @@ class Mask(Record):
     def kind(self) -> str:
         return "" if self.tensor is None else "bool" if self.tensor.dtype == "bool" else "add"
 
+    @property
+    def named(self) -> dict[str, Any]:
+        return {**steps_named("m", self.steps), "columns": self.columns, "masked": self.kind}
+
 
 def mask_of(op: Op, tensor: Tensor, wanted: Shape) -> Mask:
     """A mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
@@ -76,7 +93,7 @@ def mask_of(op: Op, tensor: Tensor, wanted: Shape) -> Mask:
 
 
 class Rules(Record):
-    """How attention is computed, operands apart. The numbers are those of the kernel `gemm.attention.attend`."""
+    """How attention is computed, operands apart. Fields are parameters of the kernel `gemm.attention.attend`."""
 
     scale: float = 0.0
     """0: 1 / sqrt(head size)."""
@@ -93,6 +110,14 @@ class Rules(Record):
     """The 16-bit type to which every step but those of the softmax is rounded, or "". So are q and k, which are scaled already."""
     precision: str = ""
     """The 16-bit type to which the softmax is rounded, or ""."""
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """All but the scale, which goes to one of two kernels."""
+        window = {"left": min(self.left, kernels.FAR), "right": min(self.right, kernels.FAR)}
+        keys = {"past": self.past, "extra": self.extra, "anchored": self.anchored}
+        rounding = {"half": self.half, "precision": self.precision}
+        return {**keys, **window, **rounding, "softcap": self.softcap, "output": self.stage}
 
 
 def emit_attention(
@@ -112,33 +137,33 @@ def emit_attention(
     stride = ceildiv(length, tile.columns) * tile.columns
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))
-    operands = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
-    numbers = (
-        batch, heads, floordiv(heads, kv_heads), rows, length, size, value_size, *q.numbers, *y.steps, *mask.steps, mask.columns,
-        rules.extra, rules.past, rules.anchored, min(rules.left, kernels.FAR), min(rules.right, kernels.FAR), room, rules.softcap,
-    )  # fmt: skip
-    statics: dict[str, int | str] = {
-        "masked": mask.kind, "output": rules.stage, "half": rules.half, "precision": rules.precision,
-    }  # fmt: skip
+    others = [mask.tensor, rules.lengths, rules.sink, y.tensor, scores, scratch]
+    sizes = {**q.sizes, "length": length, "value_size": value_size}
+    given = {**sizes, **q.named("q"), **steps_named("y", y.steps), **mask.named, **rules.named}
+    given |= {"group": floordiv(heads, kv_heads), "room": room}
+    places = {**k.named("k"), **v.named("v"), "scale": rules.scale}
     many = less(kernels.FEW, rows)
     work = batch * heads * rows * length * (floordiv(size + value_size, 32) + 1)
     if not same(many, 1):
-        op.emit(
-            kernels.attend_few, [q.tensor, k.tensor, v.tensor, *operands], *numbers, *k.numbers, *v.numbers, rules.scale,
-            statics=statics, work=select(many, 0, work * 4),
-        )  # fmt: skip
-    if same(many, 0):
-        return
-    panels = ceildiv(value_size, tile.columns) * tile.columns
-    keys = op.temporary(q.tensor.dtype, (select(many, batch * kv_heads * stride * size, 0),))
-    values = op.temporary(q.tensor.dtype, (select(many, batch * kv_heads * length * panels, 0),))
-    lanes = {"vectors": tile.vectors, "lanes": tile.lanes}
-    op.emit(
-        kernels.pack_heads, [k.tensor, v.tensor, keys, values], kv_heads, rows, length, size, value_size, *k.numbers, *v.numbers,
-        batch, rules.scale, statics=lanes, work=select(many, batch * kv_heads * length * (size + value_size), 0),
-    )  # fmt: skip
-    statics = {**statics, "tall": tile.rows, **lanes}
-    op.emit(kernels.attend, [q.tensor, keys, values, *operands], *numbers, statics=statics, work=select(many, work, 0))
+        operands = [q.tensor, k.tensor, v.tensor, *others]
+        op.emit(kernels.attend_few, operands, **given, **places, work=select(many, 0, work * 4))
+    if not same(many, 0):
+        keys, values = _packed_heads(op, k, v, {**sizes, **places, "heads": kv_heads}, tile, many)
+        lanes: dict[str, Any] = {"tall": tile.rows, "vectors": tile.vectors, "lanes": tile.lanes}
+        op.emit(kernels.attend, [q.tensor, keys, values, *others], **given, **lanes, work=select(many, work, 0))
+
+
+def _packed_heads(op: Op, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
+    """Keys and values as `attend` reads them; without elements, and without work, where `many` is 0."""
+    batch, size, value_size = given["batch"], given["size"], given["value_size"]
+    kv_heads, length = k.shape[1], k.shape[2]
+    rows, columns = (ceildiv(dim, tile.columns) * tile.columns for dim in (length, value_size))
+    keys = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * rows * size, 0),))
+    values = op.temporary(k.tensor.dtype, (select(many, batch * kv_heads * length * columns, 0),))
+    work = select(many, batch * kv_heads * length * (size + value_size), 0)
+    lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes}
+    op.emit(kernels.pack_heads, [k.tensor, v.tensor, keys, values], **given, **lanes, work=work)
+    return keys, values
 
 
 def agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
@@ -196,11 +221,9 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
         before = past.shape[-2]
         total = before + rows
         of_past, steps = ((heads * n * size, n * size, size, 1) for n in (before, total))
-        emit_strided(op.lowering, op.node, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
+        emit_strided(op, past, present, (batch, heads, before, size), of_past, steps, past_at, present_at)
     steps = (heads * total * size, total * size, size, 1)
-    emit_strided(
-        op.lowering, op.node, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size
-    )
+    emit_strided(op, new.tensor, present, new.shape, (*new.steps, 1), steps, new.at, present_at + before * size)
 
 
 @operator("Attention", since=23, types=REAL | frozenset(HALVES))
@@ -216,13 +239,7 @@ def attention(op: Op) -> None:
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)
     mask = mask_of(op, _additive(op, op.input(3), wide), q.shape[:3]) if op.has(3) else Mask()
     lengths = op.optional(6)
-    right = 0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1)
-    stage = _stage(op) if op.wants(3) else kernels.NOTHING
-    rules = Rules(
-        1.0 if half else float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), op.attr("left_window_size", -1), right,
-        past.shape[2] if past is not None else 0, lengths, anchored=int(past is None and lengths is not None), stage=stage,
-        half=half, precision=_softmax_precision(op, half) if wide == "float32" else "",
-    )  # fmt: skip
+    rules = _rules(op, past, lengths, half, _softmax_precision(op, half) if wide == "float32" else "")
     result = _target(op, 0, wide)
     scores = _target(op, 3, wide) if op.wants(3) else None
     v = _in_place_of(v, op.cast(v.tensor, wide))
@@ -235,6 +252,22 @@ def attention(op: Op) -> None:
         wanted = op.info(index).dtype if tensor is not None else None
         if tensor is not None and wanted is not None and wanted != wide:
             op.set(index, op.cast(tensor, wanted))
+
+
+def _rules(op: Op, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
+    """With `half` queries and keys come scaled."""
+    return Rules(
+        scale=1.0 if half else float(op.attr("scale", 0.0)),
+        softcap=float(op.attr("softcap", 0.0)),
+        left=op.attr("left_window_size", -1),
+        right=0 if op.attr("is_causal", 0) else op.attr("right_window_size", -1),
+        past=0 if past is None else past.shape[2],
+        lengths=lengths,
+        anchored=int(past is None and lengths is not None),
+        stage=_stage(op) if op.wants(3) else kernels.NOTHING,
+        half=half,
+        precision=precision,
+    )
 
 
 def _stage(op: Op) -> int:

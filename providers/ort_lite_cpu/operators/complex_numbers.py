@@ -7,8 +7,9 @@ from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import emit_strided
-from ort_lite_cpu.lowering.tensor import PARTS, Tensor, pairs
+from ort_lite_cpu.lowering.tensor import Tensor, pairs
 from ort_lite_cpu.registry import find_native, operator
+from ort_lite_cpu.types import PARTS
 
 
 @operator(
@@ -54,7 +55,7 @@ def _as_part(info: Info) -> Info:
 
 def _taken(op: Op, x: Tensor, part: int) -> Tensor:
     made = op.temporary(PARTS[x.dtype], x.shape)
-    emit_strided(op.lowering, op.node, pairs(x), made, (x.size,), [2], [1], part)
+    emit_strided(op, pairs(x), made, (x.size,), [2], [1], part)
     return made
 
 
@@ -63,4 +64,4 @@ def _join(op: Op, index: int, parts: Sequence[Tensor | None]) -> None:
         y = op.output(index)
         for part, made in enumerate(parts):
             assert made is not None
-            emit_strided(op.lowering, op.node, made, pairs(y), (y.size,), [1], [2], 0, part)
+            emit_strided(op, made, pairs(y), (y.size,), [1], [2], 0, part)

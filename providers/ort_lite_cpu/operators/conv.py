@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,10 @@ FEW_TILES = 8
 """Below either a Winograd transform costs more than it saves: its filters take four times the memory, read once a block."""
 
 
+_NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
+"""What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
+
+
 class Geometry(Record):
     """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
 
@@ -48,10 +53,12 @@ class Geometry(Record):
     groups: int
 
     @property
-    def scalars(self) -> tuple[Dim, ...]:
-        """In the order in which the kernels take them."""
-        image = (self.batch, self.channels, *self.size, self.outputs, *self.result)
-        return (*image, *self.kernel, *self.strides, *self.pads, *self.dilations)
+    def named(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters, all but the groups."""
+        numbers = [self.batch, self.channels, self.outputs]
+        for axes in (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations):
+            numbers += axes
+        return dict(zip(_NAMES, numbers, strict=True))
 
     @property
     def pixels(self) -> Dim:
@@ -140,10 +147,8 @@ def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
 def emit_conv(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     """y = the convolution of x, both channels-last in memory."""
     if weight.array is not None and sizes.is_pointwise:
-        spec = Product(
-            sizes.pixels, sizes.outputs, sizes.channels, transposed=True,
-            bias=epilogue.bias, residual=epilogue.residual, activation=epilogue.activation,
-        )  # fmt: skip
+        spec = Product(sizes.pixels, sizes.outputs, sizes.channels, transposed=True)
+        spec = spec.replace(bias=epilogue.bias, residual=epilogue.residual, activation=epilogue.activation)
         assert weight.source is not None
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
@@ -164,10 +169,9 @@ def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor,
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
-    op.emit(
-        convolution.conv, [x, w, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, groups,
-        *epilogue.activation.scalars, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work,
-    )  # fmt: skip
+    operands = [x, w, epilogue.bias, epilogue.residual, y, scratch]
+    act = epilogue.activation.named
+    op.emit(convolution.conv, operands, **sizes.named, groups=groups, **act, **tile.statics, work=sizes.work)
 
 
 def _joined_groups(sizes: Geometry, width: int) -> int:
@@ -194,7 +198,8 @@ def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tens
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)
     w = op.temporary(weight.dtype, (sizes.groups * across, taps * channels, width))
-    op.emit(pack.pack_filters, [weight, w], sizes.groups, outputs, channels, taps, width, work=w.size * 2)
+    each: dict[str, Any] = {"outputs": outputs, "channels": channels, "taps": taps}
+    op.emit(pack.pack_filters, [weight, w], groups=sizes.groups, **each, width=width, work=w.size * 2)
     return w
 
 
@@ -203,15 +208,11 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
         w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
         w = op.temporary(x.dtype, (product(sizes.kernel), sizes.channels))
-        emit_permute(op.lowering, op.node, weight.tensor, w, w.shape[::-1], [1, 0])
-    taps, stride, dilation = sizes.kernel[2], sizes.strides[2], sizes.dilations[2]
-    assert isinstance(taps, int) and isinstance(stride, int) and isinstance(dilation, int)
-    statics: dict[str, int | str] = {"taps": taps, "stride": stride, "dilation": dilation}
-    statics |= {"kind": epilogue.activation.kind, "lanes": tile_for(x.native).lanes}
-    op.emit(
-        depthwise.depthwise, [x, w, epilogue.bias, epilogue.residual, y], *sizes.scalars, *epilogue.activation.scalars,
-        statics=statics, work=sizes.work * 4,
-    )  # fmt: skip
+        emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
+    unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
+    assert all(isinstance(number, int) for number in unrolled.values())
+    operands, act, lanes = [x, w, epilogue.bias, epilogue.residual, y], epilogue.activation.named, tile_for(x.native).lanes
+    op.emit(depthwise.depthwise, operands, **sizes.named, **act, **unrolled, lanes=lanes, work=sizes.work * 4)
 
 
 def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
@@ -223,10 +224,9 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
     block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
     size = winograd.scratch_size(block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
-    op.emit(
-        winograd.winograd, [x, u, epilogue.bias, epilogue.residual, y, scratch], *sizes.scalars, block, columns, size,
-        *epilogue.activation.scalars, statics={"kind": epilogue.activation.kind, **tile.statics}, work=sizes.work // 2,
-    )  # fmt: skip
+    operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
+    given = {**sizes.named, **epilogue.activation.named, **tile.statics}
+    op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
 
 
 # --- Sizes
@@ -242,13 +242,34 @@ def geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
     groups = op.attr("group", 1)
     check_groups(op, y[1], groups)
     channels = w[1] * groups if isinstance(w[1], int) else x[1]  # equal, and a number more often than not
+    return sizes_of((x[0], channels, *x[2:]), y, kernel, strides, pads, dilations, groups)
+
+
+def sizes_of(
+    x: Shape,
+    y: Shape,
+    kernel: Sequence[Dim],
+    strides: Sequence[Dim],
+    pads: Sequence[Dim],
+    dilations: Sequence[Dim],
+    groups: int,
+) -> Geometry:
+    """Of one number a spatial axis."""
     return Geometry(
-        x[0], channels, triple(x[2:], 1), y[1], triple(y[2:], 1), triple(kernel, 1), triple(strides, 1), triple(pads, 0),
-        triple(dilations, 1), groups,
-    )  # fmt: skip
+        batch=x[0],
+        channels=x[1],
+        size=_triple(x[2:], 1),
+        outputs=y[1],
+        result=_triple(y[2:], 1),
+        kernel=_triple(kernel, 1),
+        strides=_triple(strides, 1),
+        pads=_triple(pads, 0),
+        dilations=_triple(dilations, 1),
+        groups=groups,
+    )
 
 
-def triple(values: Sequence[Dim], fill: int) -> Triple:
+def _triple(values: Sequence[Dim], fill: int) -> Triple:
     """One number a spatial axis, with `fill` for the axes that are missing in front."""
     missing: list[Dim] = [fill] * (3 - len(values))
     a, b, c = [*missing, *values]

@@ -22,7 +22,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight, emit_conv, require_equal, triple
+from ort_lite_cpu.operators.conv import Epilogue, Weight, emit_conv, require_equal, sizes_of
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 
@@ -54,12 +54,9 @@ def conv_transpose(op: Op) -> None:
     dilations = op.attr("dilations") or (1,) * rank
     pads = _pads(op, x.shape[2:], y.shape[2:], kernel, strides, dilations)
     if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
-        sizes = Geometry(
-            x.shape[0], x.shape[1], triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1), triple(kernel, 1),
-            triple(strides, 1), triple(pads, 0), triple(dilations, 1), groups,
-        )  # fmt: skip
+        sizes = sizes_of(x.shape, y.shape, kernel, strides, pads, dilations, groups)
         operands = [x, op.input(1), op.optional(2), y]
-        op.emit(transposed.conv_transpose, operands, *sizes.scalars, groups, work=sizes.work * 20)
+        op.emit(transposed.conv_transpose, operands, **sizes.named, groups=groups, work=sizes.work * 20)
         return
     axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, y.shape[2:], strict=True)]
     for phases in combinations(*axes):
@@ -91,12 +88,10 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
 
 def _emit_phase(op: Op, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
     """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
-    channels = op.raw(1).shape[0]
-    sizes = Geometry(
-        x.shape[0], channels, triple(x.shape[2:], 1), y.shape[1], triple(y.shape[2:], 1),
-        triple([max(len(phase.taps), 1) for phase in phases], 1), (1, 1, 1), triple([phase.pad for phase in phases], 0),
-        triple([phase.dilation for phase in phases], 1), groups,
-    )  # fmt: skip
+    kernel = [max(len(phase.taps), 1) for phase in phases]
+    pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
+    shape = (x.shape[0], op.raw(1).shape[0], *x.shape[2:])
+    sizes = sizes_of(shape, y.shape, kernel, [1] * len(phases), pads, dilations, groups)
     emit_conv(op, sizes, x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
 
 
@@ -121,7 +116,7 @@ def _weight(op: Op, phases: Sequence[Phase], groups: int) -> Weight:
     for own, step in zip(taps, steps[3:], strict=True):
         start = start + own[0] * step
     dims = (groups, outputs, channels, *counts)
-    emit_strided(op.lowering, op.node, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
+    emit_strided(op, w, made, dims, [steps[0], steps[2], steps[1], *jumps], contiguous(dims), start, 0)
     return Weight(tensor=made)
 
 
@@ -144,9 +139,8 @@ def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: 
     for phase, step in zip(phases, steps[1:], strict=False):
         start = start + phase.first * step
     jumps = [step * stride for step, stride in zip(steps[1:], strides, strict=False)]
-    emit_strided(
-        op.lowering, op.node, part, y, part.stored_shape, contiguous(part.stored_shape), [steps[0], *jumps, 1], 0, start
-    )  # fmt: skip
+    dims, targets = part.stored_shape, [steps[0], *jumps, 1]
+    emit_strided(op, part, y, dims, contiguous(dims), targets, 0, start)
 
 
 # --- Sizes

@@ -12,9 +12,10 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import PARTS, Tensor, bits, pairs
+from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.operators.gather import gather, sizes_table
 from ort_lite_cpu.registry import MOVABLE, NATIVE, REAL, operator
+from ort_lite_cpu.types import PARTS
 
 HALVES = frozenset({"float16", "bfloat16"})
 
@@ -190,7 +191,7 @@ def unique(op: Op) -> None:
     rows = plain
     if not same(outer, 1):
         rows = op.temporary(plain.dtype, (n, outer, inner * share))
-        emit_permute(op.lowering, op.node, plain, rows, (outer, n, inner * share), (1, 0, 2))
+        emit_permute(op, plain, rows, (outer, n, inner * share), (1, 0, 2))
     first, inverse, counts = (op.temporary("int64", (n,)) for _ in range(3))
     order, number, total = op.temporary("int64", (n,)), op.temporary("int64", (n,)), op.temporary("int64", (1,))
     operands = [rows, order, number, first, inverse, counts, total]

@@ -16,13 +16,34 @@ from ort_lite_cpu.registry import REAL, operator
 
 @native
 @extents(
-    x="n * c * height * width", offset="2 * n * groups * kh * kw * oh * ow", mask="n * groups * kh * kw * oh * ow",
+    x="n * c * height * width",
+    offset="2 * n * groups * kh * kw * oh * ow",
+    mask="n * groups * kh * kw * oh * ow",
     y="n * oh * ow * c * kh * kw",
-)  # fmt: skip
+)
 def gather_taps(
-    x: Ptr, offset: Ptr, mask: Ptr, y: Ptr, n: int, c: int, height: int, width: int, oh: int, ow: int, kh: int, kw: int,
-    sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    offset: Ptr,
+    mask: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    oh: int,
+    ow: int,
+    kh: int,
+    kw: int,
+    sh: int,
+    sw: int,
+    ph: int,
+    pw: int,
+    dh: int,
+    dw: int,
+    groups: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, oh, ow, c, kh * kw): what each tap of each output position reads, between pixels, zero outside.
 
     offset (n, groups, kh * kw, 2, oh, ow): rows, columns; mask (n, groups, kh * kw, oh, ow), or null: ones. c is a multiple of
@@ -98,7 +119,8 @@ def lower_deform_conv(op: Op) -> None:
     if bias is not None:
         op.agree(bias.shape, (m,), "bias and output channels differ")
     taps = op.temporary(x.dtype, (n * oh * ow, c * kh * kw))
-    numbers = (n, c, height, width, oh, ow, kh, kw, *strides, *front, *dilations, moved)
-    op.emit(gather_taps, [x, offset, mask, taps], *numbers, work=taps.size * 8)
+    image: dict[str, Any] = {"n": n, "c": c, "height": height, "width": width, "oh": oh, "ow": ow, "kh": kh, "kw": kw}
+    windows = dict(zip(("sh", "sw", "ph", "pw", "dh", "dw"), (*strides, *front, *dilations), strict=True))
+    op.emit(gather_taps, [x, offset, mask, taps], **image, **windows, groups=moved, work=taps.size * 8)
     run = product(w.shape[1:])
-    op.emit(weigh_taps, [taps, w, bias, y], n * oh * ow, m, run, groups, work=y.size * 16)
+    op.emit(weigh_taps, [taps, w, bias, y], rows=n * oh * ow, m=m, run=run, groups=groups, work=y.size * 16)

@@ -17,10 +17,9 @@ from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.broadcast import merge
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
-from ort_lite_cpu.lowering.expression import Expression
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 
@@ -134,7 +133,7 @@ class _Contraction:
             return Tensor(term.tensor.dtype, dims, term.tensor.buffer)
         made = self.op.temporary(term.tensor.dtype, dims)
         strides = [term.strides[label] for label in labels]
-        emit_strided(self.op.lowering, self.op.node, term.tensor, made, dims, strides, contiguous(dims))
+        emit_strided(self.op, term.tensor, made, dims, strides, contiguous(dims))
         return made
 
     def term(self, tensor: Tensor, labels: Sequence[str]) -> Term:

@@ -287,7 +287,7 @@ def _widened(op: Op) -> Tensor:
     x = op.raw(0)
     if x.dtype in REAL:
         return x
-    from ort_lite_cpu.operators.cast import converted
+    from ort_lite_cpu.lowering.conversion import converted
 
     return converted(x, "float32")
 

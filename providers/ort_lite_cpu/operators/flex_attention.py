@@ -13,7 +13,7 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed
-from ort_lite_cpu.operators.softmax import softmax
+from ort_lite_cpu.operators.softmax import emit_softmax
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -45,7 +45,7 @@ def flex_attention(op: Op) -> None:
         scores = _changed(op, score_mod, scores, precision)
         probabilities = op.temporary(dtype, scores.shape)
         rows, n = product(scores.shape[:3]), scores.shape[3]
-        op.emit(softmax, [scores, probabilities], rows, n, statics={"logarithm": False}, work=scores.size * 2, inplace=(1, 0))
+        emit_softmax(op, scores, probabilities, rows, n)
         probabilities = _changed(op, prob_mod, probabilities, precision)
         _batched(op, Product(q.shape[2], v.shape[3], k.shape[2]), probabilities, v, y)
     op.set(0, op.cast(y, info.dtype))

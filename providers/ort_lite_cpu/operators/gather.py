@@ -12,7 +12,8 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Kernel, Op
+from ort_lite_cpu.lowering.lowered import Kernel
+from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.registry import MOVABLE, operator

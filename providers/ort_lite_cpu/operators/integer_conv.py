@@ -15,7 +15,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import Geometry, geometry
-from ort_lite_cpu.operators.integer_matmul import Packed, emit_product, quotient
+from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_pack_pairs, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
 
@@ -65,18 +65,18 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        statics = {"lanes": integer.integer_tile().lanes, "signed": x.dtype == "int8"}
-        op.emit(integer_depthwise, [x, zero, w, total], *sizes.scalars, statics=statics, work=sizes.work * 2)
+        lanes, signed = integer.integer_tile().lanes, x.dtype == "int8"
+        op.emit(integer_depthwise, [x, zero, w, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
         return total
     tile = integer.integer_tile()
     w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
     if sizes.is_pointwise:
-        emit_product(op, x, zero, Packed(w), total, (1, sizes.pixels, sizes.outputs, sizes.channels, 0, 0))
+        emit_product(op, x, zero, Packed(w), total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
     size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * (sizes.channels // sizes.groups), tile.rows)
     operands = [bits(x), None if zero is None else bits(zero), w, total, op.temporary("int16", (op.options.threads, size))]
-    numbers = (*sizes.scalars, sizes.groups, integer.FLIPS[x.dtype], size)
-    op.emit(integer_convolution.integer_conv, operands, *numbers, statics=tile.statics, work=sizes.work)
+    given = {**sizes.named, **tile.statics, "groups": sizes.groups, "flip": integer.FLIPS[x.dtype]}
+    op.emit(integer_convolution.integer_conv, operands, **given, size=size, work=sizes.work)
     return total
 
 
@@ -124,9 +124,8 @@ def _filters(op: Op, weight: int, zero: int, centred: Array | None, sizes: Geome
     depth = taps * channels
     out = op.temporary("int16", (sizes.groups, ceildiv(outputs, width), ceildiv(depth, 2), width, 2))
     single = 1 if zeros is None else equal(zeros.size, 1)
-    strides, steps = (outputs * depth, taps, 1, depth), (select(single, 0, outputs), select(single, 0, 1))
-    op.emit(
-        integer.pack_pairs, [bits(w), None if zeros is None else bits(zeros), out], sizes.groups, depth, outputs, channels, *strides,
-        *steps, integer.FLIPS[w.dtype], width, work=out.size,
-    )  # fmt: skip
+    dims = {"batch": sizes.groups, "k": depth, "n": outputs, "inner": channels}
+    strides = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
+    steps = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
+    emit_pack_pairs(op, w, zeros, out, **dims, **strides, **steps)
     return out

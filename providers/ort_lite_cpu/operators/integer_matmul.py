@@ -4,7 +4,7 @@ The product is exact, in int32; what makes a quantised or a float result of it i
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,10 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.expression import Expression
-from ort_lite_cpu.lowering.fuse import require_broadcast
+from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.matmul import emit_matmul
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -76,7 +75,7 @@ def q_gemm(op: Op) -> None:
     a = op.input(0)
     if op.attr("transA", 0):
         moved = op.temporary(a.dtype, a.shape[::-1])
-        emit_permute(op.lowering, op.node, a, moved, a.shape, (1, 0))
+        emit_permute(op, a, moved, a.shape, (1, 0))
         a = moved
     total = integer_product(op, a, op.optional(2), 3, 5, bool(op.attr("transB", 0)))
     if op.has(6):
@@ -172,7 +171,7 @@ def integer_product(
     out = shape or op.info().shape
     assert out is not None
     total = op.temporary("int32", out)
-    emit_product(op, a, zero, w, total, (count, m, n, k, a_step, b_step))
+    emit_product(op, a, zero, w, total, Matrices(count, m, n, k, a_step, b_step))
     return total
 
 
@@ -195,18 +194,28 @@ class Packed(NamedTuple):
     zeros: Tensor | None = None
 
 
-def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: tuple[Dim, ...]) -> None:
-    """total = (a - zero) @ b. sizes: matrices, their m, n and k, and the steps from one to the next: of a in elements, of b."""
-    count, m, n, k, *_ = sizes
+class Matrices(NamedTuple):
+    """How many products of (m, k) and (k, n) matrices there are, and the steps from one to the next: of a in elements, of b."""
+
+    batch: Dim
+    m: Dim
+    n: Dim
+    k: Dim
+    a_step: Dim = 0
+    b_step: Dim = 0
+
+
+def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
+    """total = (a - zero) @ b."""
     tile = integer.integer_tile()
-    size = integer.scratch_size(m, k, tile.rows)
+    size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
     scratch = op.temporary("int16", (op.options.threads, size))
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
-    op.emit(
-        integer.integer_gemm, [bits(a), None if zero is None else bits(zero), b.pairs, b.zeros, total, scratch], *sizes, zero_row,
-        integer.FLIPS[a.dtype], size, types=["u8", "u8", b.pairs.native, "i32", "i32", "i16"], statics=tile.statics,
-        work=count * m * n * k // 60,
-    )  # fmt: skip
+    operands = [bits(a), None if zero is None else bits(zero), b.pairs, b.zeros, total, scratch]
+    types = ["u8", "u8", b.pairs.native, "i32", "i32", "i16"]
+    given = {**sizes._asdict(), **tile.statics, "zero_row": zero_row, "flip": integer.FLIPS[a.dtype], "size": size}
+    work = sizes.batch * sizes.m * sizes.n * sizes.k // 60
+    op.emit(integer.integer_gemm, operands, **given, types=types, work=work)
 
 
 def packed_constant(op: Op, b: Array, zero: Array, source: Array, form: str) -> Packed:
@@ -253,16 +262,21 @@ def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, 
     steps: tuple[Dim, Dim] = (0, 0)
     if zeros is not None and not all(same(dim, 1) for dim in zeros.shape):
         steps = (0, select(equal(zeros.shape[-1], 1), 0, 1))
-        require_broadcast(op.lowering, op.node, zeros.shape[-1:], (n,))
+        require_broadcast(op, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
             zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
     out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
-    strides = (k * n, 1, 0, k) if transposed else (k * n, n, 0, 1)
-    op.emit(
-        integer.pack_pairs, [bits(b), None if zeros is None else bits(zeros), out], batch, k, n, k, *strides, *steps,
-        integer.FLIPS[b.dtype], width, work=out.size,
-    )  # fmt: skip
+    inner_step, column = (1, k) if transposed else (n, 1)
+    strides = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
+    sizes = {"batch": batch, "k": k, "n": n, "inner": k}
+    emit_pack_pairs(op, b, zeros, out, **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
     return out
+
+
+def emit_pack_pairs(op: Op, b: Tensor, zeros: Tensor | None, out: Tensor, **sizes: Any) -> None:
+    """out (..., width, 2) = b less its zero points, as pairs; `sizes` are those of `integer.pack_pairs`."""
+    operands, flip = [bits(b), None if zeros is None else bits(zeros), out], integer.FLIPS[b.dtype]
+    op.emit(integer.pack_pairs, operands, **sizes, flip=flip, width=out.shape[-2], work=out.size)
 
 
 def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
@@ -274,7 +288,7 @@ def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
         step if same(dim, full) else select(equal(dim, 1), 0, step)
         for step, dim, full in zip(contiguous(padded), padded, wanted, strict=True)
     ]
-    require_broadcast(op.lowering, op.node, padded, wanted)
+    require_broadcast(op, padded, wanted)
     made = op.temporary(x.dtype, wanted)
-    emit_strided(op.lowering, op.node, x, made, wanted, steps, contiguous(wanted))
+    emit_strided(op, x, made, wanted, steps, contiguous(wanted))
     return made

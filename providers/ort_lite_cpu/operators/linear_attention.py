@@ -1,5 +1,7 @@
 """LinearAttention, whose keys and values live in a matrix that each step updates, and CausalConvWithState, its companion."""
 
+from typing import Any
+
 from ort_lite.native.extents import extents
 from ort_lite.native.floats import exp, sigmoid, sqrt
 from ort_lite.native.integers import imin, like
@@ -22,17 +24,41 @@ _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, Tru
 
 @native(fastmath=REDUCE)
 @extents(
-    q="batch * steps * heads * size", k="batch * steps * kv_heads * size", v="batch * steps * kv_heads * width",
+    q="batch * steps * heads * size",
+    k="batch * steps * kv_heads * size",
+    v="batch * steps * kv_heads * width",
     past="batch * kv_heads * size * width",
     decay="walk(0, batch * steps * kv_heads, decay_size, select(less(1, decay_size), size, 1), 1)",
-    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)", y="batch * steps * outs * width",
-    state="batch * kv_heads * size * width", scratch="parts * COLUMNS",
-)  # fmt: skip
+    beta="walk(0, batch * steps, betas, select(less(1, betas), kv_heads, 1), 1)",
+    y="batch * steps * outs * width",
+    state="batch * kv_heads * size * width",
+    scratch="parts * COLUMNS",
+)
 def recur(
-    q: Ptr, k: Ptr, v: Ptr, past: Ptr, decay: Ptr, beta: Ptr, y: Ptr, state: Ptr, scratch: Ptr,
-    batch: int, steps: int, heads: int, kv_heads: int, outs: int, size: int, width: int, decay_size: int, betas: int, scale: float,
-    gated: Static, delta: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    q: Ptr,
+    k: Ptr,
+    v: Ptr,
+    past: Ptr,
+    decay: Ptr,
+    beta: Ptr,
+    y: Ptr,
+    state: Ptr,
+    scratch: Ptr,
+    batch: int,
+    steps: int,
+    heads: int,
+    kv_heads: int,
+    outs: int,
+    size: int,
+    width: int,
+    decay_size: int,
+    betas: int,
+    scale: float,
+    gated: Static,
+    delta: Static,
+    part: int,
+    parts: int,
+) -> int:
     """For each step: state = exp(decay) * state + k x (v - what k finds there) * beta; y = scale * q @ state.
 
     q (batch, steps, heads, size), k (batch, steps, kv_heads, size), v (.., kv_heads, width), y (.., outs, width), past, which may
@@ -106,11 +132,11 @@ def linear_attention(op: Op) -> None:
     y = op.output(0)
     state = op.output(1) if op.wants(1) else op.temporary(v.dtype, (batch, kv_heads, size, width))
     scratch = op.temporary(v.dtype, (op.options.threads * COLUMNS,))
-    op.emit(
-        recur, [q, k, v, past, decay, beta, y, state, scratch], batch, steps, heads, kv_heads, outs, size, width, fades,
-        1 if beta is None else _for_each(op, "beta", beta, 1, kv_heads), float(op.attr("scale", 0.0)),
-        statics={"gated": gated, "delta": delta}, work=batch * steps * outs * size * width // 4,
-    )  # fmt: skip
+    operands = [q, k, v, past, decay, beta, y, state, scratch]
+    sizes: dict[str, Any] = {"heads": heads, "kv_heads": kv_heads, "outs": outs, "size": size, "width": width}
+    rates: dict[str, Any] = {"decay_size": fades, "betas": _for_each(op, "beta", beta, 1, kv_heads)}
+    scale, work = float(op.attr("scale", 0.0)), batch * steps * outs * size * width // 4
+    op.emit(recur, operands, batch=batch, steps=steps, **sizes, **rates, scale=scale, gated=gated, delta=delta, work=work)
 
 
 def _check_states(op: Op, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
@@ -140,13 +166,29 @@ def _for_each(op: Op, name: str, x: Tensor | None, groups: int, most: Dim) -> Di
 
 @native(fastmath=REDUCE)
 @extents(
-    x="batch * channels * length", w="channels * taps", bias="channels", past="batch * channels * (taps - 1) * dilation",
-    y="batch * channels * length", state="batch * channels * (taps - 1) * dilation",
-)  # fmt: skip
+    x="batch * channels * length",
+    w="channels * taps",
+    bias="channels",
+    past="batch * channels * (taps - 1) * dilation",
+    y="batch * channels * length",
+    state="batch * channels * (taps - 1) * dilation",
+)
 def causal_conv(
-    x: Ptr, w: Ptr, bias: Ptr, past: Ptr, y: Ptr, state: Ptr, batch: int, channels: int, length: int, taps: int, dilation: int,
-    silu: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    past: Ptr,
+    y: Ptr,
+    state: Ptr,
+    batch: int,
+    channels: int,
+    length: int,
+    taps: int,
+    dilation: int,
+    silu: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[b, c, i] = bias[c] + sum of w[c, j] * p[b, c, i + j * dilation], p being the past and then x; silu: times its sigmoid.
 
     The last (taps - 1) * dilation of p go to state; bias, past and state may be null. The operator looks after the dilation, which
@@ -197,7 +239,7 @@ def causal_conv_with_state(op: Op) -> None:
         op.agree(bias.shape, (x.shape[1],), "the bias does not fit the channels")
     if past is not None:
         op.agree(past.shape, (*x.shape[:2], (w.shape[2] - 1) * dilation), "the past does not fit the kernels")
-    op.emit(
-        causal_conv, [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None], *x.shape, w.shape[2], dilation,
-        statics={"silu": kind != "none"}, work=x.size * 2,
-    )  # fmt: skip
+    operands = [x, w, bias, past, op.output(0), op.output(1) if op.wants(1) else None]
+    batch, channels, length = x.shape
+    sizes: dict[str, Any] = {"batch": batch, "channels": channels, "length": length, "taps": w.shape[2]}
+    op.emit(causal_conv, operands, **sizes, dilation=dilation, silu=kind != "none", work=x.size * 2)

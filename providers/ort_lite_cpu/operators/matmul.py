@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
@@ -13,10 +14,10 @@ from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.lowering.expression import Expression, define
+from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 INTEGERS = frozenset({"int32", "int64", "uint32", "uint64"})
@@ -34,6 +35,11 @@ class Product(Record):
     bias: Tensor | None = None
     residual: Tensor | None = None
     activation: Activation = NONE
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters."""
+        return {"m": self.m, "n": self.n, "k": self.k}
 
     @property
     def work(self) -> Dim:
@@ -139,7 +145,8 @@ def _with_addend(op: Op, spec: Product, beta: float) -> Product:
     full = op.temporary(c.dtype, (spec.m, spec.n))
     down = 0 if same(row, 1) else select(equal(row, 1), 0, column)
     across = 0 if same(column, 1) else select(equal(column, 1), 0, 1)
-    op.emit(kernels.scaled, [c, full], spec.m, spec.n, down, across, beta, work=spec.m * spec.n // 2)
+    work = spec.m * spec.n // 2
+    op.emit(kernels.scaled, [c, full], m=spec.m, n=spec.n, row=down, column=across, factor=beta, work=work)
     return spec.replace(residual=full)
 
 
@@ -159,8 +166,8 @@ def _batched(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor | None = N
     spec = spec.replace(m=a.shape[-2], n=b.shape[-1], k=a.shape[-1])
     if a.tensor.dtype not in REAL:
         a, b, dims, loops = _batch_loops(op, _compact(op, a), _compact(op, b))
-        scalars = spec.m, spec.n, spec.k, *loops
-        op.emit(kernels.integer_matmul, [a.tensor, b.tensor, y or op.output(0)], *scalars, work=spec.work * dims * 8)
+        operands = [a.tensor, b.tensor, y or op.output(0)]
+        op.emit(kernels.integer_matmul, operands, **spec.sizes, **_named(loops), work=spec.work * dims * 8)
     elif b.constant is not None and b.constant.ndim == 2 and b.constant.size:
         source, rows = op.constant(1), spec.replace(m=product(a.shape[:-1]))
         assert source is not None
@@ -183,21 +190,30 @@ def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand, y: Tens
 
 
 def emit_computed(
-    op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor, loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0), batch: Dim = 1,
+    op: Op,
+    spec: Product,
+    a: Tensor,
+    b: Tensor,
+    y: Tensor,
+    loops: Sequence[Dim] = (1, 1, 1, 0, 0, 0, 0, 0, 0),
+    batch: Dim = 1,
     steps: tuple[Dim, Dim] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """y = a @ b for a b that is computed; its panels are packed as they are used.
 
     loops: batch dims and steps of a and b. steps: elements from one row to the next of a, and of b as it lies.
     """
     tile = tile_for(a.native)
-    steps = steps or (spec.k, spec.k if spec.transposed else spec.n)
+    lda, ldb = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
-    op.emit(
-        kernels.matmul, [a, b, spec.bias, spec.residual, y, scratch], spec.m, spec.n, spec.k, *steps, spec.scale,
-        *spec.activation.scalars, *loops,
-        statics={"transposed": spec.transposed, "kind": spec.activation.kind, **tile.statics}, work=spec.work * batch,
-    )  # fmt: skip
+    operands = [a, b, spec.bias, spec.residual, y, scratch]
+    given = {**spec.sizes, "lda": lda, "ldb": ldb, **_named(loops), "scale": spec.scale, "transposed": spec.transposed}
+    op.emit(kernels.matmul, operands, **given, **spec.activation.named, **tile.statics, work=spec.work * batch)
+
+
+def _named(loops: Sequence[Dim]) -> dict[str, Any]:
+    """Batch dimensions, and the steps of a and of b along them, by the names of the kernels' parameters."""
+    return dict(zip(("d0", "d1", "d2", "a0", "a1", "a2", "b0", "b1", "b2"), loops, strict=True))
 
 
 def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
@@ -209,10 +225,8 @@ def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y:
         return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
-    op.emit(
-        kernels.gemm, [a, op.packed(source, form, make), spec.bias, spec.residual, y], spec.m, spec.n, spec.k,
-        *spec.activation.scalars, statics={"kind": spec.activation.kind, **tile.statics}, work=spec.work,
-    )  # fmt: skip
+    operands = [a, op.packed(source, form, make), spec.bias, spec.residual, y]
+    op.emit(kernels.gemm, operands, **spec.sizes, **spec.activation.named, **tile.statics, work=spec.work)
 
 
 # --- Operands
@@ -245,7 +259,7 @@ def _compact(op: Op, x: Operand) -> Operand:
     if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
         return Operand(x.tensor, x.shape, wanted)
     made = op.temporary(x.tensor.dtype, x.shape)
-    emit_strided(op.lowering, op.node, x.tensor, made, x.shape, x.strides, wanted)
+    emit_strided(op, x.tensor, made, x.shape, x.strides, wanted)
     return Operand(made, x.shape, wanted)
 
 

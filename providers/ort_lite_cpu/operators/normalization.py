@@ -1,6 +1,7 @@
 """Batch-, Layer-, RMS-, Instance-, Group-, Lp- and MeanVarianceNormalization, LRN."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,12 +56,29 @@ def batch_normalization(op: Op) -> None:
 
 @native(fastmath=REDUCE)
 @extents(
-    x="rows * n", scale="group * ceildiv(n, run)", bias="group * ceildiv(n, run)", y="rows * n", mean="rows", inverse="rows",
-)  # fmt: skip
+    x="rows * n",
+    scale="group * ceildiv(n, run)",
+    bias="group * ceildiv(n, run)",
+    y="rows * n",
+    mean="rows",
+    inverse="rows",
+)
 def normalise(
-    x: Ptr, scale: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, rows: int, n: int, group: int, run: int, epsilon: float,
-    centred: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    scale: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    mean: Ptr,
+    inverse: Ptr,
+    rows: int,
+    n: int,
+    group: int,
+    run: int,
+    epsilon: float,
+    centred: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y[r, i] = (x[r, i] - mean) / sqrt(variance + epsilon) * scale[c] + bias[c], mean and variance of row r.
 
     c = (r % group) * (n // run) + i // run: layer norm has group 1, run 1; instance norm group C, run n. centred False: root
@@ -106,8 +124,21 @@ def _emit(
     """operands: x, scale, bias, y, mean, inverse."""
     x, y = operands[0], operands[3]
     assert x is not None and y is not None
-    statics = {"centred": centred}
-    op.emit(normalise, operands, rows, n, group, run, epsilon, statics=statics, work=x.size, inplace=(3, 0))
+    sizes: dict[str, Any] = {"rows": rows, "n": n, "group": group, "run": run}
+    op.emit(normalise, operands, **sizes, epsilon=epsilon, centred=centred, work=x.size, inplace=(3, 0))
+
+
+@operator("MeanVarianceNormalization", since=9, types=REAL)
+def mean_variance_normalization(op: Op) -> None:
+    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
+    rank = len(op.raw(0).shape)
+    axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
+    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
+    x, y = op.input(0, order), op.output(0, order)
+    n = product([x.shape[axis] for axis in axes])
+    rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
+    # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
+    _emit(op, [x, None, None, y, None, None], rows, n, 1, n, 1e-18)
 
 
 @operator("LayerNormalization", since=1, types=REAL)
@@ -169,7 +200,7 @@ def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
         )
         strides.append(select(equal(mine, 1), 0, stride))
     made = op.temporary(given.dtype, wanted)
-    emit_strided(op.lowering, op.node, given, made, wanted, strides, contiguous(wanted))
+    emit_strided(op, given, made, wanted, strides, contiguous(wanted))
     return made
 
 
@@ -241,8 +272,9 @@ def lrn(op: Op) -> None:
     order = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, order), op.output(0, order)
     c = x.shape[1]
-    numbers = (op.attr("size"), float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0)))
-    op.emit(local_response, [x, y], product([x.shape[0], *x.shape[2:]]), c, *numbers, work=x.size * 4)
+    rows, size = product([x.shape[0], *x.shape[2:]]), op.attr("size")
+    alpha, beta, bias = float(op.attr("alpha", 1e-4)), float(op.attr("beta", 0.75)), float(op.attr("bias", 1.0))
+    op.emit(local_response, [x, y], rows=rows, c=c, size=size, alpha=alpha, beta=beta, bias=bias, work=x.size * 4)
 
 
 @native
@@ -267,5 +299,5 @@ def lp_normalization(op: Op) -> None:
     axis = axis_of(op, op.attr("axis", -1), len(x.shape))
     if op.attr("p", 2) not in (1, 2):
         raise op.reject(f"p {op.attr('p')}; there are 1 and 2")
-    numbers = (product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :]), op.attr("p", 2))
-    op.emit(lp_normalise, [x, y], *numbers, work=x.size)
+    outer, inner = product(x.shape[:axis]), product(x.shape[axis + 1 :])
+    op.emit(lp_normalise, [x, y], outer=outer, n=x.shape[axis], inner=inner, p=op.attr("p", 2), work=x.size)

@@ -11,14 +11,14 @@ from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.expression import Expression, define, storage_order
+from ort_lite_cpu.lowering.conversion import converted
+from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NARROW_TYPES, NATIVE_TYPES, Tensor, bits
-from ort_lite_cpu.operators.cast import converted
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits, storage_order
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 Parameter = Tensor | float
 """A scale or zero point: a number, or a tensor that broadcasts over what it belongs to."""
@@ -162,8 +162,8 @@ def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
         raise op.reject(f"block_size {size}")
     op.agree(x.shape, (*shape[:axis], ceildiv(shape[axis], size), *shape[axis + 1 :]), f"blocks of input {index}")
     y = op.temporary(x.dtype, shape)
-    numbers: tuple[Dim, ...] = (product(shape[:axis]), x.shape[axis], shape[axis], product(shape[axis + 1 :]), size)
-    op.emit(repeat_blocks, [bits(x), bits(y)], *numbers)
+    outer, inner, blocks = product(shape[:axis]), product(shape[axis + 1 :]), x.shape[axis]
+    op.emit(repeat_blocks, [bits(x), bits(y)], outer=outer, blocks=blocks, length=shape[axis], inner=inner, size=size)
     return y
 
 
@@ -219,8 +219,8 @@ def emit_dynamic(op: Op, x: Tensor) -> tuple[Tensor, Tensor]:
     """Scale and zero point for the elements of x, which is in memory, in whatever order."""
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
-    op.emit(extremes, [x, partial], x.size, CHUNKS, work=x.size // 4)
-    op.emit(dynamic_parameters, [partial, scale, zero], CHUNKS, work=0)
+    op.emit(extremes, [x, partial], n=x.size, chunks=CHUNKS, work=x.size // 4)
+    op.emit(dynamic_parameters, [partial, scale, zero], chunks=CHUNKS, work=0)
     return scale, zero
 
 

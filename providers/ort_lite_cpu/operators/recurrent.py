@@ -5,6 +5,7 @@ Gates lie beside each other, so that the product with the hidden state is a sum 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Layer:
         x = op.input(0)
         if self.batch_first:
             moved = op.temporary(x.dtype, (x.shape[1], x.shape[0], x.shape[2]))
-            emit_permute(op.lowering, op.node, x, moved, x.shape, (1, 0, 2))
+            emit_permute(op, x, moved, x.shape, (1, 0, 2))
             x = moved
         self.x = x
         self.steps, self.batch = x.shape[0], x.shape[1]
@@ -56,10 +57,12 @@ class Layer:
     def _check_vectors(self) -> None:
         batched = (self.batch, self.directions) if self.batch_first else (self.directions, self.batch)
         wanted: dict[int, tuple[str, tuple[Dim, ...]]] = {
-            3: ("biases B", (self.directions, 2 * self.gates * self.size)), 4: ("sequence_lens", (self.batch,)),
-            5: ("initial_h", (*batched, self.size)), 6: ("initial_c", (*batched, self.size)),
+            3: ("biases B", (self.directions, 2 * self.gates * self.size)),
+            4: ("sequence_lens", (self.batch,)),
+            5: ("initial_h", (*batched, self.size)),
+            6: ("initial_c", (*batched, self.size)),
             7: ("peepholes P", (self.directions, 3 * self.size)),
-        }  # fmt: skip
+        }
         for index, (name, shape) in wanted.items():
             if self.op.has(index):
                 self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
@@ -87,7 +90,7 @@ class Layer:
             return state
         given = op.input(index)
         order = (1, 0, 2) if self.batch_first else (0, 1, 2)
-        emit_permute(op.lowering, op.node, given, state, given.shape, order)
+        emit_permute(op, given, state, given.shape, order)
         return state
 
     def product(self, direction: int) -> Tensor:
@@ -117,7 +120,7 @@ class Layer:
         _, rows, columns = weights.shape
         made = self.op.temporary(weights.dtype, (columns, rows))
         at = direction * rows * columns
-        emit_strided(self.op.lowering, self.op.node, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
+        emit_strided(self.op, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
         return made
 
     def vector(self, index: int, direction: int, parts: Sequence[tuple[int, int]], form: str) -> Tensor | None:
@@ -144,7 +147,7 @@ class Layer:
         for first in firsts:
             row = op.temporary(given.dtype, (length,))
             at = direction * given.shape[1] + first * self.size
-            emit_strided(op.lowering, op.node, given, row, row.shape, (1,), (1,), at)
+            emit_strided(op, given, row, row.shape, (1,), (1,), at)
             rows.append(row)
         return rows[0] if len(rows) == 1 else op.lowering.stored(formula_tensor(given.dtype, rows[0], "{0} + {1}", rows))
 
@@ -155,36 +158,38 @@ class Layer:
             return op.view(states, (self.batch, self.size))
         row = op.temporary(states.dtype, (self.batch, self.size))
         n = self.batch * self.size
-        emit_strided(op.lowering, op.node, states, row, (n,), (1,), (1,), direction * n)
+        emit_strided(op, states, row, (n,), (1,), (1,), direction * n)
         return row
 
     def keep(self, row: Tensor, states: Tensor, direction: int) -> None:
         if self.directions > 1:
             n = self.batch * self.size
-            emit_strided(self.op.lowering, self.op.node, row, states, (n,), (1,), (1,), 0, direction * n)
+            emit_strided(self.op, row, states, (n,), (1,), (1,), 0, direction * n)
 
     def finish(self, last: Sequence[tuple[int, Tensor]]) -> None:
         """Y (steps, directions, batch, size) or batch first, and the last states."""
         op = self.op
         if self.y is not None:
             order = (1, 0, 2, 3) if self.batch_first else (0, 2, 1, 3)
-            emit_permute(op.lowering, op.node, self.y, op.output(0), self.y.shape, order)
+            emit_permute(op, self.y, op.output(0), self.y.shape, order)
         for index, state in last:
             if op.wants(index):
                 order3 = (1, 0, 2) if self.batch_first else (0, 1, 2)
-                emit_permute(op.lowering, op.node, state, op.output(index), state.shape, order3)
+                emit_permute(op, state, op.output(index), state.shape, order3)
 
-    def numbers(self, direction: int) -> tuple[Dim | float, ...]:
-        stride = self.directions * self.size
-        backward = int(self.backward[direction])
-        return (self.steps, self.batch, self.size, backward, stride, direction * self.size, self.limit)
+    def named(self, direction: int) -> dict[str, Any]:
+        """What the kernels ask of a direction, by the names of their parameters."""
+        found: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "size": self.size, "limit": self.limit}
+        found |= {"stride": self.directions * self.size, "offset": direction * self.size}
+        found["backward"] = int(self.backward[direction])
+        for number, (name, alpha, beta) in enumerate(self.functions[direction]):
+            found |= {"fgk"[number]: name, f"a{number}": alpha, f"b{number}": beta}
+        return found
 
-    def lstm_steps(
-        self, direction: int, operands: Sequence[Tensor | None], numbers: Sequence[Dim | float], statics: Mapping[str, str]
-    ) -> None:
+    def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
         """Walks the steps of an LSTM; `operands` are those of the kernel behind the two products."""
         operands = [self.product(direction), self.recurrence(direction), *operands]
-        self.op.emit(lstm, operands, *numbers, statics=statics, work=self.work())
+        self.op.emit(lstm, operands, **given, work=self.work())
 
     def work(self) -> Dim:
         return 0  # one thread: every step needs the one before
@@ -203,11 +208,9 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[
         alpha, beta = ACTIVATIONS[name]
         takes_alpha = name not in ("sigmoid", "tanh", "relu", "softsign", "softplus")
         takes_beta = name in ("affine", "scaledtanh", "hardsigmoid")
-        found.append((
-            name,
-            float(alphas.pop(0)) if takes_alpha and alphas else alpha,
-            float(betas.pop(0)) if takes_beta and betas else beta,
-        ))  # fmt: skip
+        alpha = float(alphas.pop(0)) if takes_alpha and alphas else alpha
+        beta = float(betas.pop(0)) if takes_beta and betas else beta
+        found.append((name, alpha, beta))
     each = len(defaults)
     return [found[k * each : (k + 1) * each] for k in range(directions)]
 
@@ -224,14 +227,12 @@ def emit_lstm(op: Op, layer: Layer) -> None:
     cells = layer.state(6)
     lengths = op.optional(4)
     for d in range(layer.directions):
-        (f, a0, b0), (g, a1, b1), (k, a2, b2) = layer.functions[d]
         h, c = layer.state_of(layer.h, d), layer.state_of(cells, d)
         gates = op.temporary(layer.x.dtype, (4 * layer.size,))
         bias = layer.vector(3, d, ((0, 4), (4, 4)), "Wb + Rb")
         peephole = layer.vector(7, d, ((0, 3),), "P")
         operands = [bias, peephole, lengths, h, c, layer.y, gates]
-        numbers = (*layer.numbers(d), op.attr("input_forget", 0), a0, b0, a1, b1, a2, b2)
-        layer.lstm_steps(d, operands, numbers, {"f": f, "g": g, "k": k})
+        layer.lstm_steps(d, operands, {**layer.named(d), "coupled": op.attr("input_forget", 0)})
         layer.keep(h, layer.h, d)
         layer.keep(c, cells, d)
     layer.finish([(1, layer.h), (2, cells)])
@@ -244,14 +245,12 @@ def lower_gru(op: Op) -> None:
     layer.check_weights()
     lengths = op.optional(4)
     for d in range(layer.directions):
-        (f, a0, b0), (g, a1, b1) = layer.functions[d]
         h = layer.state_of(layer.h, d)
         gates = op.temporary(layer.x.dtype, (4 * layer.size,))
         bias, recurrent_bias = layer.vector(3, d, ((0, 3),), "Wb"), layer.vector(3, d, ((3, 3),), "Rb")
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, recurrent_bias, lengths, h, layer.y, gates]
-        numbers = (*layer.numbers(d), op.attr("linear_before_reset", 0), a0, b0, a1, b1)
-        op.emit(gru, operands, *numbers, statics={"f": f, "g": g}, work=layer.work())
+        op.emit(gru, operands, **layer.named(d), linear=op.attr("linear_before_reset", 0), work=layer.work())
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])
 
@@ -263,12 +262,11 @@ def lower_rnn(op: Op) -> None:
     layer.check_weights()
     lengths = op.optional(4)
     for d in range(layer.directions):
-        [(f, a0, b0)] = layer.functions[d]
         h = layer.state_of(layer.h, d)
         gates = op.temporary(layer.x.dtype, (layer.size,))
         bias = layer.vector(3, d, ((0, 1), (1, 1)), "Wb + Rb")
         xw, r = layer.product(d), layer.recurrence(d)
         operands = [xw, r, bias, lengths, h, layer.y, gates]
-        op.emit(rnn, operands, *layer.numbers(d), a0, b0, statics={"f": f}, work=layer.work())
+        op.emit(rnn, operands, **layer.named(d), work=layer.work())
         layer.keep(h, layer.h, d)
     layer.finish([(1, layer.h)])

@@ -206,7 +206,7 @@ def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
         return
     if order != sorted(order):
         moved = op.temporary(x.dtype, tuple(x.shape[axis] for axis in order))
-        emit_permute(op.lowering, op.node, x, moved, x.shape, order)
+        emit_permute(op, x, moved, x.shape, order)
         x = moved
     if kind == "log_sum_exp":
         op.emit(log_sum_exp_rows, [x, y], rows=rows, n=n, work=x.size * 2)

@@ -24,9 +24,24 @@ MOST_SAMPLES, MOST_IMAGES = 1024, 8
 @native
 @extents(x="n * height * width * c", rois="4 * count", index="count", y="count * rows * columns * c")
 def roi_align(
-    x: Ptr, rois: Ptr, index: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int,
-    samples: int, scale: float, offset: float, kind: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    rois: Ptr,
+    index: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    count: int,
+    rows: int,
+    columns: int,
+    samples: int,
+    scale: float,
+    offset: float,
+    kind: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (count, rows, columns, c): means (kind "avg") or maxima of bilinear samples of x (n, height, width, c).
 
     rois (count, 4): left, top, right, bottom. samples: a side of a cell has, 0: as many as it has pixels, within
@@ -97,13 +112,9 @@ def lower_roi_align(op: Op) -> None:
     if not 0 <= samples <= MOST_SAMPLES:
         raise op.reject(f"sampling_ratio {samples} is out of range [0, {MOST_SAMPLES}]")
     op.agree(op.raw(2).shape, y.shape[:1], "the numbers of batch indices and rectangles differ")
-    n, c, height, width = x.shape
-    op.emit(
-        roi_align, [x, op.input(1), op.input(2), y], n, c, height, width, y.shape[0], y.shape[2], y.shape[3], samples,
-        float(op.attr("spatial_scale", 1.0)), 0.5 if half else 0.0,
-        statics={"kind": kind}, work=y.size * max(samples, 2) ** 2,
-        message=lambda failure: failure.outside("batch index", 2, 0, failure.scalar(0)),
-    )  # fmt: skip
+    operands, offset, work = [x, op.input(1), op.input(2), y], 0.5 if half else 0.0, y.size * max(samples, 2) ** 2
+    sizes = _sizes(op, x, y)
+    op.emit(roi_align, operands, **sizes, samples=samples, offset=offset, kind=kind, work=work, message=_no_image)
 
 
 def _images(op: Op, numbers: int) -> tuple[Tensor, Tensor]:
@@ -118,12 +129,35 @@ def _images(op: Op, numbers: int) -> tuple[Tensor, Tensor]:
     return x, y
 
 
+def _sizes(op: Op, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """Of images, results and their scale, by the names of the kernels' parameters."""
+    n, c, height, width = x.shape
+    count, _, rows, columns = y.shape
+    image = {"n": n, "c": c, "height": height, "width": width}
+    return {**image, "count": count, "rows": rows, "columns": columns, "scale": float(op.attr("spatial_scale", 1.0))}
+
+
+def _no_image(failure: "Failure") -> str:
+    return failure.outside("batch index", 2, 0, failure.scalar("n"))
+
+
 @native
 @extents(x="n * height * width * c", rois="5 * count", y="count * rows * columns * c")
 def max_roi_pool(
-    x: Ptr, rois: Ptr, y: Ptr, n: int, c: int, height: int, width: int, count: int, rows: int, columns: int, scale: float,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    rois: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    height: int,
+    width: int,
+    count: int,
+    rows: int,
+    columns: int,
+    scale: float,
+    part: int,
+    parts: int,
+) -> int:
     """y (count, rows, columns, c): maxima over cells of rois (count, 5): batch, left, top, right, bottom; 0 for empty ones."""
     for job in span(count * rows * columns, part, parts):
         roi = job // (rows * columns)
@@ -161,10 +195,8 @@ def lower_max_roi_pool(op: Op) -> None:
     if len(op.attr("pooled_shape")) != 2:
         raise op.reject(f"pooled_shape {op.attr('pooled_shape')}; it should be two numbers")
     x, y = _images(op, 5)
-    n, c, height, width = x.shape
-    numbers = (n, c, height, width, y.shape[0], y.shape[2], y.shape[3], float(op.attr("spatial_scale", 1.0)))
-    op.emit(max_roi_pool, [x, op.input(1), y], *numbers, work=y.size * 16, message=_no_image)
+    op.emit(max_roi_pool, [x, op.input(1), y], **_sizes(op, x, y), work=y.size * 16, message=_no_pooled_image)
 
 
-def _no_image(failure: "Failure") -> str:
-    return failure.outside("batch index", 1, 0, failure.scalar(0), at=5 * failure.at)
+def _no_pooled_image(failure: "Failure") -> str:
+    return failure.outside("batch index", 1, 0, failure.scalar("n"), at=5 * failure.at)

@@ -89,7 +89,7 @@ def depth_to_space(op: Op) -> None:
         shape, order = (n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2)
     else:
         shape, order = (n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3)
-    emit_permute(op.lowering, op.node, x, y, shape, order)
+    emit_permute(op, x, y, shape, order)
 
 
 @operator("Expand", since=8, types=MOVABLE)
@@ -106,7 +106,7 @@ def expand(op: Op) -> None:
     for axis, dim in enumerate(target, len(y.shape) - len(target)):
         op.require(1 - less(dim, 0), "dimension {0} of the wanted shape is below zero", dim)
         _require_one_or(op, dim, y.shape[axis])
-    emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape))
+    emit_strided(op, x, y, y.shape, strides, contiguous(y.shape))
 
 
 def _require_one_or(op: Op, dim: Dim, wanted: Dim) -> None:
@@ -130,4 +130,4 @@ def tile(op: Op) -> None:
     dims = tuple(d for pair in zip(repeats, x.shape, strict=True) for d in pair)
     x_strides = [s for stride in own for s in (0, stride)]
     y_strides = [s for stride, dim in zip(out, x.shape, strict=True) for s in (stride * dim, stride)]
-    emit_strided(op.lowering, op.node, x, y, dims, x_strides, y_strides)
+    emit_strided(op, x, y, dims, x_strides, y_strides)

@@ -1,7 +1,7 @@
 """Resize and Upsample: one axis after the other, channels last: nearest, linear and cubic, with antialiasing."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,22 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.expression import formula_tensor
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, channels_last
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import NATIVE_TYPES
 
 WIDE = frozenset({"int32", "int64", "uint32", "uint64"})
 BOOL = frozenset({"bool"})
 MODES = ("nearest", "linear", "cubic")
 COORDINATES = (
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
-)  # fmt: skip
+)
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -82,9 +88,27 @@ def weight(distance: float, a: float, mode: Static) -> float:
 @native
 @extents(x="outer * n * inner", y="outer * m * inner")
 def resize_axis(
-    x: Ptr, y: Ptr, outer: int, n: int, m: int, inner: int, above: int, below: int, given: float, start: float, end: float,
-    a: float, outside: float, mode: Static, how: Static, nearest: Static, exclude: Static, antialias: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    y: Ptr,
+    outer: int,
+    n: int,
+    m: int,
+    inner: int,
+    above: int,
+    below: int,
+    given: float,
+    start: float,
+    end: float,
+    a: float,
+    outside: float,
+    mode: Static,
+    how: Static,
+    nearest: Static,
+    exclude: Static,
+    antialias: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (outer, m, inner) from x (outer, n, inner). The scale is `given`, or where that is 0 above / below.
 
     outside: what lies outside of x when cropping. exclude: samples outside of x have no weight; else they repeat its edge.
@@ -160,11 +184,7 @@ def resize(op: Op) -> None:
     x = op.input(0, order)
     if mode != "nearest":
         x = as_float(op, x)
-    statics: dict[str, int | bool | str] = {
-        "mode": mode, "how": how, "nearest": choice(op, "nearest_mode", "round_prefer_floor", NEAREST),
-        "exclude": bool(op.attr("exclude_outside", 0)), "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
-    }  # fmt: skip
-    floats = (float(op.attr("cubic_coeff_a", -0.75)), float(op.attr("extrapolation_value", 0.0)))
+    rules = _rules(op, mode, how)
     dims = list(x.shape)
     for axis in order:
         if same(dims[axis], shape[axis]) and regions[axis] == (0.0, 1.0) and scales[axis].given in (0.0, 1.0):
@@ -174,11 +194,25 @@ def resize(op: Op) -> None:
         y = op.lowering.new(x.dtype, tuple(dims), order)
         stored, at = y.stored_shape, order.index(axis)
         if legacy:  # the example of Resize-10 has the last element of two thirds: onnxruntime rounds up where it makes smaller
-            statics["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
-        numbers = (product(stored[:at]), n, shape[axis], product(stored[at + 1 :]))
-        op.emit(resize_axis, [x, y], *numbers, *scales[axis], *regions[axis], *floats, statics=statics, work=y.size)
+            rules["nearest"] = "ceil" if 0 < scales[axis].given < 1 else "floor"
+        sizes: dict[str, Any] = {"outer": product(stored[:at]), "n": n, "m": shape[axis], "inner": product(stored[at + 1 :])}
+        start, end = regions[axis]
+        op.emit(resize_axis, [x, y], **sizes, **scales[axis]._asdict(), start=start, end=end, **rules, work=y.size)
         x = y
     op.pass_on(rounded(op, x, dtype))
+
+
+def _rules(op: Op, mode: str, how: str) -> dict[str, Any]:
+    """What counts for every axis, by the names of the kernel's parameters."""
+    return {
+        "mode": mode,
+        "how": how,
+        "nearest": choice(op, "nearest_mode", "round_prefer_floor", NEAREST),
+        "exclude": bool(op.attr("exclude_outside", 0)),
+        "antialias": bool(op.attr("antialias", 0)) and mode != "nearest",
+        "a": float(op.attr("cubic_coeff_a", -0.75)),
+        "outside": float(op.attr("extrapolation_value", 0.0)),
+    }
 
 
 def as_float(op: Op, x: Tensor) -> Tensor:

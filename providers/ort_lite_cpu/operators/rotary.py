@@ -9,7 +9,7 @@ from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.attention import Heads, heads_of
+from ort_lite_cpu.operators.attention import Heads, heads_of, steps_named
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -19,14 +19,40 @@ if TYPE_CHECKING:
 @native
 @extents(
     x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, max(size, turned), 1)",
-    ids="walk(0, batch, ids_batch, rows, ids_row)", cosines="positions * (turned // 2)", sines="positions * (turned // 2)",
+    ids="walk(0, batch, ids_batch, rows, ids_row)",
+    cosines="positions * (turned // 2)",
+    sines="positions * (turned // 2)",
     y="walk(0, batch, y_batch, heads, y_head, rows, y_row, max(size, turned), 1)",
-)  # fmt: skip
+)
 def rotate(
-    x: Ptr, ids: Ptr, cosines: Ptr, sines: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int,
-    x_head: int, x_row: int, y_batch: int, y_head: int, y_row: int, turned: int, positions: int, ids_batch: int, ids_row: int,
-    base: int, weight: int, per_batch: int, per_row: int, interleaved: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    ids: Ptr,
+    cosines: Ptr,
+    sines: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    x_at: int,
+    x_batch: int,
+    x_head: int,
+    x_row: int,
+    y_batch: int,
+    y_head: int,
+    y_row: int,
+    turned: int,
+    positions: int,
+    ids_batch: int,
+    ids_row: int,
+    base: int,
+    weight: int,
+    per_batch: int,
+    per_row: int,
+    interleaved: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y = x with the first `turned` numbers of each head rotated: (a, b) -> (a cos - b sin, a sin + b cos).
 
     Row i of batch b has the position base + weight * ids[b, i] + b * per_batch + i * per_row, which is a row of cosines and
@@ -59,9 +85,20 @@ def rotate(
 
 
 def emit_rotation(
-    op: Op, x: Heads, y: Heads, caches: tuple[Tensor, Tensor], ids: Tensor | None, ids_steps: tuple[Dim, Dim] = (0, 0), *,
-    base: Dim = 0, weight: Dim = 1, per_batch: Dim = 0, per_row: Dim = 0, turned: Dim = 0, interleaved: bool = False,
-) -> None:  # fmt: skip
+    op: Op,
+    x: Heads,
+    y: Heads,
+    caches: tuple[Tensor, Tensor],
+    ids: Tensor | None,
+    ids_steps: tuple[Dim, Dim] = (0, 0),
+    *,
+    base: Dim = 0,
+    weight: Dim = 1,
+    per_batch: Dim = 0,
+    per_row: Dim = 0,
+    turned: Dim = 0,
+    interleaved: bool = False,
+) -> None:
     """y = x rotated by rows of the caches (..., turned / 2); `turned` 0: all of a head. See `rotate`."""
     cosines, sines = caches
     if len(cosines.shape) < 2:
@@ -73,16 +110,18 @@ def emit_rotation(
     op.require(1 - less(size, turned), "{0} of the {1} numbers of a head cannot be rotated", turned, size)
     op.agree(cosines.shape, sines.shape, "the caches differ in shape")
     op.agree(y.shape, x.shape, "the result does not fit the heads")
-    op.emit(
-        rotate, [x.tensor, ids, cosines, sines, y.tensor], *x.shape, *x.numbers, *y.steps, turned, product(cosines.shape[:-1]),
-        *ids_steps, base, weight, per_batch, per_row, statics={"interleaved": interleaved}, work=product(x.shape),
-        message=_no_angle,
-    )  # fmt: skip
+    operands = [x.tensor, ids, cosines, sines, y.tensor]
+    given = {**x.sizes, **x.named("x"), **steps_named("y", y.steps)}
+    given |= {"turned": turned, "interleaved": interleaved, "positions": product(cosines.shape[:-1])}
+    given |= {"ids_batch": ids_steps[0], "ids_row": ids_steps[1]}
+    given |= {"base": base, "weight": weight, "per_batch": per_batch, "per_row": per_row}
+    op.emit(rotate, operands, **given, work=product(x.shape), message=_no_angle)
 
 
 def _no_angle(failure: "Failure") -> str:
-    rows, positions = failure.scalar(2), failure.scalar(12)
-    ids_batch, ids_row, base, weight, per_batch, per_row = (failure.scalar(k) for k in range(13, 19))
+    rows, positions = failure.scalar("rows"), failure.scalar("positions")
+    steps = ("ids_batch", "ids_row", "base", "weight", "per_batch", "per_row")
+    ids_batch, ids_row, base, weight, per_batch, per_row = map(failure.scalar, steps)
     b, i = divmod(failure.at, rows)
     position = base + b * per_batch + i * per_row
     if failure.given(1):

@@ -3,6 +3,7 @@
 Space is padded to three axes, and activations are channels last: a position and its weights serve all channels.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.dtypes import INTEGERS
@@ -84,9 +85,22 @@ def weight(fraction: Any, tap: int, taps: Static) -> Any:
 @native
 @extents(x="n * depth * height * width * c", grid="n * points * axes", y="n * points * c")
 def grid_sample(
-    x: Ptr, grid: Ptr, y: Ptr, n: int, c: int, depth: int, height: int, width: int, points: int,
-    axes: Static, taps: Static, padding: Static, align: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    grid: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    depth: int,
+    height: int,
+    width: int,
+    points: int,
+    axes: Static,
+    taps: Static,
+    padding: Static,
+    align: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, points, c) from x (n, depth, height, width, c) at grid (n, points, axes), the innermost axis first.
 
     taps: pixels that count along an axis, 1, 2 or 4. Whatever a position is, only pixels inside of x are read: `pixel`.
@@ -141,22 +155,22 @@ def lower_grid_sample(op: Op) -> None:
     own = op.raw(1).shape
     op.agree([len(own), *own[:1], *own[-1:]], [rank, op.raw(0).shape[0], rank - 2], "the grid does not fit the input")
     x, grid, dtype = op.input(0, channels_last(rank)), op.input(1), op.raw(0).dtype
-    space: list[Dim] = [*([1] * (5 - rank)), *x.shape[2:]]
+    n, c, *space = x.shape
     taps, shape = _TAPS[choice(op, "mode", "linear", _TAPS)], op.info().shape
     assert shape is not None
     x = x if taps == 1 else as_float(op, x)
     y = op.lowering.new(x.dtype, shape, channels_last(rank))
-    statics: dict[str, int | bool | str] = {
-        "axes": rank - 2,
-        "taps": taps,
-        "padding": choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection")),
-        "align": bool(op.attr("align_corners", 0)),
-    }
-    points = product(shape[2:])
-    op.emit(
-        grid_sample, [x, grid, y], x.shape[0], x.shape[1], *space, points, statics=statics, work=y.size * taps ** (rank - 2)
-    )
+    padding = choice(op, "padding_mode", "zeros", ("zeros", "border", "reflection"))
+    given = {"n": n, "c": c, **_space(op, space), "points": product(shape[2:]), "taps": taps, "padding": padding}
+    op.emit(grid_sample, [x, grid, y], **given, work=y.size * taps ** len(space))
     op.pass_on(rounded(op, y, dtype))
+
+
+def _space(op: Op, dims: Sequence[Dim]) -> dict[str, Any]:
+    """Two or three spatial axes as three, and what their ends mean, by the names of the kernels' parameters."""
+    depth, height, width = (1, *dims)[-3:]
+    space = {"depth": depth, "height": height, "width": width, "axes": len(dims)}
+    return {**space, "align": bool(op.attr("align_corners", 0))}
 
 
 @native
@@ -194,6 +208,4 @@ def lower_affine_grid(op: Op) -> None:
     op.agree(theta.shape, (y.shape[0], axes, axes + 1), "theta does not fit the size")
     for dim in y.shape:
         op.require(1 - less(dim, 0), "a size of {0} along an axis", dim)
-    space: list[Dim] = [*([1] * (3 - axes)), *y.shape[1:-1]]
-    statics = {"axes": axes, "align": bool(op.attr("align_corners", 0))}
-    op.emit(affine_grid, [theta, y], y.shape[0], *space, statics=statics, work=y.size * 4)
+    op.emit(affine_grid, [theta, y], n=y.shape[0], **_space(op, y.shape[1:-1]), work=y.size * 4)

@@ -38,7 +38,7 @@ def slice_(op: Op) -> None:
         k = axis % rank
         at = at + _first(start, step, x.shape[k]) * own[k]
         strides[k] = own[k] * step
-    emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at)
+    emit_strided(op, x, y, y.shape, strides, contiguous(y.shape), at)
 
 
 def _first(start: Dim, step: Dim, length: Dim) -> Dim:
@@ -71,7 +71,7 @@ def split(op: Op) -> None:
             y = op.output(k)
             strides = contiguous(x.shape)
             if fits:
-                emit_strided(op.lowering, op.node, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
+                emit_strided(op, x, y, y.shape, strides, contiguous(y.shape), at * strides[axis])
         at = at + length
 
 
@@ -93,7 +93,7 @@ def emit_concat(op: Op, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
     for x in inputs:
         others = [k for k in range(len(order)) if k != axis]
         op.agree([x.stored_shape[k] for k in others], [y.stored_shape[k] for k in others], "dimensions of its inputs differ")
-        emit_strided(op.lowering, op.node, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
+        emit_strided(op, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
         at = at + x.stored_shape[axis]
 
 
@@ -165,7 +165,7 @@ def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> Non
     dims = tuple(n - c - maximum(0, 0 - a) for n, c, a in zip(x.shape, cut, after, strict=True))
     x_at = sum((c * s for c, s in zip(cut, own, strict=True)), 0)
     y_at = sum((maximum(0, b) * s for b, s in zip(before, out, strict=True)), 0)
-    emit_strided(op.lowering, op.node, x, y, dims, own, out, x_at, y_at)
+    emit_strided(op, x, y, dims, own, out, x_at, y_at)
 
 
 def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:

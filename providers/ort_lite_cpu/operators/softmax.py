@@ -12,11 +12,11 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.halves import softmax_rounded
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.fuse import HALVES
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 INFINITY = float("inf")
 
@@ -84,9 +84,9 @@ def lower_softmax(op: Op) -> None:
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         if half in HALVES:
-            op.emit(softmax_half, [x, y], rows, n, statics={"half": half}, work=x.size * 4, inplace=(1, 0))
+            op.emit(softmax_half, [x, y], rows=rows, n=n, half=half, work=x.size * 4, inplace=(1, 0))
         else:
-            op.emit(softmax, [x, y], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
+            emit_softmax(op, x, y, rows, n)
 
     if half not in HALVES:
         _own_rows(op, op.input(0), op.output(0), emit)
@@ -100,7 +100,7 @@ def lower_softmax(op: Op) -> None:
 @operator("LogSoftmax", types=REAL)
 def lower_log_softmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(softmax, [x, y], rows, n, statics={"logarithm": True}, work=x.size * 2, inplace=(1, 0))
+        emit_softmax(op, x, y, rows, n, logarithm=True)
 
     _own_rows(op, op.input(0), op.output(0), emit)
 
@@ -108,9 +108,14 @@ def lower_log_softmax(op: Op) -> None:
 @operator("Hardmax", types=REAL)
 def lower_hardmax(op: Op) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(hardmax, [x, y], rows, n, work=x.size)
+        op.emit(hardmax, [x, y], rows=rows, n=n, work=x.size)
 
     _own_rows(op, op.input(0), op.output(0), emit)
+
+
+def emit_softmax(op: Op, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: bool = False) -> None:
+    """y = softmax of each row of x (rows, n), or its logarithm."""
+    op.emit(softmax, [x, y], rows=rows, n=n, logarithm=logarithm, work=x.size * 2, inplace=(1, 0))
 
 
 Emit = Callable[[Tensor, Tensor, Dim, Dim], None]
@@ -134,6 +139,6 @@ def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> 
         return
     shape = (product(x.shape[:axis]), n, inner)
     moved, result = (op.temporary(x.dtype, (shape[0], inner, n)) for _ in range(2))
-    emit_permute(op.lowering, op.node, x, moved, shape, (0, 2, 1))
+    emit_permute(op, x, moved, shape, (0, 2, 1))
     emit(moved, result, shape[0] * inner, n)
-    emit_permute(op.lowering, op.node, result, y, result.shape, (0, 2, 1))
+    emit_permute(op, result, y, result.shape, (0, 2, 1))

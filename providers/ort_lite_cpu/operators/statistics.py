@@ -1,15 +1,12 @@
-"""Normalisation by statistics taken over axes: BatchNormalization in training, MeanVarianceNormalization."""
+"""BatchNormalization in training: by statistics of the batch."""
 
 from ort_lite.native.extents import extents
 from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
-from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.operators.normalization import normalise
-from ort_lite_cpu.registry import REAL, operator
 
 
 @native(fastmath=REDUCE)
@@ -45,7 +42,7 @@ def train_batch_normalization(op: Op) -> None:
     own = x.shape[1:2] if op.attr("spatial", 1) else x.shape[1:]
     c, area = product(own), product(x.shape[1 + len(own) :])
     mean, variance = op.temporary(x.dtype, (c,)), op.temporary(x.dtype, (c,))
-    op.emit(channel_moments, [x, mean, variance], x.shape[0], c, area, work=x.size)
+    op.emit(channel_moments, [x, mean, variance], n=x.shape[0], c=c, area=area, work=x.size)
     around = (*own, *(1,) * (len(x.shape) - 1 - len(own)))
     views = [op.view(tensor, around) for tensor in (op.input(1), op.input(2), mean, variance)]
     define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
@@ -57,16 +54,3 @@ def train_batch_normalization(op: Op) -> None:
     for output, batch in ((3, mean), (4, variance)):
         if op.wants(output):
             op.alias(batch, output)
-
-
-@operator("MeanVarianceNormalization", since=9, types=REAL)
-def mean_variance_normalization(op: Op) -> None:
-    """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
-    rank = len(op.raw(0).shape)
-    axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
-    order = (*(axis for axis in range(rank) if axis not in axes), *axes)
-    x, y = op.input(0, order), op.output(0, order)
-    n = product([x.shape[axis] for axis in axes])
-    rows = product([x.shape[axis] for axis in order[: rank - len(axes)]])
-    # The square of the 1e-9 that the specification adds to the deviation; it only counts where that is 0.
-    op.emit(normalise, [x, None, None, y, None, None], rows, n, 1, n, 1e-18, statics={"centred": True}, work=x.size)

@@ -175,4 +175,4 @@ def center_crop_pad(op: Op) -> None:
     x_at, y_at = (
         sum((k * s for k, s in zip(at, steps, strict=True)), start=0) for at, steps in ((skipped, own), (padded, out))
     )
-    emit_strided(op.lowering, op.node, x, y, dims, own, out, x_at, y_at)
+    emit_strided(op, x, y, dims, own, out, x_at, y_at)

@@ -9,10 +9,10 @@ from ort_lite.native.integers import cast, imax, like
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.libm import cos, expm1, log1p
 from ort_lite.native.marks import Ptr, native
-from ort_lite_cpu.lowering.fuse import HALVES
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
+from ort_lite_cpu.types import HALVES
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure

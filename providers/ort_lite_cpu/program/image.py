@@ -6,7 +6,8 @@ Constants lie at absolute addresses, which descriptors hold: here they are copie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,32 +15,43 @@ from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.machine.image import Instruction, Region, TableEntry, entry_of, store
 from ort_lite.memory.arenas import CACHE_LINE, Bytes
+from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
+from ort_lite.memory.pool import ScratchPool
 from ort_lite.shapes import substitute
-from ort_lite_cpu.lowering.lowered import HostStep
+from ort_lite_cpu.lowering.lowered import HostStep, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
-from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment import FIRST_PLACE, NULL, SCRATCH, Segment, assemble
 from ort_lite_cpu.program.segment_run import SegmentRun, read
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import EXECUTE
 
 
-def machine_image(program: Program, inputs: Sequence[Any], order: Sequence[int] | None) -> ProgramImage:
+class Runnable(Protocol):
+    """What is looked at of a Program."""
+
+    lowered: Lowered
+    steps: list[SegmentRun | HostStep]
+    threads: int
+    pool: ScratchPool[Lease]
+    planner: MemoryPlanner
+    places: int
+    output_places: list[int]
+
+
+def machine_image(program: Runnable, inputs: Sequence[Any], order: Sequence[int] | None) -> ProgramImage:
     """The image for these inputs. `order`: of the instructions, with a plan of its own; programs of one segment alone.
 
     Raises NotImplemented where a value cannot lie in memory, InvalidArgument for an order that is none.
     """
-    special = program._check(tuple([getattr(array, "shape", None) for array in inputs]))
-    program = special if special is not None else program
     steps = program.steps if order is None else [_reordered(program, order)]
     return ProgramImage(program, steps, inputs)
 
 
-def _reordered(program: Program, order: Sequence[int]) -> SegmentRun:
+def _reordered(program: Runnable, order: Sequence[int]) -> SegmentRun:
     segments = [step for step in program.steps if isinstance(step, SegmentRun)]
     if len(segments) != 1 or len(program.steps) != 1:
         raise InvalidArgument(f"a program of {len(program.steps)} steps between which data decides sizes has one order")
@@ -57,10 +69,10 @@ def _reordered(program: Program, order: Sequence[int]) -> SegmentRun:
 class ProgramImage:
     """See `ort_lite.machine.image.Image`. Laid out as constants, inputs, other places, scratch; made by an ordinary run."""
 
-    def __init__(self, program: Program, steps: Sequence[SegmentRun | HostStep], inputs: Sequence[Any]) -> None:
+    def __init__(self, program: Runnable, steps: Sequence[SegmentRun | HostStep], inputs: Sequence[Any]) -> None:
         self._program, self._steps, self._given = program, steps, list(inputs)
         self._bound: list[tuple[Bound, dict[str, Any]] | None] = []
-        self._places: list[Any] = [*inputs, *([None] * (program._places - len(inputs)))]
+        self._places: list[Any] = [*inputs, *([None] * (program.places - len(inputs)))]
         self._run_once()
         self.table: dict[str, TableEntry] = {}
         self.regions: list[Region] = []
@@ -68,11 +80,11 @@ class ProgramImage:
         self._names: dict[Buffer, str] = {}
         self._constants: dict[int, tuple[Array, int]] = {}  # id -> array, offset
         self._lay_out()
-        self.results = [self._places[place] for place in program._output_places]
+        self.results = [self._places[place] for place in program.output_places]
         names = {name: place for place, name in self._place_names.items()}
         by_place = {place: name for name, place in names.items()}
         self.inputs = tuple(by_place[place] for place in range(len(inputs)))
-        self.outputs = tuple(by_place[place] for place in program._output_places)
+        self.outputs = tuple(by_place[place] for place in program.output_places)
 
     def _run_once(self) -> None:
         """Binds every segment to the values that come out on the way, and keeps the arrays of all places."""
@@ -217,7 +229,7 @@ class ProgramImage:
             job = self._lease.job
             job.attach(table.ctypes.data, self._lease.memory_address, bound.cost_us)
             if job.run(start, stop):
-                raise step._error(bound, self._lease.memory, *job.failure)
+                raise step.error(bound, self._lease.memory, *job.failure)
 
         self._slices.append(execute)
         self._where += [(number, index) for index in range(len(segment.instructions))]
@@ -226,7 +238,7 @@ class ProgramImage:
                 instruction.node,
                 instruction.spec.name,
                 tuple(self._names[b] for b in instruction.operands if b is not None),
-                lambda k=k: execute(k, k + 1),  # type: ignore[misc]  # a default is how a loop's value is kept
+                partial(execute, k, k + 1),
             )
             for k, instruction in enumerate(segment.instructions)
         ]

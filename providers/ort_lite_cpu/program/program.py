@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument, RunTerminated
-from ort_lite.graph import Graph, Node, TensorType, Value
+from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.provider import CURRENT, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
-from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
@@ -34,6 +33,8 @@ from ort_lite_cpu.run.loop import EXECUTE
 
 if TYPE_CHECKING:
     from ort_lite.memory.planning.plan import MemoryPlan
+    from ort_lite.provider.compiled import Holdings
+    from ort_lite_cpu.lowering.tail import TailProgram
     from ort_lite_cpu.program.image import ProgramImage
 
 ALIGNMENT = 16
@@ -54,12 +55,12 @@ class Program:
     ) -> None:
         self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
         self._values, self._options, self.planner = tuple(value for value, _ in inputs), options, options.planner
-        lowering = Lowering(_renamed(inputs), rules, options, bodies)
+        lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
         self.lowered = lowering.run(nodes, outputs)
         helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
         assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS, *helpers])
-        self._places, self._output_places = assembled.places, assembled.output_places
-        needs = (options.threads, FIRST_PLACE + self._places)
+        self.places, self.output_places = assembled.places, assembled.output_places
+        needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
             self._segment_run(step, needs) if isinstance(step, Segment) else self._host_step(step) for step in assembled.steps
         ]
@@ -79,7 +80,11 @@ class Program:
         return RecordedRun(segment, binder, needs, recorder, self.lowered.primary)
 
     def _host_step(self, step: HostStep) -> HostStep:
-        return step if self._options.recorder is None else self._options.recorder.timed(step)
+        if self._options.recorder is None:
+            return step
+        from ort_lite_cpu.program.recording import timed
+
+        return timed(step, self._options.recorder)
 
     def facts(self) -> dict[str, int | str]:
         """What `InferenceSession.explain` prints of a partition.
@@ -103,12 +108,20 @@ class Program:
         runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
         return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound], self.planner.name)
 
-    def memory(self) -> dict[str, Any]:
-        """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape."""
-        runs = [step for program in self._family() for step in program.steps if isinstance(step, SegmentRun)]
+    def memory(self) -> Holdings:
+        """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape.
+
+        With those of the programs that were lowered for shapes that this one does not serve, and of its tail.
+        """
+        others = [program.memory() for program in self._kept_programs()]
+        runs = [step for step in self.steps if isinstance(step, SegmentRun)]
         bound = [made for run in runs for made in run.cache.values()]
         arrays = [array for run in runs for array in run.segment.keep]
-        return {"arrays": arrays, "plans": len(bound), "plan_bytes": sum(made.nbytes for made in bound)}
+        return {
+            "arrays": arrays + [array for held in others for array in held["arrays"]],
+            "plans": len(bound) + sum(held["plans"] for held in others),
+            "plan_bytes": sum(made.nbytes for made in bound) + sum(held["plan_bytes"] for held in others),
+        }
 
     def trim(self) -> None:
         """Forgets what was bound and lowered for shapes."""
@@ -119,19 +132,19 @@ class Program:
             elif step.programs is not None:
                 step.programs.clear()
 
-    def _family(self) -> list[Program]:
-        """This one, those that were lowered for shapes that it does not serve, and those of its tail."""
-        made = [found for found in self._checked.values() if found is not None]
+    def _kept_programs(self) -> list[TailProgram]:
+        made: list[TailProgram] = [found for found in self._checked.values() if found is not None]
         for step in self.steps:
             if isinstance(step, HostStep) and step.programs is not None:
                 made += step.programs.values()
-        return [self, *(program for found in made for program in found._family())]
+        return made
 
     def machine_image(self, inputs: Sequence[Any], order: Sequence[int] | None = None) -> ProgramImage:
         """What `ort_lite.machine` steps through."""
         from ort_lite_cpu.program.image import machine_image
 
-        return machine_image(self, inputs, order)
+        special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
+        return machine_image(self if special is None else special, inputs, order)
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         """As a call. Outputs that a program of one segment allocates are computed in their `targets` instead."""
@@ -148,7 +161,7 @@ class Program:
             if special is not None:
                 return special(inputs, targets)
             bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
-        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
         allocate(only, bound, places)
         if targets:
             self._aim(places, targets)
@@ -157,11 +170,11 @@ class Program:
             only.run(bound, places, lease, CURRENT.options)
         finally:
             self.pool.release(lease)
-        return [places[place] for place in self._output_places]
+        return [places[place] for place in self.output_places]
 
     def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
         """Puts targets in the place of arrays that were just allocated, which are their like."""
-        for place, target in zip(self._output_places, targets, strict=True):
+        for place, target in zip(self.output_places, targets, strict=True):
             if target is None or place < self._input_count:
                 continue
             array = places[place]
@@ -173,7 +186,7 @@ class Program:
         special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
         if special is not None:
             return special(inputs)
-        places: list[Any] = [*inputs, *([None] * (self._places - len(inputs)))]
+        places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
         options = CURRENT.options
         for step in self.steps:
             if isinstance(step, HostStep):
@@ -191,7 +204,7 @@ class Program:
                 step.run(bound, places, lease, options)
             finally:
                 self.pool.release(lease)
-        return [places[place] for place in self._output_places]
+        return [places[place] for place in self.output_places]
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""
@@ -219,7 +232,10 @@ def _may_share(lowered: Lowered) -> bool:
 
 
 def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
-    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols."""
+    """Dimensions that no input gives as they are become symbols of their own: equal expressions, equal symbols.
+
+    So do those of the elements of sequences and of what optionals hold, whose arrays tell them when they are taken out.
+    """
     given = {found for _, info in inputs for dim in info.shape or () if (found := as_symbol(dim)) is not None}
     taken = {found.name for found in given}
     free = (name for number in count() if (name := f"dim{number}") not in taken)
@@ -232,15 +248,20 @@ def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
             names[dim] = symbol(next(free))
         return names[dim]
 
+    def renamed(type_: Type | None) -> Type | None:
+        match type_:
+            case TensorType(dtype, shape) if shape is not None:
+                return TensorType(dtype, tuple(rename(dim) for dim in shape))
+            case SequenceType(element) | OptionalType(element):
+                return type_.replace(element=renamed(element))
+        return type_
+
     result = []
     for value, info in inputs:
-        if isinstance(info.type, TensorType) and info.shape is not None:
-            shape: Shape = tuple(rename(dim) for dim in info.shape)
-            contents = info.contents
-            if contents is not None and any(not isinstance(dim, int) for dim in contents):
-                contents = None  # read from the array when a shape needs them
-            info = Info(TensorType(info.type.dtype, shape), contents, info.constant)
-        result.append((value, info))
+        contents = info.contents
+        if contents is not None and any(not isinstance(dim, int) for dim in contents):
+            contents = None  # read from the array when a shape needs them
+        result.append((value, Info(renamed(info.type), contents, info.constant)))
     return result
 
 

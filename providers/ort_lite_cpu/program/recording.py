@@ -1,11 +1,12 @@
 """What every instruction took, while a session profiles: programs made meanwhile run one instruction at a time.
 
-Without profiling there is no `Recorder`, and nothing of this is on the way of a run.
+Without profiling there is no `Recording`, and nothing of this is on the way of a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -15,6 +16,7 @@ from ort_lite.shapes import substitute
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.options import Recorder
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import Segment
 from ort_lite_cpu.program.segment_run import SegmentRun
@@ -22,7 +24,7 @@ from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import Halt, Job
 
 
-class Recorder:
+class Recording:
     """Collects from any thread; `events` says it in words, once, and ends the recording."""
 
     def __init__(self) -> None:
@@ -38,20 +40,21 @@ class Recorder:
         calls, self._calls = self._calls, []
         return (call() for call in calls)
 
-    def timed(self, step: HostStep) -> HostStep:
-        """The step, noting every call."""
 
-        def function(*arrays: Any) -> Sequence[Any]:
-            begin = perf_counter_ns()
-            try:
-                return step.function(*arrays)
-            finally:
-                end = perf_counter_ns()
-                kind = "python" if step.python else "control flow"
-                args = {"op_name": step.node.op_type, "kernel": kind}
-                self.note(lambda: ProfileEvent(step.node.name, begin, end, args))
+def timed(step: HostStep, recorder: Recorder) -> HostStep:
+    """The step, noting every call."""
 
-        return step.replace(function=function)
+    def function(*arrays: Any) -> Sequence[Any]:
+        begin = perf_counter_ns()
+        try:
+            return step.function(*arrays)
+        finally:
+            end = perf_counter_ns()
+            kind = "python" if step.python else "control flow"
+            args = {"op_name": step.node.op_type, "kernel": kind}
+            recorder.note(lambda: ProfileEvent(step.node.name, begin, end, args))
+
+    return step.replace(function=function)
 
 
 class RecordedRun(SegmentRun):
@@ -60,7 +63,12 @@ class RecordedRun(SegmentRun):
     __slots__ = ("primary", "recorder")
 
     def __init__(
-        self, segment: Segment, binder: Binder, needs: tuple[int, int], recorder: Recorder, primary: Mapping[Buffer, Tensor]
+        self,
+        segment: Segment,
+        binder: Binder,
+        needs: tuple[int, int],
+        recorder: Recorder,
+        primary: Mapping[Buffer, Tensor],
     ) -> None:
         """`primary`: see `Lowered`."""
         super().__init__(segment, binder, needs)
@@ -123,7 +131,7 @@ class _RecordedJob:
             begin = perf_counter_ns()
             failed = self._job.run(index, index + 1)
             end = perf_counter_ns()
-            note(lambda index=index, begin=begin, end=end: event(self._bound, index, begin, end))  # type: ignore[misc]  # a default keeps a loop's value
+            note(partial(event, self._bound, index, begin, end))
             if failed:
                 return failed
         return 0

@@ -7,7 +7,7 @@ their own ("places", in this order: inputs, outputs, others); all else is scratc
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ort_lite.graph import Node
 from ort_lite.memory.planning.schedule import reordered
 from ort_lite.native import load
 from ort_lite.native.spec import Spec
-from ort_lite.record import Record, field
+from ort_lite.record import Record
 from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
@@ -44,38 +44,52 @@ class Allocation(Record, frozen=False):
 
 
 class Segment(Record, frozen=False):
-    """Instructions with symbolic sizes, as tables: `bind.bind` turns them into a Bound for concrete values of `leaves`."""
+    """Instructions with symbolic sizes, as tables: a `bind.Binder` makes a Bound of them for values of `leaves`.
 
+    Slots are those of the code, see `Code`.
+    """
+
+    # --- the calls
     instructions: list[Instruction]
-    leaves: list[tuple[Symbol, Source]]
-    leaf_slots: Array
-    initial: Array
-    code: Array
-    requirements: list[Requirement]
-    requirement_slots: Array
-    number_slots: list[Array]
-    """Of each requirement, for its message."""
-    size_slots: Array
-    dim_slots: Array
-    """Of dims of scratch buffers that might be negative, which the product of two would not show."""
-    dim_nodes: list[Node]
-    """Who writes the buffers of `dim_slots`."""
-    offset_slots: Array
-    starts: Array
-    ends: Array
-    index: Array
     table: Array
+    """Of the instructions, for the loop that runs them: addresses of kernels, the other columns are zeros."""
+    index: Array
+    """The slots of what descriptors hold, one after the other."""
     descriptor_starts: Array
+    """Of each instruction: where its descriptor begins in `index`."""
     parts_slots: Array
     work_slots: Array
     result_slots: Array
     """Of each instruction: how many bytes it writes that nobody wrote before; a positive number where it writes to others too."""
     nothing: int
     """The address of the kernel that does nothing."""
-    allocations: list[Allocation]
+
+    # --- sizes
+    code: Array
+    initial: Array
+    """What is in the slots before the code runs: constants."""
+    leaves: list[tuple[Symbol, Source]]
+    leaf_slots: Array
+    requirements: list[Requirement]
+    requirement_slots: Array
+    number_slots: list[Array]
+    """Of each requirement, for its message."""
+
+    # --- scratch buffers
     names: list[str]
-    """Of the scratch buffers, in the order of `sizes`."""
-    keep: list[Any] = field(default_factory=list)
+    size_slots: Array
+    offset_slots: Array
+    starts: Array
+    """The first instruction that uses each buffer; `ends`: the one after the last."""
+    ends: Array
+    dim_slots: Array
+    """Of dims that might be negative, which the product of two would not show."""
+    dim_nodes: list[Node]
+    """Who writes the buffers of `dim_slots`."""
+
+    # --- other memory
+    allocations: list[Allocation]
+    keep: list[Any]
     """Arrays whose addresses stand in `initial`."""
 
 
@@ -193,46 +207,43 @@ class _Assembler:
         requirements = [item for item in group if isinstance(item, Requirement)]
         written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
         dims = self._doubtful_dims(instructions)
-        roots = self._share_in_place(instructions)
-        index, starts = self._descriptors(instructions, roots)
-        kept = [buffer for buffer in self.scratch if roots.get(buffer, buffer) is buffer]
-        sizes = [self.code.slot(buffer.nbytes) for buffer in kept]
-        parts = [self._parts(instruction) for instruction in instructions]
-        works = [self.code.slot(instruction.work) for instruction in instructions]
-        results = [self.code.slot(nbytes) for nbytes in written]
-        conditions = [self.code.slot(requirement.condition) for requirement in requirements]
-        numbers = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
-        table = np.zeros((len(instructions), 4), np.int64)
-        table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
+        index, descriptor_starts = self._descriptors(instructions, self._share_in_place(instructions))
+        size_slots = [self.code.slot(buffer.nbytes) for buffer in self.scratch]
+        parts_slots = [self._parts(instruction) for instruction in instructions]
+        work_slots = [self.code.slot(instruction.work) for instruction in instructions]
+        result_slots = [self.code.slot(nbytes) for nbytes in written]
+        requirement_slots = [self.code.slot(requirement.condition) for requirement in requirements]
+        number_slots = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
+        # Nobody asks for a slot from here on: the code is complete.
         return Segment(
             instructions=instructions,
-            leaves=[(symbol, self._source(symbol)) for symbol in self.code.leaves],
-            leaf_slots=_ints(self.code.leaf_slots),
-            initial=np.array(self.code.initial, np.int64),
-            code=self.code.table(),
-            requirements=requirements,
-            requirement_slots=_ints(conditions),
-            number_slots=numbers,
-            size_slots=_ints(sizes),
-            dim_slots=_ints([slot for slot, _ in dims]),
-            dim_nodes=[node for _, node in dims],
-            offset_slots=_ints([self.slots[buffer] for buffer in kept]),
-            starts=_ints([self.scratch[buffer][0] for buffer in kept]),
-            ends=_ints([self.scratch[buffer][1] + 1 for buffer in kept]),
+            table=_table(instructions, addresses),
             index=_ints(index),
-            table=table,
-            descriptor_starts=_ints(starts),
-            parts_slots=_ints(parts),
-            work_slots=_ints(works),
-            result_slots=_ints(results),
+            descriptor_starts=_ints(descriptor_starts),
+            parts_slots=_ints(parts_slots),
+            work_slots=_ints(work_slots),
+            result_slots=_ints(result_slots),
             nothing=nothing,
+            code=self.code.table(),
+            initial=_ints(self.code.initial),
+            leaves=[(leaf, self._source(leaf)) for leaf in self.code.leaves],
+            leaf_slots=_ints(self.code.leaf_slots),
+            requirements=requirements,
+            requirement_slots=_ints(requirement_slots),
+            number_slots=number_slots,
+            names=self._names(list(self.scratch)),
+            size_slots=_ints(size_slots),
+            offset_slots=_ints([self.slots[buffer] for buffer in self.scratch]),
+            starts=_ints([first for first, _ in self.scratch.values()]),
+            ends=_ints([last + 1 for _, last in self.scratch.values()]),
+            dim_slots=_ints([dim_slot for dim_slot, _ in dims]),
+            dim_nodes=[node for _, node in dims],
             allocations=self.allocations,
-            names=self._names(kept),
             keep=self.keep,
         )
 
-    def _descriptors(self, instructions: Sequence[Instruction], roots: dict[Buffer, Buffer]) -> tuple[list[int], list[int]]:
-        """(slots of what the instructions are called with, where those of each begin)."""
+    def _descriptors(self, instructions: Sequence[Instruction], roots: Mapping[Buffer, Buffer]) -> tuple[list[int], list[int]]:
+        """(slots of all descriptors' numbers, where those of each instruction begin)."""
         index: list[int] = []
         starts: list[int] = []
         for instruction in instructions:
@@ -305,7 +316,7 @@ class _Assembler:
             del self.scratch[buffer]
         return roots
 
-    def _operand(self, buffer: Buffer | None, roots: dict[Buffer, Buffer]) -> list[int]:
+    def _operand(self, buffer: Buffer | None, roots: Mapping[Buffer, Buffer]) -> list[int]:
         if buffer is None:
             return [self.code.slot(NULL), self.code.slot(0)]
         if buffer.constant is not None:
@@ -329,6 +340,13 @@ class _Assembler:
         if self.threads == 1:
             return self.code.slot(1)
         return self.code.slot(select(less(instruction.work, GRAIN), 1, self.threads))
+
+
+def _table(instructions: Sequence[Instruction], addresses: Mapping[Spec, int]) -> Array:
+    """A row of `loop.execute` for each; binding fills in the other columns."""
+    table = np.zeros((len(instructions), 4), np.int64)
+    table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
+    return table
 
 
 def _ints(values: Sequence[int]) -> Array:

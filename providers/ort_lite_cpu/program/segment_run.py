@@ -52,9 +52,9 @@ class SegmentRun:
         job.attach(bound.table_address, lease.memory_address, bound.cost_us)
         failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
         if failed:
-            raise self._error(bound, memory, *job.failure)
+            raise self.error(bound, memory, *job.failure)
 
-    def _error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
+    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")

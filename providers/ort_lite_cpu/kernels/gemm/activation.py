@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ort_lite.native.floats import exp, fabs, fmax, fmin, log, sigmoid, tanh
 from ort_lite.native.integers import like
@@ -20,18 +21,27 @@ class Activation(Record):
     beta: float = 0.0
 
     @property
-    def scalars(self) -> tuple[float, float, float, float]:
-        return self.low, self.high, self.alpha, self.beta
+    def named(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters."""
+        return {"kind": self.kind, "low": self.low, "high": self.high, "alpha": self.alpha, "beta": self.beta}
 
 
 NONE = Activation()
 
 _LIMITS = {"": (-math.inf, math.inf), "Relu": (0.0, math.inf), "Clip": (-math.inf, math.inf)}
 _DEFAULTS = {
-    "Elu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "HardSwish": (1 / 6, 0.5), "LeakyRelu": (0.01, 0.0),
-    "Selu": (1.6732632, 1.0507010), "Sigmoid": (0.0, 0.0), "Softplus": (0.0, 0.0), "Softsign": (0.0, 0.0), "Swish": (1.0, 0.0),
-    "Tanh": (0.0, 0.0), "ThresholdedRelu": (1.0, 0.0),
-}  # fmt: skip
+    "Elu": (1.0, 0.0),
+    "HardSigmoid": (0.2, 0.5),
+    "HardSwish": (1 / 6, 0.5),
+    "LeakyRelu": (0.01, 0.0),
+    "Selu": (1.6732632, 1.0507010),
+    "Sigmoid": (0.0, 0.0),
+    "Softplus": (0.0, 0.0),
+    "Softsign": (0.0, 0.0),
+    "Swish": (1.0, 0.0),
+    "Tanh": (0.0, 0.0),
+    "ThresholdedRelu": (1.0, 0.0),
+}
 
 
 def activation(name: str, params: Sequence[float] = ()) -> Activation | None:

@@ -59,9 +59,19 @@ def frame(b: int, rows: int, length: int, columns: int, lengths: Ptr, extra: int
 
 @native(fastmath=REDUCE, inline=False)
 def normalise_row(
-    s: Ptr, first: int, last: int, n: int, mask: Ptr, sink: Ptr, softcap: float, qk: Ptr, masked: Static, output: Static,
-    half: Static, precision: Static,
-) -> None:  # fmt: skip
+    s: Ptr,
+    first: int,
+    last: int,
+    n: int,
+    mask: Ptr,
+    sink: Ptr,
+    softcap: float,
+    qk: Ptr,
+    masked: Static,
+    output: Static,
+    half: Static,
+    precision: Static,
+) -> None:
     """The n scores s become probabilities: softmax over [first, last), 0 elsewhere, and everywhere if nothing is left.
 
     masked: "" (no mask), "bool" (True takes part) or "add". sink: null or one more score, that of no key. The scores go to
@@ -156,12 +166,32 @@ def softmax_row_rounded(s: Ptr, first: int, last: int, n: int, closed: bool, hal
     v="walk(v_at, batch, v_batch, heads, v_head, length, v_row, value_size, 1)",
     keys="select(less(FEW, rows), batch * heads * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
     values="select(less(FEW, rows), batch * heads * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
-)  # fmt: skip
+)
 def pack_heads(
-    k: Ptr, v: Ptr, keys: Ptr, values: Ptr, heads: int, rows: int, length: int, size: int, value_size: int,
-    k_at: int, k_batch: int, k_head: int, k_row: int, v_at: int, v_batch: int, v_head: int, v_row: int, batch: int, scale: float,
-    vectors: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    k: Ptr,
+    v: Ptr,
+    keys: Ptr,
+    values: Ptr,
+    heads: int,
+    rows: int,
+    length: int,
+    size: int,
+    value_size: int,
+    k_at: int,
+    k_batch: int,
+    k_head: int,
+    k_row: int,
+    v_at: int,
+    v_batch: int,
+    v_head: int,
+    v_row: int,
+    batch: int,
+    scale: float,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """Panels of scale * K^T (batch, heads, ceil(length / width), size, width) and V (batch, heads, ceil(.), length, width)."""
     width = vectors * lanes
     pieces, across = (length + width - 1) // width, (value_size + width - 1) // width
@@ -189,19 +219,59 @@ def pack_heads(
     " * ceildiv(length, vectors * lanes) * size * vectors * lanes, 0)",
     values="select(less(FEW, rows), ((batch - 1) * (heads // group) + ceildiv(heads, max(group, 1)))"
     " * ceildiv(value_size, vectors * lanes) * length * vectors * lanes, 0)",
-    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
-    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)",
+    lengths="batch",
+    sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)",
+    qk="batch * heads * rows * length",
     scratch="(parts - 1) * room + min(BLOCK * ceildiv(length, vectors * lanes) * vectors * lanes,"
     " max(SCORES, ROWS * ceildiv(length, vectors * lanes) * vectors * lanes))",
-)  # fmt: skip
+)
 def attend(
-    q: Ptr, keys: Ptr, values: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
-    batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
-    q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
-    anchored: int, left: int, right: int, room: int, softcap: float,
-    masked: Static, output: Static, half: Static, precision: Static, tall: Static, vectors: Static, lanes: Static, part: int,
+    q: Ptr,
+    keys: Ptr,
+    values: Ptr,
+    mask: Ptr,
+    lengths: Ptr,
+    sink: Ptr,
+    y: Ptr,
+    qk: Ptr,
+    scratch: Ptr,
+    batch: int,
+    heads: int,
+    group: int,
+    rows: int,
+    length: int,
+    size: int,
+    value_size: int,
+    q_at: int,
+    q_batch: int,
+    q_head: int,
+    q_row: int,
+    y_batch: int,
+    y_head: int,
+    y_row: int,
+    m_batch: int,
+    m_head: int,
+    m_row: int,
+    columns: int,
+    extra: int,
+    past: int,
+    anchored: int,
+    left: int,
+    right: int,
+    room: int,
+    softcap: float,
+    masked: Static,
+    output: Static,
+    half: Static,
+    precision: Static,
+    tall: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
     parts: int,
-) -> int:  # fmt: skip
+) -> int:
     """y = softmax(Q @ keys) @ values, from packed heads, a head for each `group` of query heads; parts share blocks of rows.
 
     mask[b, h, i, :columns] lies at its steps, what is beyond is masked; qk (batch, heads, rows, length); scratch: `room` elements
@@ -231,21 +301,19 @@ def attend(
             panel(x, q_row, 0, 1, packed, shift(s, j - begin), stride, m, width, size, 0, x, x, 0.0, 0.0, tall, vectors, lanes)
         for i in range(start, start + m):
             first, last = visible(i, offset, left, right, count)
-            normalise_row(
-                shift(s, (i - start) * stride), first - begin, last - begin, end - begin,
-                shift(mask, b * m_batch + h * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else h), softcap,
-                shift(qk, (head * rows + i) * length), masked, output, half, precision,
-            )  # fmt: skip
+            first, last = first - begin, last - begin
+            own, added = shift(s, (i - start) * stride), shift(mask, b * m_batch + h * m_head + i * m_row + begin)
+            more, kept = shift(sink, 0 if null(sink) else h), shift(qk, (head * rows + i) * length)
+            normalise_row(own, first, last, end - begin, added, more, softcap, kept, masked, output, half, precision)
         pieces, piece = cut(end - begin, DEPTH)
         for p in range(across):
             target = shift(y, b * y_batch + h * y_head + start * y_row + p * width)
             for t in range(pieces):
                 at = t * piece
                 packed = shift(values, ((shared * across + p) * length + begin + at) * width)
-                panel(
-                    shift(s, at), stride, 0, 1, packed, target, y_row, m, value_size - p * width, min(piece, end - begin - at),
-                    0 if t == 0 else ACCUMULATE, s, s, 0.0, 0.0, tall, vectors, lanes,
-                )  # fmt: skip
+                own, depth, n = shift(s, at), min(piece, end - begin - at), value_size - p * width
+                mode = 0 if t == 0 else ACCUMULATE
+                panel(own, stride, 0, 1, packed, target, y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes)
     return OK
 
 
@@ -254,18 +322,64 @@ def attend(
     q="walk(q_at, batch, q_batch, heads, q_head, rows, q_row, size, 1)",
     k="walk(k_at, batch, k_batch, heads // group, k_head, length, k_row, size, 1)",
     v="walk(v_at, batch, v_batch, heads // group, v_head, length, v_row, value_size, 1)",
-    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)", lengths="batch", sink="heads",
-    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)", qk="batch * heads * rows * length",
+    mask="walk(0, batch, m_batch, heads, m_head, rows, m_row, columns, 1)",
+    lengths="batch",
+    sink="heads",
+    y="walk(0, batch, y_batch, heads, y_head, rows, y_row, value_size, 1)",
+    qk="batch * heads * rows * length",
     scratch="(parts - 1) * room + SHARED * FEW * length",
-)  # fmt: skip
+)
 def attend_few(
-    q: Ptr, k: Ptr, v: Ptr, mask: Ptr, lengths: Ptr, sink: Ptr, y: Ptr, qk: Ptr, scratch: Ptr,
-    batch: int, heads: int, group: int, rows: int, length: int, size: int, value_size: int, q_at: int, q_batch: int, q_head: int,
-    q_row: int, y_batch: int, y_head: int, y_row: int, m_batch: int, m_head: int, m_row: int, columns: int, extra: int, past: int,
-    anchored: int, left: int, right: int, room: int, softcap: float, k_at: int, k_batch: int, k_head: int, k_row: int,
-    v_at: int, v_batch: int, v_head: int, v_row: int, scale: float, masked: Static, output: Static, half: Static,
-    precision: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    q: Ptr,
+    k: Ptr,
+    v: Ptr,
+    mask: Ptr,
+    lengths: Ptr,
+    sink: Ptr,
+    y: Ptr,
+    qk: Ptr,
+    scratch: Ptr,
+    batch: int,
+    heads: int,
+    group: int,
+    rows: int,
+    length: int,
+    size: int,
+    value_size: int,
+    q_at: int,
+    q_batch: int,
+    q_head: int,
+    q_row: int,
+    y_batch: int,
+    y_head: int,
+    y_row: int,
+    m_batch: int,
+    m_head: int,
+    m_row: int,
+    columns: int,
+    extra: int,
+    past: int,
+    anchored: int,
+    left: int,
+    right: int,
+    room: int,
+    softcap: float,
+    k_at: int,
+    k_batch: int,
+    k_head: int,
+    k_row: int,
+    v_at: int,
+    v_batch: int,
+    v_head: int,
+    v_row: int,
+    scale: float,
+    masked: Static,
+    output: Static,
+    half: Static,
+    precision: Static,
+    part: int,
+    parts: int,
+) -> int:
     """As `attend` for at most FEW rows and heads that are not packed; parts share heads, up to SHARED of a group at a time."""
     factor = scale if scale != 0 else 1 / sqrt(float(size))
     bunches = (group + SHARED - 1) // SHARED
@@ -290,11 +404,10 @@ def attend_few(
         for r in range(many):
             i, hr = r % rows, h + r // rows
             first, last = visible(i, offset, left, right, count)
-            normalise_row(
-                shift(s, r * length), first - begin, last - begin, end - begin,
-                shift(mask, b * m_batch + hr * m_head + i * m_row + begin), shift(sink, 0 if null(sink) else hr), softcap,
-                shift(qk, ((b * heads + hr) * rows + i) * length), masked, output, half, precision,
-            )  # fmt: skip
+            first, last = first - begin, last - begin
+            own, added = shift(s, r * length), shift(mask, b * m_batch + hr * m_head + i * m_row + begin)
+            more, kept = shift(sink, 0 if null(sink) else hr), shift(qk, ((b * heads + hr) * rows + i) * length)
+            normalise_row(own, first, last, end - begin, added, more, softcap, kept, masked, output, half, precision)
         target, value = shift(y, b * y_batch + h * y_head), shift(v, v_at + b * v_batch + kv_head * v_head)
         for r in range(many):
             out = shift(target, r // rows * y_head + r % rows * y_row)

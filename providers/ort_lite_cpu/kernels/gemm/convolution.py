@@ -69,15 +69,53 @@ class Block(NamedTuple):
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c", w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
-    bias="o", residual="n * od * oh * ow * o", y="n * od * oh * ow * o", scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
-)  # fmt: skip
+    x="n * id_ * ih * iw * c",
+    w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
+    bias="o",
+    residual="n * od * oh * ow * o",
+    y="n * od * oh * ow * o",
+    scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
+)
 def conv(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
-    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
-    dd: int, dh: int, dw: int, groups: int, low: float, high: float, alpha: float, beta: float,
-    kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    scratch: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    groups: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
     Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of
@@ -99,10 +137,8 @@ def conv(
             p0, p1 = max(left - group * across, 0), min(right - group * across, across)
             j, count = group * g.outputs + p0 * width, min(p1 * width, g.outputs) - p0 * width
             factors = shift(w, (group * across + p0) * lines * kw * g.channels * width)
-            _block(
-                shift(x, group * g.channels), factors, bias, residual, y, scratch, j, count, g, block, lines, kd == 1,
-                low, high, rows, vectors, lanes,
-            )  # fmt: skip
+            own, flat = shift(x, group * g.channels), kd == 1
+            _block(own, factors, bias, residual, y, scratch, j, count, g, block, lines, flat, low, high, rows, vectors, lanes)
             if kind != "":
                 for row in range(block.top, block.bottom):
                     activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
@@ -111,9 +147,24 @@ def conv(
 
 @native(inline=False)
 def _block(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, j: int, count: int, g: Sizes, block: Block, lines: int,
-    direct: bool, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    scratch: Ptr,
+    j: int,
+    count: int,
+    g: Sizes,
+    block: Block,
+    lines: int,
+    direct: bool,
+    low: float,
+    high: float,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
     """Output channels j to j + count of a block, piece by piece of the depth.
 
     A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
@@ -143,32 +194,40 @@ def _block(
         else:
             piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
-        factors = shift(w, (r0 * run + o0) * width)
+        b = shift(w, (r0 * run + o0) * width)
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
         if direct and east - west >= rows:
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
-            _in_place(
-                x, factors, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes
-            )  # fmt: skip
+            _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
-                    edge = Block(block.top, block.bottom, column, column + 1)
+                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.o
                     _gathered(
-                        x, factors, added, other, out, scratch, count, ldw, g, edge, g.ow * g.o, piece, mode, low, high,
-                        rows, vectors, lanes,
-                    )  # fmt: skip
+                        x, b, added, other, out, scratch, count, ldw, g, edge, ldy, piece, mode, low, high, rows, vectors, lanes
+                    )
         else:
-            _gathered(
-                x, factors, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high,
-                rows, vectors, lanes,
-            )  # fmt: skip
+            _gathered(x, b, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high, rows, vectors, lanes)
 
 
 @native(inline=False)
 def _in_place(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, ldw: int, g: Sizes, block: Block, piece: Piece, mode: int,
-    low: float, high: float, rows: Static, vectors: Static, lanes: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    n: int,
+    ldw: int,
+    g: Sizes,
+    block: Block,
+    piece: Piece,
+    mode: int,
+    low: float,
+    high: float,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
     """n output channels of a block whose pixels see no padding at the sides; what they see above and below is left out."""
     width = vectors * lanes
     count = block.end - block.begin
@@ -194,11 +253,10 @@ def _in_place(
                 start += piece.o0
             else:
                 step, lines, start = g.dw * g.c, taps * lines, start + tap * g.dw * g.c + inner
-            panel(
-                shift(x, start), g.sw * g.c, step, lines, shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width),
-                shift(y, at), g.o, count, n - p * width, depth, mode, shift(bias, p * width), shift(residual, at),
-                low, high, rows, vectors, lanes,
-            )  # fmt: skip
+            a, pixel = shift(x, start), g.sw * g.c
+            b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
+            out, added, other, some = shift(y, at), shift(bias, p * width), shift(residual, at), n - p * width
+            panel(a, pixel, step, lines, b, out, g.o, count, some, depth, mode, added, other, low, high, rows, vectors, lanes)
 
 
 @native
@@ -209,20 +267,34 @@ def _neighbours(g: Sizes) -> bool:
 
 @native(inline=False)
 def _gathered(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, ldw: int, g: Sizes, block: Block, ldy: int,
-    piece: Piece, mode: int, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    scratch: Ptr,
+    n: int,
+    ldw: int,
+    g: Sizes,
+    block: Block,
+    ldy: int,
+    piece: Piece,
+    mode: int,
+    low: float,
+    high: float,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
     """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see."""
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
     gather(x, scratch, g, block, piece, lanes)
-    at = (block.top * g.ow + block.begin) * g.o
+    at, count = (block.top * g.ow + block.begin) * g.o, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):
-        panel(
-            scratch, depth, 0, 1, shift(w, p * ldw), shift(y, at + p * width), ldy,
-            (block.bottom - block.top) * (block.end - block.begin), n - p * width, depth,
-            mode, shift(bias, p * width), shift(residual, at + p * width), low, high, rows, vectors, lanes,
-        )  # fmt: skip
+        factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
+        added, other = shift(bias, p * width), shift(residual, at + p * width)
+        panel(scratch, depth, 0, 1, factors, out, ldy, count, some, depth, mode, added, other, low, high, rows, vectors, lanes)
 
 
 @native(inline=False)

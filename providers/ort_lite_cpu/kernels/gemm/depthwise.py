@@ -27,14 +27,51 @@ MAX_STRIDE = 8
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c", w="kh * kw * c", bias="c", residual="n * od * oh * ow * c", y="n * od * oh * ow * c",
-)  # fmt: skip
+    x="n * id_ * ih * iw * c",
+    w="kh * kw * c",
+    bias="c",
+    residual="n * od * oh * ow * c",
+    y="n * od * oh * ow * c",
+)
 def depthwise(
-    x: Ptr, w: Ptr, bias: Ptr, residual: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
-    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
-    dd: int, dh: int, dw: int, low: float, high: float, alpha: float, beta: float,
-    kind: Static, taps: Static, stride: Static, dilation: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    taps: Static,
+    stride: Static,
+    dilation: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, oh, ow, c) = kind(clip(conv(x (n, ih, iw, c), w (kh, kw, c)) + bias (c,) + residual, low, high)).
 
     Names as in `convolution.Sizes`; depths are 1, o is c. taps, stride, dilation are kw, sw, dw. Parts share groups of rows.
@@ -57,9 +94,10 @@ def depthwise(
                 if iw == 0:  # what lies outside of a line reads its first column
                     last = first
                 at = ((image * oh + row) * ow + column) * c
+                a, b = shift(x, (image * ih + h + first * dh) * iw * c), shift(w, first * taps * c)
+                line, lines, rest, out = dh * iw * c, last - first, shift(residual, at), shift(y, at)
                 _channels(
-                    shift(x, (image * ih + h + first * dh) * iw * c), dh * iw * c, start, iw, shift(w, first * taps * c), c,
-                    last - first, bias, shift(residual, at), shift(y, at), count, inside, mode, low, high,
+                    a, line, start, iw, b, c, lines, bias, rest, out, count, inside, mode, low, high,
                     taps, stride, dilation, lanes,
                 )  # fmt: skip
         if kind != "":
@@ -69,43 +107,73 @@ def depthwise(
 
 @native(inline=False)
 def _channels(
-    x: Ptr, line: int, start: int, iw: int, w: Ptr, c: int, lines: int, bias: Ptr, residual: Ptr, y: Ptr,
-    count: int, inside: bool, mode: int, low: float, high: float, taps: Static, stride: Static, dilation: Static, lanes: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    line: int,
+    start: int,
+    iw: int,
+    w: Ptr,
+    c: int,
+    lines: int,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    count: int,
+    inside: bool,
+    mode: int,
+    low: float,
+    high: float,
+    taps: Static,
+    stride: Static,
+    dilation: Static,
+    lanes: Static,
+) -> None:
     """One tile of pixels, all channels: two vectors at a time, which is a cache line where vectors have 32 bytes."""
     i = 0
     if inside:
         while i + 2 * lanes <= c:
+            a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
             _tile(
-                shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
-                mode, low, high, False, taps, stride, dilation, 2, lanes,
-            )  # fmt: skip
+                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, False, taps, stride, dilation, 2, lanes
+            )
             i += 2 * lanes
     while i + 2 * lanes <= c:
-        _tile(
-            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
-            mode, low, high, True, taps, stride, dilation, 2, lanes,
-        )  # fmt: skip
+        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
+        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 2, lanes)
         i += 2 * lanes
     while i + lanes <= c:
-        _tile(
-            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
-            mode, low, high, True, taps, stride, dilation, 1, lanes,
-        )  # fmt: skip
+        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
+        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, lanes)
         i += lanes
     while i < c:
-        _tile(
-            shift(x, i), line, start, iw, shift(w, i), c, lines, shift(bias, i), shift(residual, i), shift(y, i), count,
-            mode, low, high, True, taps, stride, dilation, 1, 1,
-        )  # fmt: skip
+        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
+        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, 1)
         i += 1
 
 
 @emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
 def _tile(
-    builder: Any, x: Any, line: Any, start: Any, iw: Any, w: Any, c: Any, lines: Any, bias: Any, residual: Any, y: Any,
-    count: Any, mode: Any, low: Any, high: Any, edge: bool, taps: int, stride: int, dilation: int, vectors: int, lanes: int,
-) -> None:  # fmt: skip
+    builder: Any,
+    x: Any,
+    line: Any,
+    start: Any,
+    iw: Any,
+    w: Any,
+    c: Any,
+    lines: Any,
+    bias: Any,
+    residual: Any,
+    y: Any,
+    count: Any,
+    mode: Any,
+    low: Any,
+    high: Any,
+    edge: bool,
+    taps: int,
+    stride: int,
+    dilation: int,
+    vectors: int,
+    lanes: int,
+) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
 
     Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.

@@ -13,9 +13,24 @@ COLUMNS = 2048
 
 @native(inline=False)
 def few_rows(
-    a: Ptr, lda: int, b: Ptr, ldb: int, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, first: int, last: int, scale: float,
-    mode: int, low: float, high: float, transposed: Static,
-) -> None:  # fmt: skip
+    a: Ptr,
+    lda: int,
+    b: Ptr,
+    ldb: int,
+    bias: Ptr,
+    residual: Ptr,
+    c: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    first: int,
+    last: int,
+    scale: float,
+    mode: int,
+    low: float,
+    high: float,
+    transposed: Static,
+) -> None:
     """Columns `first` to `last` of c (m, n) = clip(scale * a (m, k) @ b + bias + residual, low, high).
 
     b is (k, n), or (n, k) if transposed, rows `ldb` apart; `mode` says whether bias and residual are there.

@@ -45,9 +45,25 @@ def grid(rows: int, columns: int, part: int, parts: int) -> tuple[int, int, int,
 @native
 @extents(a="m * k", b="ceildiv(n, vectors * lanes) * k * vectors * lanes", bias="n", residual="m * n", c="m * n")
 def gemm(
-    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, m: int, n: int, k: int, low: float, high: float,
-    alpha: float, beta: float, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    a: Ptr,
+    b: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    c: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)); b as `pack.panels` makes it.
 
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
@@ -68,10 +84,9 @@ def gemm(
             for p in range(left, right):
                 j = p * width
                 at = i * n + j
-                panel(
-                    shift(a, i * k + start), k, 0, 1, shift(b, (p * k + start) * width), shift(c, at), n, count, n - j, depth,
-                    mode, shift(bias, j), shift(residual, at), low, high, rows, vectors, lanes,
-                )  # fmt: skip
+                x, factors = shift(a, i * k + start), shift(b, (p * k + start) * width)
+                y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
+                panel(x, k, 0, 1, factors, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes)
         if kind != "":
             activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, alpha, beta, kind)
     return OK
@@ -81,14 +96,45 @@ def gemm(
 @extents(
     a="walk(0, d0, a0, d1, a1, d2, a2, m, lda, k, 1)",
     b="walk(0, d0, b0, d1, b1, d2, b2, n if transposed else k, ldb, k if transposed else n, 1)",
-    bias="n", residual="d0 * d1 * d2 * m * n", c="d0 * d1 * d2 * m * n", scratch="parts * DEPTH * vectors * lanes",
-)  # fmt: skip
+    bias="n",
+    residual="d0 * d1 * d2 * m * n",
+    c="d0 * d1 * d2 * m * n",
+    scratch="parts * DEPTH * vectors * lanes",
+)
 def matmul(
-    a: Ptr, b: Ptr, bias: Ptr, residual: Ptr, c: Ptr, scratch: Ptr, m: int, n: int, k: int, lda: int, ldb: int,
-    scale: float, low: float, high: float, alpha: float, beta: float, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
-    b0: int, b1: int, b2: int,
-    transposed: Static, kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    a: Ptr,
+    b: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    c: Ptr,
+    scratch: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    lda: int,
+    ldb: int,
+    scale: float,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    d0: int,
+    d1: int,
+    d2: int,
+    a0: int,
+    a1: int,
+    a2: int,
+    b0: int,
+    b1: int,
+    b2: int,
+    transposed: Static,
+    kind: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """c (d0, d1, d2, m, n) = kind(clip(scale * a @ b + bias (n,) + residual, low, high)) for a b that is not packed.
 
     a[i] is (m, k) at i . (a0, a1, a2), rows `lda` apart; b[i] is (k, n), or (n, k) if transposed, at i . (b0, b1, b2), rows
@@ -102,7 +148,7 @@ def matmul(
     top, bottom = first * rows, min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, DEPTH)
-    panel_scratch = shift(scratch, part * DEPTH * width)
+    factors, count = shift(scratch, part * DEPTH * width), bottom - top
     for batch in range(left // across, (right + across - 1) // across):
         i2, i1, i0 = batch % d2, batch // d2 % d1, batch // d2 // d1
         x = shift(a, i0 * a0 + i1 * a1 + i2 * a2 + top * lda)
@@ -111,10 +157,8 @@ def matmul(
         begin, end = max(left - batch * across, 0) * width, min(min(right - batch * across, across) * width, n)
         if m <= FEW:
             mode = mode_of(True, True, bias, residual, clips)
-            few_rows(
-                x, lda, w, ldb, bias, shift(residual, out), shift(c, out), bottom - top, n, k, begin, end, scale, mode, low, high,
-                transposed,
-            )  # fmt: skip
+            y, other = shift(c, out), shift(residual, out)
+            few_rows(x, lda, w, ldb, bias, other, y, count, n, k, begin, end, scale, mode, low, high, transposed)
         else:
             for j in range(begin, end, width):
                 for piece in range(pieces):
@@ -122,25 +166,42 @@ def matmul(
                     depth = min(size, k - start)
                     mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
                     source = shift(w, j * ldb + start if transposed else start * ldb + j)
-                    count = min(n - j, width)
-                    pack_panel(source, ldb, transposed, count, depth, scale, panel_scratch, vectors, lanes)
+                    pack_panel(source, ldb, transposed, min(n - j, width), depth, scale, factors, vectors, lanes)
+                    row, y = shift(x, start), shift(c, out + j)
+                    added, other = shift(bias, j), shift(residual, out + j)
                     panel(
-                        shift(x, start), lda, 0, 1, panel_scratch, shift(c, out + j), n, bottom - top, n - j, depth,
-                        mode, shift(bias, j), shift(residual, out + j), low, high, rows, vectors, lanes,
-                    )  # fmt: skip
+                        row, lda, 0, 1, factors, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes
+                    )
         if kind != "":
-            activate(shift(c, out + begin), n, bottom - top, end - begin, alpha, beta, kind)
+            activate(shift(c, out + begin), n, count, end - begin, alpha, beta, kind)
     return OK
 
 
 @native
 @extents(
-    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)", b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)", c="d0 * d1 * d2 * m * n",
-)  # fmt: skip
+    a="walk(0, d0, a0, d1, a1, d2, a2, m * k, 1)",
+    b="walk(0, d0, b0, d1, b1, d2, b2, k * n, 1)",
+    c="d0 * d1 * d2 * m * n",
+)
 def integer_matmul(
-    a: Ptr, b: Ptr, c: Ptr, m: int, n: int, k: int, d0: int, d1: int, d2: int, a0: int, a1: int, a2: int,
-    b0: int, b1: int, b2: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    a: Ptr,
+    b: Ptr,
+    c: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    d0: int,
+    d1: int,
+    d2: int,
+    a0: int,
+    a1: int,
+    a2: int,
+    b0: int,
+    b1: int,
+    b2: int,
+    part: int,
+    parts: int,
+) -> int:
     """As matmul, for integers, which wrap: row by row of c, a multiple of a row of b at a time. Spec: ONNX MatMul-13."""
     for row in span(d0 * d1 * d2 * m, part, parts):
         batch, i = row // m, row % m

@@ -39,7 +39,7 @@ class IntegerTile(Record):
         return self.vectors * self.lanes
 
     @property
-    def statics(self) -> dict[str, int | str]:
+    def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
 
 
@@ -83,12 +83,28 @@ def zero_point(zero: Ptr, at: int, flip: int) -> int:
 @native
 @extents(
     w="walk(0, batch, step, min(k, inner), inner_step, ceildiv(k, inner), outer_step, n, column)",
-    zero="walk(0, batch, zero_batch, n, zero_column)", out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
-)  # fmt: skip
+    zero="walk(0, batch, zero_batch, n, zero_column)",
+    out="batch * ceildiv(n, width) * ceildiv(k, 2) * width * 2",
+)
 def pack_pairs(
-    w: Ptr, zero: Ptr, out: Ptr, batch: int, k: int, n: int, inner: int, step: int, inner_step: int, outer_step: int, column: int,
-    zero_batch: int, zero_column: int, flip: int, width: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    w: Ptr,
+    zero: Ptr,
+    out: Ptr,
+    batch: int,
+    k: int,
+    n: int,
+    inner: int,
+    step: int,
+    inner_step: int,
+    outer_step: int,
+    column: int,
+    zero_batch: int,
+    zero_column: int,
+    flip: int,
+    width: int,
+    part: int,
+    parts: int,
+) -> int:
     """As `pairs`, at run time, of w - zero.
 
     w[i, p, j] lies at i * step + p % inner * inner_step + p // inner * outer_step + j * column, its zero point, where there is
@@ -130,16 +146,37 @@ def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:
 
 @native
 @extents(
-    a="walk(0, batch, a_step, m, k, k, 1)", zero="walk(0, batch * m, zero_row)",
+    a="walk(0, batch, a_step, m, k, k, 1)",
+    zero="walk(0, batch * m, zero_row)",
     b="walk(0, batch, b_step * (ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2),"
     " ceildiv(n, vectors * lanes) * ceildiv(k, 2) * vectors * lanes * 2, 1)",
-    b_zero="n", c="batch * m * n",
+    b_zero="n",
+    c="batch * m * n",
     scratch="(parts - 1) * size + min(max(CAPACITY, rows * (2 * ceildiv(k, 2))), ceildiv(m, rows) * rows * (2 * ceildiv(k, 2)))",
-)  # fmt: skip
+)
 def integer_gemm(
-    a: Ptr, zero: Ptr, b: Ptr, b_zero: Ptr, c: Ptr, scratch: Ptr, batch: int, m: int, n: int, k: int, a_step: int, b_step: int,
-    zero_row: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    a: Ptr,
+    zero: Ptr,
+    b: Ptr,
+    b_zero: Ptr,
+    c: Ptr,
+    scratch: Ptr,
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    a_step: int,
+    b_step: int,
+    zero_row: int,
+    flip: int,
+    size: int,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    madd: Static,
+    part: int,
+    parts: int,
+) -> int:
     """c (batch, m, n) = (a - zero) @ (b - b_zero), a 8-bit, b as `pairs` makes it; b_zero (n,) is null where b has none left.
 
     a[i] is (m, k) at i * a_step, b[i] matrix i * b_step of those packed; there is one zero point of a or, with zero_row 1, one for

@@ -22,17 +22,50 @@ def integer_filters(weight: Array, groups: int, width: int) -> Array:
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c", zero="1",
+    x="n * id_ * ih * iw * c",
+    zero="1",
     w="groups * ceildiv(o // groups, vectors * lanes) * ceildiv(kd * kh * kw * (c // groups), 2) * vectors * lanes * 2",
     y="n * od * oh * ow * o",
     scratch="(parts - 1) * size + min(max(CAPACITY, rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2)),"
     " ceildiv(n * od * oh * ow, rows) * rows * 2 * ceildiv(kd * kh * kw * (c // groups), 2))",
-)  # fmt: skip
+)
 def integer_conv(
-    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    groups: int, flip: int, size: int, rows: Static, vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    zero: Ptr,
+    w: Ptr,
+    y: Ptr,
+    scratch: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    groups: int,
+    flip: int,
+    size: int,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    madd: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, od, oh, ow, o), int32, = conv(x (n, id, ih, iw, c) - zero, w), w from `integer_filters`.
 
     Names as in Sizes; scratch (parts, size), see `scratch_size`. Parts share blocks of pixels and panels. Strides and dilations are

@@ -14,10 +14,36 @@ PIXELS = 8
 @native
 @extents(x="n * id_ * ih * iw * c", zero="1", w="kh * kw * c", y="n * od * oh * ow * c")
 def integer_depthwise(
-    x: Ptr, zero: Ptr, w: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    lanes: Static, signed: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    zero: Ptr,
+    w: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    lanes: Static,
+    signed: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, oh, ow, c), int32, = conv(x (n, ih, iw, c) - zero, w (kh, kw, c), int16), channel by channel; rows are shared.
 
     Names as in `convolution.Sizes`; depth axes are 1, c is o, strides and dilations are positive: the lowering of ConvInteger.
@@ -37,9 +63,8 @@ def integer_depthwise(
                 count = PIXELS
             source, factors = shift(x, (line + start + left * dw) * c), shift(w, (top * kw + left) * c)
             target = shift(y, (row * ow + at) * c)
-            _channels(
-                source, sw * c, dh * iw * c, dw * c, factors, kw * c, c, bottom - top, right - left, away, target, count, lanes, signed
-            )  # fmt: skip
+            lines, taps = bottom - top, right - left
+            _channels(source, sw * c, dh * iw * c, dw * c, factors, kw * c, c, lines, taps, away, target, count, lanes, signed)
             at += count
     return OK
 
@@ -58,9 +83,21 @@ def _inside(start: int, size: int, dilation: int, taps: int) -> tuple[int, int]:
 
 @native(inline=False)
 def _channels(
-    x: Ptr, pixel: int, line: int, tap: int, w: Ptr, w_line: int, c: int, lines: int, taps: int, away: int, y: Ptr, count: int,
-    lanes: Static, signed: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    pixel: int,
+    line: int,
+    tap: int,
+    w: Ptr,
+    w_line: int,
+    c: int,
+    lines: int,
+    taps: int,
+    away: int,
+    y: Ptr,
+    count: int,
+    lanes: Static,
+    signed: Static,
+) -> None:
     """`count` output pixels, 1 or PIXELS, all channels; the last vector of channels overlaps the one before it."""
     if c < lanes:
         for i in range(c):
@@ -79,9 +116,22 @@ def _channels(
 
 @emitted("void(*I,i64,i64,i64,*i16,i64,i64,i64,i64,i32,*i32,static,static,static)")
 def _pixels(
-    builder: Any, x: Any, pixel: Any, line: Any, tap: Any, w: Any, w_line: Any, c: Any, lines: Any, taps: Any, away: Any, y: Any,
-    pixels: int, lanes: int, signed: bool,
-) -> None:  # fmt: skip
+    builder: Any,
+    x: Any,
+    pixel: Any,
+    line: Any,
+    tap: Any,
+    w: Any,
+    w_line: Any,
+    c: Any,
+    lines: Any,
+    taps: Any,
+    away: Any,
+    y: Any,
+    pixels: int,
+    lanes: int,
+    signed: bool,
+) -> None:
     """y[p * c] = sum over lines and taps of (x[p * pixel + i * line + j * tap] - away) * w[i * w_line + j * c], a vector each.
 
     The zero point is taken off at the end: it is the same for all taps, whose factors are summed beside.

@@ -35,7 +35,7 @@ class Tile(Record):
         return self.vectors * self.lanes
 
     @property
-    def statics(self) -> dict[str, int]:
+    def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
 
 
@@ -57,9 +57,25 @@ def _tile(native_type: str, target: Target) -> Tile:
 
 @native(inline=False)
 def panel(
-    a: Ptr, lda: int, line: int, lines: int, b: Ptr, c: Ptr, ldc: int, m: int, n: int, k: int, mode: int, bias: Ptr,
-    residual: Ptr, low: float, high: float, rows: Static, vectors: Static, lanes: Static,
-) -> None:  # fmt: skip
+    a: Ptr,
+    lda: int,
+    line: int,
+    lines: int,
+    b: Ptr,
+    c: Ptr,
+    ldc: int,
+    m: int,
+    n: int,
+    k: int,
+    mode: int,
+    bias: Ptr,
+    residual: Ptr,
+    low: float,
+    high: float,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
     """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
 
     Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
@@ -68,39 +84,24 @@ def panel(
     """
     i = 0
     while i + rows <= m:
-        at = i * ldc
-        tile(
-            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
-            rows, vectors, lanes,
-        )  # fmt: skip
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, lanes)
         i += rows
     if rows > 8 and m - i >= 8:
-        at = i * ldc
-        tile(
-            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
-            8, vectors, lanes,
-        )  # fmt: skip
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, lanes)
         i += 8
     if m - i >= 4:
-        at = i * ldc
-        tile(
-            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
-            4, vectors, lanes,
-        )  # fmt: skip
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, lanes)
         i += 4
     if m - i >= 2:
-        at = i * ldc
-        tile(
-            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
-            2, vectors, lanes,
-        )  # fmt: skip
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, lanes)
         i += 2
     if m - i >= 1:
-        at = i * ldc
-        tile(
-            shift(a, i * lda), lda, line, lines, b, shift(c, at), ldc, n, k, mode, bias, shift(residual, at), low, high,
-            1, vectors, lanes,
-        )  # fmt: skip
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, lanes)
 
 
 @native
@@ -116,9 +117,25 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
 
 @emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
 def tile(
-    builder: Any, a: Any, lda: Any, line: Any, lines: Any, b: Any, c: Any, ldc: Any, n: Any, k: Any, mode: Any, bias: Any,
-    residual: Any, low: Any, high: Any, rows: int, vectors: int, lanes: int,
-) -> None:  # fmt: skip
+    builder: Any,
+    a: Any,
+    lda: Any,
+    line: Any,
+    lines: Any,
+    b: Any,
+    c: Any,
+    ldc: Any,
+    n: Any,
+    k: Any,
+    mode: Any,
+    bias: Any,
+    residual: Any,
+    low: Any,
+    high: Any,
+    rows: int,
+    vectors: int,
+    lanes: int,
+) -> None:
     """One tile of `rows` rows and min(n, vectors * lanes) columns."""
     emit = Vectors(builder, a.type.pointee, lanes)
     sums = _products(emit, a, lda, line, lines, b, k, rows, vectors)

@@ -33,7 +33,8 @@ def filters(weight: Array, groups: int, width: int) -> Array:
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
     taps = math.prod(kernel)
     out = np.empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
-    run_once(pack_filters, [np.ascontiguousarray(weight), out], groups, outputs, channels, taps, width)
+    sizes = {"groups": groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
+    run_once(pack_filters, [np.ascontiguousarray(weight), out], **sizes)
     return out
 
 

@@ -8,13 +8,41 @@ from ort_lite.native.marks import Ptr, native
 
 @native
 @extents(
-    x="n * id_ * ih * iw * c", w="c * (o // groups) * kd * kh * kw", bias="o", y="n * od * oh * ow * o",
-)  # fmt: skip
+    x="n * id_ * ih * iw * c",
+    w="c * (o // groups) * kd * kh * kw",
+    bias="o",
+    y="n * od * oh * ow * o",
+)
 def conv_transpose(
-    x: Ptr, w: Ptr, bias: Ptr, y: Ptr, n: int, c: int, id_: int, ih: int, iw: int, o: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int, dd: int, dh: int, dw: int, groups: int,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    groups: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, od, oh, ow, o) from x (n, id, ih, iw, c) and w (c, o / groups, kd, kh, kw), names as in `convolution.Sizes`.
 
     Strides are positive, and c and o multiples of groups: the lowering of ConvTranspose. Spec: ONNX ConvTranspose-22.

@@ -36,8 +36,8 @@ def transformed_filters(weight: Array, columns: int, tile: Tile) -> Array:
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
     u = np.empty(36 * count * channels * tile.columns, weight.dtype)
-    sizes = (outputs, channels, columns, tile.columns, count)
-    run_once(transform_filters, [np.ascontiguousarray(weight), u], *sizes, statics={"lanes": tile.lanes})
+    sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], **sizes, width=tile.columns, lanes=tile.lanes)
     return u
 
 
@@ -115,15 +115,53 @@ def scratch_size(tiles: int, channels: int, columns: int) -> int:
 @extents(
     x="n * ih * iw * c",
     u="36 * (o // columns * ceildiv(columns, vectors * lanes) + ceildiv(o % columns, vectors * lanes)) * c * vectors * lanes",
-    bias="o", residual="n * oh * ow * o", y="n * oh * ow * o",
+    bias="o",
+    residual="n * oh * ow * o",
+    y="n * oh * ow * o",
     scratch="(parts - 1) * size + 36 * (block * (c + GAP) + block * (columns + GAP) + c)",
-)  # fmt: skip
+)
 def winograd(
-    x: Ptr, u: Ptr, bias: Ptr, residual: Ptr, y: Ptr, scratch: Ptr, n: int, c: int, id_: int, ih: int, iw: int,
-    o: int, od: int, oh: int, ow: int, kd: int, kh: int, kw: int, sd: int, sh: int, sw: int, pd: int, ph: int, pw: int,
-    dd: int, dh: int, dw: int, block: int, columns: int, size: int, low: float, high: float, alpha: float, beta: float,
-    kind: Static, rows: Static, vectors: Static, lanes: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    u: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    scratch: Ptr,
+    n: int,
+    c: int,
+    id_: int,
+    ih: int,
+    iw: int,
+    o: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    block: int,
+    columns: int,
+    size: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
     """As `convolution.conv` for a 3x3 kernel, strides and dilations 1, and c and o multiples of `lanes`.
 
     block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks and
@@ -134,7 +172,8 @@ def winograd(
     tiles = n * down * across
     v = shift(scratch, part * size)
     m = shift(v, 36 * block * (c + GAP))
-    patch = shift(m, 36 * block * (columns + GAP))
+    lda, line = c + GAP, columns + GAP
+    patch = shift(m, 36 * block * line)
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     top, bottom, left, right = grid((tiles + block - 1) // block, (o + columns - 1) // columns, part, parts)
@@ -147,24 +186,35 @@ def winograd(
             filters = shift(u, 36 * j * c)
             for plane in range(36):
                 for p in range(0, some, width):
+                    a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
                     panel(
-                        shift(v, plane * block * (c + GAP)), c + GAP, 0, 1, filters,
-                        shift(m, plane * block * (columns + GAP) + p), columns + GAP, count, some - p, c,
-                        0, bias, residual, 0.0, 0.0, rows, vectors, lanes,
-                    )  # fmt: skip
+                        a, lda, 0, 1, filters, into, line, count, some - p, c, 0, bias, residual, 0.0, 0.0, rows, vectors, lanes
+                    )
                     filters = shift(filters, c * width)
+            out, b, r, each = shift(y, j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
-                m, shift(y, j), shift(bias, j), shift(residual, j), first, count, down, across, some, o, oh, ow,
-                columns + GAP, block * (columns + GAP), mode, low, high, alpha, beta, kind, lanes,
-            )  # fmt: skip
+                m, out, b, r, first, count, down, across, some, o, oh, ow, line, each, mode, low, high, alpha, beta, kind, lanes
+            )
     return OK
 
 
 @native(inline=False)
 def _transform_inputs(
-    x: Ptr, v: Ptr, patch: Ptr, first: int, count: int, down: int, across: int, c: int, ih: int, iw: int, ph: int, pw: int,
-    plane: int, lanes: Static,
-) -> None:  # fmt: skip
+    x: Ptr,
+    v: Ptr,
+    patch: Ptr,
+    first: int,
+    count: int,
+    down: int,
+    across: int,
+    c: int,
+    ih: int,
+    iw: int,
+    ph: int,
+    pw: int,
+    plane: int,
+    lanes: Static,
+) -> None:
     """v (36, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros."""
     for tile in range(count):
         number = first + tile
@@ -220,31 +270,36 @@ def _times_b(emit: Vectors, d: Sequence[Any]) -> list[Any]:
 
 @native(inline=False)
 def _transform_outputs(
-    m: Ptr, y: Ptr, bias: Ptr, residual: Ptr, first: int, count: int, down: int, across: int, some: int, o: int,
-    oh: int, ow: int, line: int, plane: int, mode: int, low: float, high: float, alpha: float, beta: float, kind: Static, lanes: Static,
-) -> None:  # fmt: skip
+    m: Ptr,
+    y: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    first: int,
+    count: int,
+    down: int,
+    across: int,
+    some: int,
+    o: int,
+    oh: int,
+    ow: int,
+    line: int,
+    plane: int,
+    mode: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    lanes: Static,
+) -> None:
     """`some` channels of y from m (36, count, some), tiles `first` and following; bias, residual, limits and activation."""
     for tile in range(count):
         number = first + tile
         h, w = number // across % down * 4, number % across * 4
         at = ((number // (down * across) * oh + h) * ow + w) * o
         lines, pixels = min(oh - h, 4), min(ow - w, 4)
-        _output_tile(
-            shift(m, tile * line),
-            plane,
-            shift(y, at),
-            ow * o,
-            o,
-            some,
-            lines,
-            pixels,
-            mode,
-            bias,
-            shift(residual, at),
-            low,
-            high,
-            lanes,
-        )
+        source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
+        _output_tile(source, plane, out, ow * o, o, some, lines, pixels, mode, bias, other, low, high, lanes)
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * o), o, pixels, some, alpha, beta, kind)
@@ -252,9 +307,22 @@ def _transform_outputs(
 
 @emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static)")
 def _output_tile(
-    builder: Any, m: Any, plane: Any, y: Any, line: Any, pixel: Any, c: Any, lines: Any, pixels: Any, mode: Any, bias: Any,
-    residual: Any, low: Any, high: Any, lanes: int,
-) -> None:  # fmt: skip
+    builder: Any,
+    m: Any,
+    plane: Any,
+    y: Any,
+    line: Any,
+    pixel: Any,
+    c: Any,
+    lines: Any,
+    pixels: Any,
+    mode: Any,
+    bias: Any,
+    residual: Any,
+    low: Any,
+    high: Any,
+    lanes: int,
+) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel."""
     emit = Vectors(builder, m.type.pointee, lanes)
     limits = emit.splat(low), emit.splat(high)

@@ -10,9 +10,8 @@ from ort_lite.shapes import equal, floordiv, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.lowering.expression import Expression
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
@@ -133,25 +132,38 @@ def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, He
     done: list[Heads] = []
     at: Dim = 0
     for part, width in zip(parts, widths, strict=True):
-        batch, heads, rows, size = part.shape
         if len(part.tensor.shape) == 4:
             done.append(part)
         else:
             made = op.temporary(part.tensor.dtype, part.shape)
-            op.emit(add_bias, [part.tensor, bias, made], batch, heads, rows, size, *part.numbers, at, work=made.size)
-            done.append(heads_of(op, made, heads))
+            op.emit(add_bias, [part.tensor, bias, made], **part.sizes, **part.named("x"), bias_at=at, work=made.size)
+            done.append(heads_of(op, made, part.shape[1]))
         at = at + width
     return done[0], done[1], done[2]
 
 
 @native
 @extents(
-    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)", bias="bias_at + heads * size", y="batch * heads * rows * size",
-)  # fmt: skip
+    x="walk(x_at, batch, x_batch, heads, x_head, rows, x_row, size, 1)",
+    bias="bias_at + heads * size",
+    y="batch * heads * rows * size",
+)
 def add_bias(
-    x: Ptr, bias: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, x_at: int, x_batch: int, x_head: int, x_row: int,
-    bias_at: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    x_at: int,
+    x_batch: int,
+    x_head: int,
+    x_row: int,
+    bias_at: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, heads, rows, size) = x at its steps + bias[bias_at:] (heads, size)."""
     for job in span(batch * heads * rows, part, parts):
         i, h, b = job % rows, job // rows % heads, job // rows // heads
@@ -192,12 +204,12 @@ def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
     if rank > 1:
         op.agree(mask.shape[:1], (batch,), "the batches of the mask and of the input differ")
         made = op.temporary(dtype, (batch, 1, *mask.shape[1:]) if rank == 3 else (batch, 1, 1, mask.shape[1]))
-        op.emit(filtered, [mask, made], made.size, value)
+        op.emit(filtered, [mask, made], n=made.size, value=value)
         return made
     starts = equal(mask.shape[0], 2 * batch)
     op.require(select(starts, 1, equal(mask.shape[0], batch)), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
-    op.emit(limits, [mask, made], batch, total, starts, value)
+    op.emit(limits, [mask, made], batch=batch, total=total, starts=starts, value=value)
     return made
 
 

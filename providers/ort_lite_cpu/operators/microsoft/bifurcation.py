@@ -1,6 +1,6 @@
 """BifurcationDetector of com.microsoft: how far a guess at the next tokens was right, and where the source goes on alike."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null
@@ -30,9 +30,21 @@ def found(source: Ptr, tokens: Ptr, start: int, length: int, at: int, n: int) ->
 @native
 @extents(source="length", current="known", before="1", guess="guessed", tokens="known + guessed", total="1", suffix="1")
 def bifurcate(
-    source: Ptr, current: Ptr, before: Ptr, guess: Ptr, tokens: Ptr, total: Ptr, suffix: Ptr, length: int, known: int, guessed: int,
-    shortest: int, longest: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    source: Ptr,
+    current: Ptr,
+    before: Ptr,
+    guess: Ptr,
+    tokens: Ptr,
+    total: Ptr,
+    suffix: Ptr,
+    length: int,
+    known: int,
+    guessed: int,
+    shortest: int,
+    longest: int,
+    part: int,
+    parts: int,
+) -> int:
     """tokens = current (known,) and what of guess (guessed,) agrees with source[before[0]:], with the token that does not, then 0.
 
     total[0]: how many. suffix[0]: behind the only place where source has the last tokens, as many as it takes, else -1. One part.
@@ -76,17 +88,18 @@ def bifurcation_detector(op: Op) -> None:
     shortest, longest = op.attr("min_ngram_size", 1), op.attr("max_ngram_size", 3)
     if not 1 <= shortest <= longest:
         raise op.reject(f"min_ngram_size {shortest}, max_ngram_size {longest}")
-    sizes = (source.size, current.size, guessed, shortest, longest)
-    op.emit(bifurcate, [source, current, before, guess, tokens, total, suffix], *sizes, work=0, message=_wrong_guess)
+    operands = [source, current, before, guess, tokens, total, suffix]
+    sizes: dict[str, Any] = {"length": source.size, "known": current.size, "guessed": guessed}
+    op.emit(bifurcate, operands, **sizes, shortest=shortest, longest=longest, work=0, message=_wrong_guess)
     shape = op.info().shape
     assert shape is not None
     op.counted(shape[0], total)
     y = op.output(0)
-    op.emit(primitives.copy, [bits(tokens), bits(y)], y.size)
+    op.emit(primitives.copy, [bits(tokens), bits(y)], count=y.size)
 
 
 def _wrong_guess(failure: "Failure") -> str:
-    length, guessed, start = failure.scalar(0), failure.scalar(2), failure.element(2, 0)
+    length, guessed, start = failure.scalar("length"), failure.scalar("guessed"), failure.element(2, 0)
     return (
         f"pred_tokens has {guessed} tokens, src_tokens {length}, and prev_suffix_match_idx is {start}: pred_tokens should have one "
         f"token more than src_tokens has from there on, {max(length - start, 0) + 1}"

@@ -33,5 +33,5 @@ def c_dist(op: Op) -> None:
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise op.reject(f"the inputs have ranks {len(a.shape)} and {len(b.shape)}, expected 2")
     op.agree(a.shape[1:], b.shape[1:], "rows of different lengths")
-    numbers = (a.shape[0], b.shape[0], a.shape[1])
-    op.emit(distances, [a, b, y], *numbers, statics={"squared": metric == "sqeuclidean"}, work=y.size * a.shape[1] // 4)
+    (m, k), n = a.shape, b.shape[0]
+    op.emit(distances, [a, b, y], m=m, n=n, k=k, squared=metric == "sqeuclidean", work=y.size * k // 4)

@@ -40,15 +40,21 @@ def group_query_attention(op: Op) -> None:
         q, k = (_rotated(op, x, lengths, later) for x in (q, k))
     keys, values = (_cached(op, index, x, lengths, later, total) for index, x in ((1, k), (2, v)))
     mask = mask_of(op, op.input(10), q.shape[:3]) if op.has(10) else Mask()
-    causal = bool(op.attr("causal", 1))
     window = op.attr("local_window_size", -1)
     stage = _STAGES.get(op.attr("qk_output", 0)) if op.wants(3) else kernels.NOTHING
     if stage is None:
         raise op.reject(f"qk_output {op.attr('qk_output')}")
     rules = Rules(
-        float(op.attr("scale", 0.0)), float(op.attr("softcap", 0.0)), window - 1 if window > 0 else -1, 0 if causal else -1,
-        lengths=lengths, extra=1, anchored=later, sink=_sink(op, heads), stage=stage,
-    )  # fmt: skip
+        scale=float(op.attr("scale", 0.0)),
+        softcap=float(op.attr("softcap", 0.0)),
+        left=window - 1 if window > 0 else -1,
+        right=0 if op.attr("causal", 1) else -1,
+        lengths=lengths,
+        extra=1,
+        anchored=later,
+        sink=_sink(op, heads),
+        stage=stage,
+    )
     scores = op.output(3) if stage != kernels.NOTHING else None
     emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask, rules, scores)
 
@@ -112,29 +118,45 @@ def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: 
         op.agree(past.shape, (*new.shape[:2], before, new.shape[3]), "the past does not go with what is new")
     if {x.dtype for x in (past, new.tensor, present) if x is not None} != {new.tensor.dtype}:
         raise op.reject(f"a past that is not of {new.tensor.dtype}")
-    op.emit(
-        append, [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)], *new.shape, *new.numbers, before,
-        present.shape[2], later, work=present.size // 2, message=_does_not_fit,
-    )  # fmt: skip
+    operands = [None if past is None else bits(past), bits(new.tensor), lengths, bits(present)]
+    given = {**new.sizes, **new.named("new"), "before": before, "length": present.shape[2], "later": later}
+    op.emit(append, operands, **given, work=present.size // 2, message=_does_not_fit)
     whole = heads_of(op, present, new.shape[1])
     return Heads(present, (*present.shape[:2], total, present.shape[3]), whole.steps)
 
 
 def _does_not_fit(failure: "Failure") -> str:
-    rows, length = failure.scalar(2), failure.scalar(9)
+    rows, length = failure.scalar("rows"), failure.scalar("length")
     last = f"{failure.element(2)} at position {failure.at} of {failure.name(5)!r}"
     return f"{last} is out of range [{rows - 1}, {length}): {rows} rows that end there, in a cache of {length}"
 
 
 @native
 @extents(
-    past="batch * heads * before * size", new="walk(at, batch, new_batch, heads, new_head, rows, new_row, size, 1)", lengths="batch",
+    past="batch * heads * before * size",
+    new="walk(new_at, batch, new_batch, heads, new_head, rows, new_row, size, 1)",
+    lengths="batch",
     y="batch * heads * length * size",
-)  # fmt: skip
+)
 def append(
-    past: Ptr, new: Ptr, lengths: Ptr, y: Ptr, batch: int, heads: int, rows: int, size: int, at: int, new_batch: int, new_head: int,
-    new_row: int, before: int, length: int, later: int, part: int, parts: int,
-) -> int:  # fmt: skip
+    past: Ptr,
+    new: Ptr,
+    lengths: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    rows: int,
+    size: int,
+    new_at: int,
+    new_batch: int,
+    new_head: int,
+    new_row: int,
+    before: int,
+    length: int,
+    later: int,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, heads, length, size) = rows of past (batch, heads, before, size), then the `rows` new ones, then zeros.
 
     The new ones begin at lengths[b] + 1 - rows, or, unless `later`, at 0.
@@ -145,7 +167,7 @@ def append(
         if first < 0 or first + rows > length:
             return failed(INDEX_OUT_OF_RANGE, b)
         if first <= t < first + rows:
-            source = at + b * new_batch + h * new_head + (t - first) * new_row
+            source = new_at + b * new_batch + h * new_head + (t - first) * new_row
             for i in range(size):
                 y[job * size + i] = new[source + i]
         elif t < min(first, before):

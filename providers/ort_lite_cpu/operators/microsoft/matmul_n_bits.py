@@ -20,13 +20,27 @@ if TYPE_CHECKING:
 
 @native
 @extents(
-    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)", scales="n * blocks",
-    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)", groups="k", y="n * k",
-)  # fmt: skip
+    b="ceildiv(((n - 1) * blocks * size + k) * bits, 8)",
+    scales="n * blocks",
+    zeros="n * (ceildiv(blocks * bits, 8) if packed else blocks)",
+    groups="k",
+    y="n * k",
+)
 def unpack_weights(
-    b: Ptr, scales: Ptr, zeros: Ptr, groups: Ptr, y: Ptr, n: int, k: int, blocks: int, size: int, bits: Static, packed: Static,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    b: Ptr,
+    scales: Ptr,
+    zeros: Ptr,
+    groups: Ptr,
+    y: Ptr,
+    n: int,
+    k: int,
+    blocks: int,
+    size: int,
+    bits: Static,
+    packed: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (n, k) = (b - zero) * scale, b (n, blocks, size * bits / 8) with its first elements in the lowest bits.
 
     scales (n, blocks); zeros: as many, bits that are packed row by row, or floats, or null: the middle. groups (k,): the block
@@ -81,8 +95,9 @@ def matmul_n_bits(op: Op) -> None:
         return
     weights, blocks = op.temporary("float32", (n, k)), -(-k // size)
     operands = [op.input(1), op.input(2), op.optional(3), op.optional(4), weights]
-    statics = {"bits": bits, "packed": op.has(3) and op.raw(3).dtype == "uint8"}
-    op.emit(unpack_weights, operands, n, k, blocks, size, statics=statics, work=n * k, message=_no_block)
+    packed = op.has(3) and op.raw(3).dtype == "uint8"
+    sizes = {"n": n, "k": k, "blocks": blocks, "size": size}
+    op.emit(unpack_weights, operands, **sizes, bits=bits, packed=packed, work=n * k, message=_no_block)
     emit_computed(op, spec, a, weights, y)
 
 
@@ -101,7 +116,7 @@ def _check_sizes(op: Op, bits: int, size: int, n: int, k: int) -> None:
 
 
 def _no_block(failure: "Failure") -> str:
-    return failure.outside("block", 3, 0, failure.scalar(2), 4)
+    return failure.outside("block", 3, 0, failure.scalar("blocks"), 4)
 
 
 def _unpacked(

@@ -42,12 +42,34 @@ def normalise_row(s: Ptr, y: Ptr, gamma: Ptr, beta: Ptr, n: int, epsilon: float,
 
 @native
 @extents(
-    x="rows * n", skip="skips * n", gamma="n", beta="n", bias="n", y="rows * n", mean="rows", inverse="rows", total="rows * n",
-)  # fmt: skip
+    x="rows * n",
+    skip="skips * n",
+    gamma="n",
+    beta="n",
+    bias="n",
+    y="rows * n",
+    mean="rows",
+    inverse="rows",
+    total="rows * n",
+)
 def skip_normalise(
-    x: Ptr, skip: Ptr, gamma: Ptr, beta: Ptr, bias: Ptr, y: Ptr, mean: Ptr, inverse: Ptr, total: Ptr, rows: int, skips: int, n: int,
-    epsilon: float, centred: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    x: Ptr,
+    skip: Ptr,
+    gamma: Ptr,
+    beta: Ptr,
+    bias: Ptr,
+    y: Ptr,
+    mean: Ptr,
+    inverse: Ptr,
+    total: Ptr,
+    rows: int,
+    skips: int,
+    n: int,
+    epsilon: float,
+    centred: Static,
+    part: int,
+    parts: int,
+) -> int:
     """y (rows, n) = normalised x + skip (skips, n), repeated, + bias (n,); beta, bias, mean, inverse may be null.
 
     The sum goes to `total`, which may be y. skips is positive where rows is: `skip_layer_normalization`.
@@ -87,21 +109,45 @@ def skip_layer_normalization(op: Op) -> None:
     total = op.output(3) if op.wants(3) else y
     operands = [x, skip, gamma, beta, bias, y, mean, inverse, total]
     epsilon = float(op.attr("epsilon", 1e-12))
-    op.emit(skip_normalise, operands, rows, skips, n, epsilon, statics={"centred": centred}, work=x.size)
+    op.emit(skip_normalise, operands, rows=rows, skips=skips, n=n, epsilon=epsilon, centred=centred, work=x.size)
 
 
 # --- Embeddings
 @native
 @extents(
-    ids="batch * steps", segments="batch * steps", positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
-    words="word_count * n", places="place_count * n", kinds="kind_count * n", gamma="n", beta="n", y="batch * steps * n",
+    ids="batch * steps",
+    segments="batch * steps",
+    positions="select(less(1, position_rows), batch * steps, min(batch, 1) * steps)",
+    words="word_count * n",
+    places="place_count * n",
+    kinds="kind_count * n",
+    gamma="n",
+    beta="n",
+    y="batch * steps * n",
     total="batch * steps * n",
-)  # fmt: skip
+)
 def embed(
-    ids: Ptr, segments: Ptr, positions: Ptr, words: Ptr, places: Ptr, kinds: Ptr, gamma: Ptr, beta: Ptr, y: Ptr, total: Ptr,
-    batch: int, steps: int, n: int, word_count: int, place_count: int, kind_count: int, position_rows: int, epsilon: float,
-    part: int, parts: int,
-) -> int:  # fmt: skip
+    ids: Ptr,
+    segments: Ptr,
+    positions: Ptr,
+    words: Ptr,
+    places: Ptr,
+    kinds: Ptr,
+    gamma: Ptr,
+    beta: Ptr,
+    y: Ptr,
+    total: Ptr,
+    batch: int,
+    steps: int,
+    n: int,
+    word_count: int,
+    place_count: int,
+    kind_count: int,
+    position_rows: int,
+    epsilon: float,
+    part: int,
+    parts: int,
+) -> int:
     """y (batch, steps, n) = normalised words[ids] + places[positions] + kinds[segments]; segments may be null, positions too."""
     for row in span(batch * steps, part, parts):
         word = int(ids[row])
@@ -144,13 +190,13 @@ def embed_layer_normalization(op: Op) -> None:
     y = op.output(0)
     total = op.output(2) if op.wants(2) else y
     segments = segments if kinds is not None else None
-    native = words.native
-    op.emit(
-        embed, [ids, segments, positions, words, places, kinds, gamma, beta, y, total], batch, steps, words.shape[1],
-        words.shape[0], places.shape[0], 1 if kinds is None else kinds.shape[0], 1 if positions is None else positions.shape[0],
-        float(op.attr("epsilon", 1e-12)), types=["i32"] * 3 + [native] * 7, work=y.size * 2,
-        message=_no_embedding,
-    )  # fmt: skip
+    operands = [ids, segments, positions, words, places, kinds, gamma, beta, y, total]
+    types = ["i32"] * 3 + [words.native] * 7
+    given: dict[str, Any] = {"batch": batch, "steps": steps, "n": words.shape[1], "epsilon": float(op.attr("epsilon", 1e-12))}
+    given |= {"word_count": words.shape[0], "place_count": places.shape[0]}
+    given |= {"kind_count": 1 if kinds is None else kinds.shape[0]}
+    given |= {"position_rows": 1 if positions is None else positions.shape[0]}
+    op.emit(embed, operands, **given, types=types, work=y.size * 2, message=_no_embedding)
     if op.wants(1):
         _mask_index(op)
 
@@ -173,7 +219,9 @@ def _require_embeddings(op: Op) -> None:
 
 def _no_embedding(failure: "Failure") -> str:
     """Of the three ids of a row the first that has no place in its table."""
-    steps, words, places, kinds, rows = (failure.scalar(k) for k in (1, 3, 4, 5, 6))
+    steps, words, places, kinds, rows = map(
+        failure.scalar, ("steps", "word_count", "place_count", "kind_count", "position_rows")
+    )
     word, step = failure.element(0), failure.at % steps
     if not 0 <= word < words:
         return failure.outside("id", 0, 0, words)
@@ -189,12 +237,13 @@ def _mask_index(op: Op) -> None:
     index = op.output(1)
     if op.has(7):
         mask = op.input(7)
-        op.emit(count_ones, [mask, index], *mask.shape, work=mask.size)
+        batch, steps = mask.shape
+        op.emit(count_ones, [mask, index], batch=batch, steps=steps, work=mask.size)
         return
     import numpy as np
 
     zero = op.array(np.zeros(1, np.int32))
-    op.emit(primitives.fill, [bits(zero), bits(index)], index.size)
+    op.emit(primitives.fill, [bits(zero), bits(index)], count=index.size)
 
 
 # --- Activations with a bias

@@ -4,11 +4,12 @@ Both conversions are elementwise expressions, so that a chain of such operators 
 operator documentation, QLinearAdd-1 and so on.
 """
 
+from functools import partial
+
 from ort_lite.dtypes import DType
 from ort_lite.shapes import equal
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import Op
-from ort_lite_cpu.lowering.tensor import NATIVE_TYPES, Tensor, as_channels_last, channels_last, reread
+from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, reread
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
     BYTES,
@@ -20,8 +21,9 @@ from ort_lite_cpu.operators.quantization import (
     quantized,
 )
 from ort_lite_cpu.operators.slices import emit_concat
-from ort_lite_cpu.operators.softmax import by_rows, softmax
+from ort_lite_cpu.operators.softmax import by_rows, emit_softmax
 from ort_lite_cpu.registry import operator
+from ort_lite_cpu.types import NATIVE_TYPES
 
 
 def _one(op: Op, index: int) -> Parameter:
@@ -76,11 +78,7 @@ def qlinear_softmax(op: Op) -> None:
     """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
     x = op.lowering.stored(_input(op, 0))
     y = op.temporary("float32", x.shape)
-
-    def emit(source: Tensor, target: Tensor, rows: Dim, n: Dim) -> None:
-        op.emit(softmax, [source, target], rows, n, statics={"logarithm": False}, work=x.size * 2, inplace=(1, 0))
-
-    by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, emit)
+    by_rows(op, x, y, op.attr("axis", -1), op.attr("opset", 13) < 13, partial(emit_softmax, op))
     _finish(op, y, 3)
 
 

@@ -11,12 +11,11 @@ from ort_lite.native.floats import fmax, fmin, rint
 from ort_lite.native.integers import cast, like
 from ort_lite.native.lang import OK, null, shift
 from ort_lite.native.marks import Ptr, Static, native
-from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import time_of, update_cell
 from ort_lite_cpu.lowering.op import Op
 from ort_lite_cpu.lowering.tensor import Tensor
-from ort_lite_cpu.operators.integer_matmul import emit_product, packed_constant, quotient
+from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
 from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
 from ort_lite_cpu.operators.recurrent import LSTM_ACTIVATIONS, Layer, emit_lstm
 from ort_lite_cpu.registry import operator
@@ -41,16 +40,55 @@ def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
 
 @native
 @extents(
-    xw="steps * batch * 4 * size", r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
-    factor="4 * size", held="2 * ceildiv(size, 2)", sums="4 * size", bias="4 * size", peephole="3 * size", lengths="batch",
-    h="batch * size", c="batch * size", y="walk(offset, steps, batch * stride, batch, stride, size, 1)", gates="4 * size",
-)  # fmt: skip
+    xw="steps * batch * 4 * size",
+    r="ceildiv(4 * size, vectors * lanes) * ceildiv(size, 2) * vectors * lanes * 2",
+    factor="4 * size",
+    held="2 * ceildiv(size, 2)",
+    sums="4 * size",
+    bias="4 * size",
+    peephole="3 * size",
+    lengths="batch",
+    h="batch * size",
+    c="batch * size",
+    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    gates="4 * size",
+)
 def dynamic_lstm(
-    xw: Ptr, r: Ptr, factor: Ptr, held: Ptr, sums: Ptr, bias: Ptr, peephole: Ptr, lengths: Ptr, h: Ptr, c: Ptr, y: Ptr, gates: Ptr,
-    steps: int, batch: int, size: int, backward: int, stride: int, offset: int, limit: float, coupled: int,
-    a0: float, b0: float, a1: float, b1: float, a2: float, b2: float, f: Static, g: Static, k: Static,
-    vectors: Static, lanes: Static, madd: Static, part: int, parts: int,
-) -> int:  # fmt: skip
+    xw: Ptr,
+    r: Ptr,
+    factor: Ptr,
+    held: Ptr,
+    sums: Ptr,
+    bias: Ptr,
+    peephole: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    c: Ptr,
+    y: Ptr,
+    gates: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    backward: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    coupled: int,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    a2: float,
+    b2: float,
+    f: Static,
+    g: Static,
+    k: Static,
+    vectors: Static,
+    lanes: Static,
+    madd: Static,
+    part: int,
+    parts: int,
+) -> int:
     """As `lstm`, with r (size, 4 size) as `pairs` makes it and its scales in factor (4 size).
 
     held (size, even) and sums (4 size) are scratch for the quantised hidden state and its product with r.
@@ -73,9 +111,7 @@ def dynamic_lstm(
             for j in range(4 * size):
                 total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
                 gates[j] = total if null(bias) else total + bias[j]
-            update_cell(
-                gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k
-            )  # fmt: skip
+            update_cell(gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k)
     return OK
 
 
@@ -106,13 +142,11 @@ class QuantizedLayer(Layer):
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = packed_constant(op, w[direction], zeros[direction], w, f"W {direction}")
         total = op.temporary("int32", (rows, columns))
-        emit_product(op, self.held, self.zero, packed, total, (1, rows, columns, w.shape[1], 0, 0))
+        emit_product(op, self.held, self.zero, packed, total, Matrices(1, rows, columns, w.shape[1]))
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
         return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
-    def lstm_steps(
-        self, direction: int, operands: Sequence[Tensor | None], numbers: Sequence[Dim | float], statics: Mapping[str, str]
-    ) -> None:
+    def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
         op, columns, tile = self.op, self.gates * self.size, integer_tile()
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
@@ -120,8 +154,8 @@ class QuantizedLayer(Layer):
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
         held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
         front = [self.product(direction), r, factor, held, sums]
-        sizes = {name: value for name, value in tile.statics.items() if name != "rows"}
-        op.emit(dynamic_lstm, [*front, *operands], *numbers, statics={**statics, **sizes}, work=self.work())
+        lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
+        op.emit(dynamic_lstm, [*front, *operands], **given, **lanes, work=self.work())
 
     def _constant(self, index: int) -> Array:
         array = self.op.constant(index)

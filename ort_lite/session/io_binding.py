@@ -1,22 +1,35 @@
 """IOBinding: inputs and outputs bound to memory once, for many runs. Method names are onnxruntime's."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import RunOptions
-from ort_lite.session.ready import Ready
+from ort_lite.session.metadata import NodeArg
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import code_of
 from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.ort_value import OrtValue, check_device, dtype_of
 from ort_lite.tensors.values import array_of
 
-if TYPE_CHECKING:
-    from ort_lite.session.session import InferenceSession
+
+class Bindable(Protocol):
+    """What a binding asks of its session."""
+
+    def get_inputs(self) -> list[NodeArg]: ...
+
+    def get_outputs(self) -> list[NodeArg]: ...
+
+    def get_overridable_initializers(self) -> list[NodeArg]: ...
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Any]: ...
+
+    def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None: ...
 
 
 class IOBinding:
@@ -25,7 +38,7 @@ class IOBinding:
     Not for runs in several threads at once: each needs a binding of its own.
     """
 
-    def __init__(self, session: "InferenceSession") -> None:
+    def __init__(self, session: Bindable) -> None:
         self._session = session
         self._known = {
             "input": {arg.name for arg in (*session.get_inputs(), *session.get_overridable_initializers())},
@@ -129,9 +142,6 @@ class IOBinding:
 
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
         """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
-        state = self._session._state
-        if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(self._inputs):
-            return None
         others = [value for value in self._inputs.values() if isinstance(value, np.ndarray)]
         if len(others) < len(self._inputs):  # who knows whose memory the others show
             return None
@@ -141,7 +151,7 @@ class IOBinding:
             if usable and not any(np.may_share_memory(target, other) for other in others):
                 targets[name] = target
                 others.append(target)
-        outputs = state.ready.run_into(self._inputs, targets) if targets else None
+        outputs = self._session._run_into(self._inputs, targets) if targets else None
         return None if outputs is None else [outputs[name] for name in self._outputs]
 
     def _check(self, kind: str, name: str) -> None:

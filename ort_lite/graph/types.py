@@ -1,0 +1,54 @@
+"""Types of values: tensors, sequences, optionals, maps."""
+
+from ort_lite.dtypes import DType, ort_name
+from ort_lite.record import Record
+from ort_lite.shapes.dims import Shape
+
+
+class TensorType(Record):
+    """Element type and shape; `shape` is None where not even the rank is known."""
+
+    dtype: DType
+    shape: Shape | None = None
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape is not None else f"{self.dtype}[...]"
+
+
+class SequenceType(Record):
+    element: "Type"
+
+    def __str__(self) -> str:
+        return f"seq({self.element})"
+
+
+class OptionalType(Record):
+    element: "Type"
+
+    def __str__(self) -> str:
+        return f"optional({self.element})"
+
+
+class MapType(Record):
+    key: DType
+    value: "Type"
+
+    def __str__(self) -> str:
+        return f"map({self.key}, {self.value})"
+
+
+Type = TensorType | SequenceType | OptionalType | MapType
+
+
+def type_name(type_: Type | None) -> str:
+    """onnxruntime's spelling: "tensor(float)", "seq(map(int64,tensor(float)))"."""
+    match type_:
+        case TensorType(dtype, _):
+            return ort_name(dtype)
+        case SequenceType(element):
+            return f"seq({type_name(element)})"
+        case OptionalType(element):
+            return f"optional({type_name(element)})"
+        case MapType(key, value):
+            return f"map({ort_name(key)[7:-1]},{type_name(value)})"
+    return "unknown"

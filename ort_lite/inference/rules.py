@@ -1,0 +1,306 @@
+"""The contract of shape inference: what is known of a value, a node as rules see it, rules by operator and version.
+
+A rule maps what is known of a node's inputs to what is known of its outputs. Known is an `Info`: the type, and for small
+integer tensors (at most `CONTENTS_LIMIT` elements) their contents as symbolic integers, so that
+Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules are registered by transform distributions
+(hook `ort_lite_shape_rules`); the same rules annotate a graph before partitioning and serve providers while they lower.
+
+    @shape_rule("Transpose", since=1)
+    def transpose(op: Op) -> list[Info]:
+        shape = op.shape(0)
+        perm = op.attr("perm", range(len(shape))[::-1])
+        return [op.tensor(op.dtype(0), [shape[axis] for axis in perm])]
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ort_lite.dtypes import Array, DType, from_numpy
+from ort_lite.errors import InvalidGraph, ShapeInferenceError
+from ort_lite.graph.graph import Graph, Node
+from ort_lite.graph.types import TensorType, Type
+from ort_lite.inference.schema import Kind, Schemas, SchemaSource, kind_of, shown
+from ort_lite.inference.schema_text import OpSchema
+from ort_lite.record import Record
+from ort_lite.shapes.dims import Shape, product
+from ort_lite.shapes.expr import Dim
+
+CONTENTS_LIMIT = 64
+_CONTENT_TYPES = frozenset({"int64", "int32", "bool", "uint8", "int8", "int16", "uint16", "uint32"})
+
+
+class Info(Record):
+    """What is known of a value. `contents` has as many elements as the tensor, in row-major order."""
+
+    type: Type | None = None
+    contents: tuple[Dim, ...] | None = None
+    constant: Array | None = None
+
+    @property
+    def dtype(self) -> DType | None:
+        return self.type.dtype if isinstance(self.type, TensorType) else None
+
+    @property
+    def shape(self) -> Shape | None:
+        return self.type.shape if isinstance(self.type, TensorType) else None
+
+
+UNKNOWN = Info()
+
+
+class RankUnknown(Exception):
+    """A rule needs the rank of input `index`, which is open."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class ContentsUnknown(Exception):
+    """A rule needs the contents of input `index`, which only running the program tells."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+class NumbersUnknown(ContentsUnknown):
+    """A rule needs the elements of input `index` as numbers: expressions will not do, as they decide a rank, are floats, ..."""
+
+
+class Driver(Protocol):
+    """What an Op asks of the inference that it is part of."""
+
+    @property
+    def strict(self) -> bool: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def fresh(self, hint: str) -> Dim: ...
+
+    def made_since(self, dim: Dim, count: int) -> bool: ...
+
+    def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]: ...
+
+
+class Op:
+    """A node under inference, as rules see it."""
+
+    __slots__ = ("_inference", "inputs", "node")
+
+    def __init__(self, node: Node, inputs: Sequence[Info | None], inference: Driver) -> None:
+        self.node, self.inputs, self._inference = node, inputs, inference
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def has(self, index: int) -> bool:
+        """Whether the optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def info(self, index: int) -> Info:
+        """Raises ShapeInferenceError when the input is left out."""
+        info = self.inputs[index] if index < len(self.inputs) else None
+        if info is None:
+            raise self.error(f"input {index} is missing")
+        return info
+
+    def dtype(self, index: int) -> DType:
+        info = self.info(index)
+        if info.dtype is None:
+            raise RankUnknown(index)
+        return info.dtype
+
+    def shape(self, index: int) -> Shape:
+        """Raises RankUnknown where it is: the driver then leaves the outputs open."""
+        type_ = self.info(index).type
+        if not isinstance(type_, TensorType) or type_.shape is None:
+            raise RankUnknown(index)
+        return type_.shape
+
+    def rank(self, index: int) -> int:
+        return len(self.shape(index))
+
+    def contents(self, index: int) -> tuple[Dim, ...]:
+        """Row-major elements of a small integer input. Raises ContentsUnknown."""
+        contents = self.known(index)
+        if contents is None:
+            raise ContentsUnknown(index)
+        return contents
+
+    def known(self, index: int) -> tuple[Dim, ...] | None:
+        """As `contents`, but None where they are not known."""
+        return self.info(index).contents
+
+    def needs(self, unknown: RankUnknown | ContentsUnknown) -> None:
+        """Says that the outputs depend on what is not known: a strict inference ends with this exception.
+
+        Otherwise returns: the rule then gives what is certain, with fresh dims.
+        """
+        if self._inference.strict:
+            raise unknown
+
+    def constant(self, index: int) -> Array | None:
+        """The array of a constant input of any type and size."""
+        info = self.inputs[index] if index < len(self.inputs) else None
+        return None if info is None else info.constant
+
+    def axis(self, value: int, rank: int) -> int:
+        """`value` counted from the front. Raises ShapeInferenceError out of [-rank, rank)."""
+        if not -rank <= value < max(rank, 1):
+            raise self.error(f"axis {value} is out of range [{-rank}, {rank})")
+        return value + rank if value < 0 else value
+
+    def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
+        """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
+        type_ = TensorType(dtype, None if shape is None else tuple(shape))
+        if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
+            return Info(type_)
+        kept = tuple(contents)
+        return Info(type_, kept if product(type_.shape) == len(kept) <= CONTENTS_LIMIT else None)
+
+    def fresh(self) -> Dim:
+        """A new symbol for a dimension that only running the program tells."""
+        named = next((value for value in self.node.outputs if value is not None), None)
+        return self._inference.fresh(self.node.op_type if named is None else named.name)
+
+    def body(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
+        """What the outputs of a nested graph are for these inputs. Open where a node of it needs what is not known.
+
+        Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
+        """
+        if len(graph.inputs) != len(inputs):
+            raise InvalidGraph(f"{self.node}: inputs of its body {graph.name!r}: {len(graph.inputs)}, expected {len(inputs)}")
+        for index, (value, kind) in enumerate(zip(graph.inputs, kinds(inputs), strict=True)):
+            declared = kind_of(value.type)
+            if kind is not None and declared not in (kind, None):
+                which = f"input {index} ({value.name!r}) of its body {graph.name!r}"
+                raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}")
+        return self._inference.nested(graph, inputs)
+
+    def dead_body(self, graph: Graph) -> list[Info]:
+        """The outputs of a nested graph that never runs, for their types alone: shapes need not fit there. Empty where they do
+        not, and for a strict inference, which comes after one that is not.
+        """
+        if not self._inference.strict:
+            with suppress(ShapeInferenceError):
+                return self.body(graph, [])
+        return []
+
+    def scope(self) -> int:
+        """A mark: symbols made from here on are `inner` to it."""
+        return self._inference.count
+
+    def is_inner(self, dim: Dim, scope: int) -> bool:
+        """Whether a symbol made since `scope` occurs in `dim`: it means nothing outside of the body that it came from."""
+        return self._inference.count > scope and self._inference.made_since(dim, scope)
+
+    def error(self, message: str) -> ShapeInferenceError:
+        return ShapeInferenceError(f"{self.node}: {message}; inputs are {', '.join(_name(i) for i in self.inputs)}")
+
+
+def _name(info: Info | None) -> str:
+    return "(left out)" if info is None else str(info.type)
+
+
+def kinds(infos: Iterable[Info | None]) -> tuple[Kind | None, ...]:
+    """What schemas know of types; None where nothing is known."""
+    return tuple(
+        [None if info is None else info.type.dtype if type(info.type) is TensorType else kind_of(info.type) for info in infos]
+    )
+
+
+def constant_info(array: Array) -> Info:
+    """The Info of an array; small integer arrays have contents."""
+    dtype = from_numpy(array.dtype)
+    small = array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
+    contents = tuple([int(x) for x in np.ravel(array).tolist()]) if small else None
+    return Info(TensorType(dtype, array.shape), contents, array)
+
+
+Rule = Callable[[Op], list[Info]]
+OutputType = int | DType | Callable[[Op], DType]
+
+
+class ShapeRule(Record):
+    """A rule and what it is for: the operator from opset `since` on, until a later rule takes over."""
+
+    op_type: str
+    since: int
+    domain: str
+    function: Rule
+    types: tuple[OutputType, ...] = ()
+
+
+def shape_rule(
+    *op_types: str, since: int = 1, domain: str = "", types: tuple[OutputType, ...] = (0,)
+) -> Callable[[Rule], list[ShapeRule]]:
+    """Makes the decorated function the rule of the operators; the result is what `ort_lite_shape_rules` lists.
+
+    `types` are the element types that the outputs have even where the rule finds a rank or contents missing: that of an
+    input, by number, or a name, or a function of the Op. The last one stands for all outputs that follow.
+    """
+
+    def decorate(function: Rule) -> list[ShapeRule]:
+        return [ShapeRule(op_type, since, domain, function, types) for op_type in op_types]
+
+    return decorate
+
+
+class RuleFamily(NamedTuple):
+    """Rules that are loaded when a model first has one of their operators: (domain, op_type) of all that `load` gives."""
+
+    keys: Collection[tuple[str, str]]
+    load: Callable[[], Iterable[ShapeRule]]
+
+
+class ShapeRules:
+    """All rules of a process, by (domain, op_type); the newest one not newer than the node's version applies.
+
+    `schemas` are the operators' schemas: whoever infers checks types by them.
+    """
+
+    def __init__(self, rules: Iterable[ShapeRule | RuleFamily], schemas: Schemas | None = None) -> None:
+        self.schemas = Schemas() if schemas is None else schemas
+        self._rules: dict[tuple[str, str], list[ShapeRule | RuleFamily]] = {}
+        self._ready: dict[tuple[str, str], list[ShapeRule]] = {}
+        for rule in rules:
+            for key in rule.keys if isinstance(rule, RuleFamily) else [(rule.domain, rule.op_type)]:
+                self._rules.setdefault(key, []).append(rule)
+
+    def preceded_by(
+        self, more: Iterable[ShapeRule | list[ShapeRule] | RuleFamily], schemas: Iterable[OpSchema | SchemaSource] = ()
+    ) -> "ShapeRules":
+        """These rules and schemas, and before them `more`."""
+        given = list(schemas)
+        joined = self.schemas.preceded_by(given) if given else self.schemas
+        made = ShapeRules((rule for one in more for rule in (one if isinstance(one, list) else [one])), joined)
+        for key, rules in self._rules.items():
+            made._rules[key] = [*made._rules.get(key, ()), *rules]
+        return made
+
+    def find(self, node: Node) -> ShapeRule | None:
+        key = (node.domain, node.op_type)
+        found = self._ready.get(key)
+        if found is None:
+            if key not in self._rules:  # names of models that come and go are not kept
+                return None
+            found = self._ready[key] = self._loaded(key)
+        for rule in found:
+            if rule.since <= node.version:
+                return rule
+        return None
+
+    def _loaded(self, key: tuple[str, str]) -> list[ShapeRule]:
+        """The rules of an operator, newest first; of two for one version the one that was given first."""
+        given = self._rules.get(key, ())
+        rules = [rule for one in given for rule in (one.load() if isinstance(one, RuleFamily) else [one])]
+        return sorted((rule for rule in rules if (rule.domain, rule.op_type) == key), key=lambda rule: -rule.since)

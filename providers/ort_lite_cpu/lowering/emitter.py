@@ -1,0 +1,30 @@
+"""What helpers ask of whoever calls them, for annotations: an `Op`, or a `Builder` on behalf of a node."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ort_lite.native.extents import Extent
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.lowered import Kernel
+from ort_lite_cpu.lowering.tensor import Tensor
+
+
+class Emitter(Protocol):
+    """Adds to a program under construction, for one node."""
+
+    def emit(
+        self,
+        kernel: Kernel,
+        operands: Sequence[Tensor],
+        *,
+        work: Dim,
+        touched: Mapping[str, Extent] = ...,
+        **named: Any,
+    ) -> None:
+        """An instruction: see `Op.emit`."""
+
+    def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
+        """See `Op.require`."""
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """The tensor in memory, in logical order."""

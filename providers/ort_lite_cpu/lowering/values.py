@@ -1,0 +1,109 @@
+"""The values of a program under construction: what `op.lowering` is to operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.graph import Graph, Node, Value
+from ort_lite.inference import CONTENTS_LIMIT, Inference, Info, ShapeRules
+from ort_lite.provider import Body
+from ort_lite.shapes import Symbol, product, symbol
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.builder import Builder
+from ort_lite_cpu.lowering.lowered import Source
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.options import Options
+
+
+class Values(Builder):
+    """What of `Lowering` knows which tensor a value is and what is known of it, and nothing of the order of nodes."""
+
+    def __init__(
+        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: Options, bodies: Mapping[Graph, Body]
+    ) -> None:
+        super().__init__(options.threads)
+        self.options, self.bodies = options, bodies
+        self.inference = Inference(rules, strict=True)
+        self.tensors: dict[Value, Tensor] = {}
+        self.remaining: dict[Value, int] = {}
+        """How many readers of a value, outputs of the program among them, are still to come."""
+        for value, info in inputs:
+            self._add_input(value, info)
+
+    def tensor(self, value: Value) -> Tensor:
+        found = self.tensors.get(value)
+        if found is None:
+            if value.constant is None:
+                raise NotSupported(f"{value.name!r} reaches the CPUExecutionProvider without a producer")
+            info = self.inference.of(value)
+            assert info.dtype is not None
+            buffer = Buffer(value.constant.nbytes, value.constant)
+            found = Tensor(info.dtype, value.constant.shape, buffer, contents=info.contents, name=value.name)
+            self.tensors[value] = found
+        return found
+
+    def constant(self, value: Value) -> Array | None:
+        """The array of a constant, or of a value whose elements this program was lowered for."""
+        return self.inference.of(value).constant
+
+    def _add_input(self, value: Value, info: Info) -> None:
+        self.inference.infos[value] = info
+        tensor = self.tensors[value] = self.made_outside(info, value.name)
+        assert tensor.buffer is not None
+        self.result.inputs.append(tensor.buffer)
+        self.result.input_infos.append(info)
+
+    def contents(self, value: Value, node: Node) -> tuple[Dim, ...]:
+        """Elements of a small integer tensor; read between two segments when they are not known."""
+        info = self.inference.of(value)
+        if info.contents is not None:
+            return info.contents
+        if info.constant is not None:
+            return tuple(int(element) for element in info.constant.reshape(-1))
+        count = None if info.shape is None else product(info.shape)
+        if not isinstance(count, int):
+            raise Open(value)
+        if count > CONTENTS_LIMIT:
+            raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements")
+        tensor = self.stored(self.tensor(value))
+        assert tensor.buffer is not None
+        if tensor.buffer not in self.result.inputs:
+            self.result.items.append(None)
+        names = [Symbol(f"{value.name}[{i}]", signed=True) for i in range(count)]
+        for i, name in enumerate(names):
+            self.result.sources.setdefault(name, Source(tensor.buffer, i, element=True))
+        elements = tuple(symbol(name.name, signed=True) for name in names)
+        self.inference.infos[value] = Info(info.type, elements, info.constant)
+        return elements
+
+    def open(self, value: Value, numbers: bool = False) -> Exception:
+        """For `raise lowering.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""
+        return Open(value, numbers)
+
+    # --- to and from the outside
+    def host(
+        self,
+        node: Node,
+        function: Callable[..., Sequence[Any]],
+        python: bool,
+        captures: Sequence[Value] = (),
+        shared: Collection[int] = (),
+    ) -> None:
+        """As `step`, with the node's inputs and then `captures`; its outputs are the node's."""
+        inputs = [None if value is None else self.tensor(value) for value in (*node.inputs, *captures)]
+        infos = [None if value is None else self.inference.of(value) for value in node.outputs]
+        for value, tensor in zip(node.outputs, self.step(node, function, inputs, infos, python, shared), strict=True):
+            if value is not None and tensor is not None:
+                tensor.name = value.name
+                self.tensors[value] = tensor
+
+
+class Open(Exception):
+    """Lowering cannot go on before the run tells the shape of `value`, or its elements as numbers."""
+
+    def __init__(self, value: Value, numbers: bool = False) -> None:
+        super().__init__(value.name)
+        self.value, self.numbers = value, numbers
