@@ -49,8 +49,8 @@ FLOORS = {
         memory
         serialization
         inference
-        provider
         transform
+        provider
         tensors
         compat
         plugins

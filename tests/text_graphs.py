@@ -31,6 +31,12 @@ def model(signature: str, body: str, constants: str = "", opset: int = 21) -> Mo
     return load(onnx.parser.parse_model(text))
 
 
+def every_transform() -> list[Transform]:
+    """Those before the claim, and then fusions."""
+    listed = (*plugins.transforms(), *plugins.fusions())
+    return list({transform.name: transform for transform in listed}.values())
+
+
 def check(
     transforms: Transform | Sequence[Transform],
     signature: str,

@@ -1,6 +1,7 @@
 """`ort-lite dump MODEL.onnx --stage STAGE`: what a stage of the pipeline makes of a model."""
 
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.commands import model
@@ -73,10 +74,12 @@ def _compiled(arguments: Namespace) -> None:
         session.run(None, model.feeds(arguments, session.get_inputs()))
         _show_plans(session, arguments.json)
     else:
-        _show_partitions(session.explain(), arguments.json)
+        fused = session._prepared.compiled.fused
+        done = {name: [str(change) for change in copy.changes] for name, copy in fused.items()}
+        _show_partitions(session.explain(), done, arguments.json)
 
 
-def _show_partitions(explanation: Explanation, as_json: bool) -> None:
+def _show_partitions(explanation: Explanation, fusions: Mapping[str, Sequence[str]], as_json: bool) -> None:
     columns = ("partition", "device", "nodes", "inputs", "outputs", "facts")
     rows = [
         (
@@ -90,9 +93,12 @@ def _show_partitions(explanation: Explanation, as_json: bool) -> None:
         for p in explanation.assignment.partitions
     ]
     if as_json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    else:
-        print_table(columns, ([_text(cell) for cell in row] for row in rows), ("nodes",))
+        print_json([{**dict(zip(columns, row, strict=True)), "fusions": fusions.get(str(row[0]), [])} for row in rows])
+        return
+    print_table(columns, ([_text(cell) for cell in row] for row in rows), ("nodes",))
+    for name, changes in fusions.items():
+        for change in changes:
+            print_text(f"{name}: {change}")
 
 
 def _show_plans(session: InferenceSession, as_json: bool) -> None:

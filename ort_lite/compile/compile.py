@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.moving import Mover
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import CompiledBody, Executable, Step
@@ -16,7 +17,7 @@ from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
 """What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
@@ -29,6 +30,8 @@ class Compiled(Record):
     partitions: Mapping[str, CompiledPartition]
     called: tuple[CompiledPartition, ...] = ()
     """What the executor calls: the partitions behind their guards (see `ort_lite.execute.guard`)."""
+    fused: Mapping[str, Fused] = field(default_factory=dict)
+    """By name, the partitions of which a provider compiled a fused copy."""
 
     def facts(self) -> dict[str, dict[str, int | str]]:
         """What compiled partitions say of themselves (see CompiledPartition), by partition."""
@@ -48,14 +51,17 @@ class Compilations:
 
     def __init__(self) -> None:
         self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
+        self.fused: dict[int, Fused] = {}  # by the id of what was compiled, which lives in `partitions`
         self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
 
     def find(self, label: str, partition: Partition) -> CompiledPartition | None:
         known = self.partitions.get(_key(label, partition))
         return None if known is None else known[1]
 
-    def keep(self, label: str, partition: Partition, compiled: CompiledPartition) -> None:
+    def keep(self, label: str, partition: Partition, compiled: CompiledPartition, fused: Fused | None) -> None:
         self.partitions[_key(label, partition)] = (partition, compiled)  # the partition keeps the ids of its bodies valid
+        if fused is not None:
+            self.fused[id(compiled)] = fused
 
 
 def _key(label: str, partition: Partition) -> tuple[Any, ...]:
@@ -66,9 +72,10 @@ def _key(label: str, partition: Partition) -> tuple[Any, ...]:
 
 def compile_assignment(
     assignment: Assignment, policies: Mapping[str, Policy] | None = None, known: Compilations | None = None,
-    guard: Guard = guarded,
+    guard: Guard = guarded, fuser: Fuser | None = None,
 ) -> Compiled:  # fmt: skip
-    """Bodies before the graphs around them. Raises CompileError naming provider and partition.
+    """Bodies before the graphs around them. Providers that want fusions get what `fuser` makes; None: the partitions as they are.
+    Raises CompileError naming provider and partition.
 
     A provider whose policy is to go on when compiling fails is asked about each partition alone when a call fails, and
     PartitionsFailed names those that it cannot do.
@@ -81,14 +88,16 @@ def compile_assignment(
     for level in reversed(assignment.levels):
         for label, provider in assignment.providers.items():
             alone = policies is not None and policies[label].on_compile_error == NEXT
-            compiled.update(_compile_level(label, provider, level, bodies, known, alone))
+            compiled.update(_compile_level(label, provider, level, bodies, known, alone, fuser))
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
         outer = (*level.graph.inputs, *captures)
         called.update((p.name, guard(_with_bodies(p, bodies), compiled[p.name], outer)) for p in level.partitions)
         executable = _Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
-    return Compiled(executable, {p.name: compiled[p.name] for p in assignment.partitions}, tuple(called.values()))
+    partitions = {p.name: compiled[p.name] for p in assignment.partitions}
+    fused = {name: found for name, one in partitions.items() if (found := known.fused.get(id(one))) is not None}
+    return Compiled(executable, partitions, tuple(called.values()), fused)
 
 
 def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
@@ -100,7 +109,7 @@ def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mappi
     if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
         known.bodies[level.graph] = (same, made)
     body = known.bodies[level.graph][1]
-    body.executable = made.executable
+    body.relink(made.executable)
     return body
 
 
@@ -111,18 +120,21 @@ def _compile_level(
     bodies: Mapping[Graph, CompiledBody],
     known: Compilations,
     alone: bool,
+    fuser: Fuser | None,
 ) -> dict[str, CompiledPartition]:
     """The provider's partitions of a level, in one call as long as that works."""
     partitions = [_with_bodies(p, bodies) for p in level.partitions if p.provider is provider]
     made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
     new = [p for p in partitions if p.name not in made]
     if new:
-        results = _compiled_or_restored(label, provider, new, alone)
-        for partition, result in zip(new, results, strict=True):
+        fused = [None if fuser is None else fuser.fused(p, bodies) for p in new]
+        given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
+        results = _compiled_or_restored(label, provider, given, alone)
+        for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):
                     raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
-                known.keep(label, partition, result)
+                known.keep(label, partition, result, copy)
                 made[partition.name] = result
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
         if failed:

@@ -13,7 +13,7 @@ from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import absorbs
 from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
@@ -132,15 +132,28 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
     read: dict[Value, bool] = {}
     needed = set(kept)
     for partition in assignment.partitions:
-        one = compiled.partitions[partition.name]
-        absorbed = set(one.absorbed) if absorbs(one) and partition.name not in needed else set()
+        kept_by = _still_read(partition, compiled) if partition.name not in needed else set(partition.constants)
         for value in partition.constants:
-            read[value] = read.get(value, True) and value in absorbed
+            read[value] = read.get(value, True) and value not in kept_by
     given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
     for value in given_up:
         assert value.constant is not None
         value.constant = released(value)
+    for name, fused in compiled.fused.items():
+        one = compiled.partitions[name]
+        fused.give_up(one.absorbed if absorbs(one) else ())
     return [value.name for value in given_up]
+
+
+def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
+    """The constants whose arrays the compiled partition did not absorb; of a fused one it has none that no copy stands for."""
+    one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
+    if not absorbs(one):
+        return set(partition.constants)
+    if fused is None:
+        return set(partition.constants) - set(one.absorbed)
+    left = set(fused.partition.constants) - set(one.absorbed)
+    return {value for value in partition.constants if fused.copies[value] in left}
 
 
 def close_states(compiled: Compiled) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
+from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.moving import moved
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NobodyCan
@@ -33,7 +34,7 @@ def reporter(incidents: list[str], severity: int) -> Report:
 
 def compile_or_next(
     assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], constraints: Constraints, guard: Guard,
-    report: Report,
+    report: Report, fuser: Fuser,
 ) -> tuple[Assignment, Compiled]:  # fmt: skip
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
@@ -44,7 +45,7 @@ def compile_or_next(
     known = Compilations()
     while True:
         try:
-            return assignment, compile_assignment(assignment, policies, known, guard)
+            return assignment, compile_assignment(assignment, policies, known, guard, fuser)
         except PartitionsFailed as error:
             failure = error
             index = list(assignment.providers).index(error.label)

@@ -12,7 +12,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 Observer = Callable[["Step", int, int], None]
 """Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`."""
@@ -152,6 +152,17 @@ class CompiledBody(Record, frozen=False):
     captures: tuple[Value, ...]
     expected: Expected | None = None
     """What it must be called with, where its provider is not `exact`."""
+    copies: "list[CompiledBody]" = field(default_factory=list)
+
+    def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":
+        """The same body for a copy of the graph around it, whose values `captures` stand for this one's."""
+        self.copies.append(self.replace(captures=captures, copies=[]))
+        return self.copies[-1]
+
+    def relink(self, executable: Executable) -> None:
+        """From now on this runs, also where the body was copied to."""
+        for body in (self, *self.copies):
+            body.executable = executable
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]:
         watch = CURRENT.watch

@@ -201,6 +201,13 @@ class Node:
                 found.extend(attribute.value)
         return found
 
+    def reads(self) -> "tuple[Value | None, ...]":
+        """Its inputs, and what its bodies capture."""
+        for attribute in self.attributes.values():
+            if attribute.type[0] == "G":  # GRAPH or GRAPHS, which few nodes have
+                return *self.inputs, *self.captures()
+        return self.inputs
+
     def captures(self) -> list[Value]:
         """Outer values that the bodies read, each once, in order of appearance. O(size of the bodies)."""
         bodies = self.subgraphs()
@@ -342,7 +349,7 @@ class Graph:
         own = {*self.inputs, *self.initializers.values()}
         found: dict[Value, None] = {}
         for node in self:
-            for value in (*node.inputs, *node.captures()):
+            for value in node.reads():
                 if value is not None and value not in own:
                     found[value] = None
             own.update(value for value in node.outputs if value is not None)
@@ -384,7 +391,7 @@ def _producers(node: Node) -> list[Node]:
     """The nodes of the same graph whose outputs the node and its bodies read; with repetitions."""
     return [
         value.producer
-        for value in (*node.inputs, *node.captures())
+        for value in node.reads()
         if value is not None and value.producer is not None and value.producer.graph is node.graph
     ]
 
@@ -440,12 +447,11 @@ def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
     outputs = [None if v is None else mapping.setdefault(v, Value(v.name, v.type, v.constant)) for v in node.outputs]
     attributes = []
     for attribute in node.attributes.values():
-        value = attribute.value
-        if attribute.type == "GRAPH" and not attribute.ref:
-            value = value.clone(mapping)
-        elif attribute.type == "GRAPHS" and not attribute.ref:
-            value = [body.clone(mapping) for body in value]
-        attributes.append(Attr(attribute.name, attribute.type, value, attribute.ref))
+        if attribute.type[0] == "G" and not attribute.ref:  # GRAPH or GRAPHS; others are shared: nothing changes an Attr
+            bodies = attribute.value
+            copied = bodies.clone(mapping) if attribute.type == "GRAPH" else [body.clone(mapping) for body in bodies]
+            attribute = Attr(attribute.name, attribute.type, copied)
+        attributes.append(attribute)
     return Node(
         node.op_type,
         inputs,

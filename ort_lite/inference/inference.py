@@ -25,11 +25,14 @@ class Inference:
     """Runs rules over graphs and keeps what they find. `infos` holds every value seen so far, outer ones included.
 
     `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
-    instead of leaving its outputs open; providers that lower node by node want that.
+    instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
+    inferred before, and are believed.
     """
 
-    def __init__(self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False) -> None:
-        self.rules, self.strict = rules, strict
+    def __init__(
+        self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False, inferred: bool = False
+    ) -> None:
+        self.rules, self.strict, self.inferred = rules, strict, inferred
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
 
@@ -68,7 +71,10 @@ class Inference:
         """What is known of the value; constants are read on first sight."""
         info = self.infos.get(value)
         if info is None:
-            info = constant_info(value.constant) if value.constant is not None else declared_info(value, self.fresh)
+            if value.constant is not None:
+                info = constant_info(value.constant)
+            else:
+                info = Info(value.type) if self.inferred else declared_info(value, self.fresh)
             self.infos[value] = info
         return info
 

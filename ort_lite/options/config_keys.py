@@ -14,6 +14,9 @@ DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 DISABLE_COMPILE = "session.disable_model_compile"
 """A partition of a provider other than the default one that was not compiled before, as an EPContext node, is an error."""
 
+DISABLED_OPTIMIZERS = "optimization.disable_specified_optimizers"
+"""A session's entry: names of transforms, with ";" between them, that it does without."""
+
 DISABLE_SYNC = "disable_synchronize_execution_providers"
 """A run's entry; ort_lite's effect: providers are not told to `sync` when the run ends."""
 

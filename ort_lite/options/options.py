@@ -8,6 +8,7 @@ from operator import index
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument, ModelLoadCanceled, hint
+from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -143,6 +144,11 @@ class SessionOptions(_Checked):
     @property
     def config_entries(self) -> Mapping[str, str]:
         return dict(self._config)
+
+    @property
+    def disabled_optimizers(self) -> frozenset[str]:
+        """Names of transforms that the session does without, of the config entry for them."""
+        return frozenset(filter(None, map(str.strip, self.config(DISABLED_OPTIMIZERS, "").split(";"))))
 
     def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
         """The free dimension of the graph inputs that is called `dim_name` becomes a number."""

@@ -221,5 +221,4 @@ def _size(size: int, minimum: int) -> str:
 
 
 def _reads(node: Node) -> tuple[Value, ...]:
-    values = (*node.inputs, *(node.captures() if any(a.type in ("GRAPH", "GRAPHS") for a in node.attributes.values()) else ()))
-    return tuple(dict.fromkeys(value for value in values if value is not None))
+    return tuple(dict.fromkeys([value for value in node.reads() if value is not None]))

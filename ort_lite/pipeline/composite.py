@@ -21,7 +21,7 @@ from ort_lite.partition.claims import Claims
 from ort_lite.partition.constraints import Answers, Constraints
 from ort_lite.partition.cost.strategy import Strategy, strategy_of
 from ort_lite.partition.partition import dealt, partition
-from ort_lite.pipeline.pipeline import constraints_of
+from ort_lite.pipeline.pipeline import constraints_of, fuser_of
 from ort_lite.plugins import selection
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import (
@@ -57,12 +57,14 @@ class CompositeProvider(ExecutionProvider):
         if not self.children:
             raise ProviderError(f"{self.name}: a composite needs children")
         self.strategy = strategy_of(strategy, SessionOptions())
+        self._fuser = fuser_of(SessionOptions())
         self._units: dict[
             Node, tuple[int, Capability]
         ] = {}  # while a session is made: what was taken by which child, as one unit
         self.config_keys = [key for child in self.children for key in child.config_keys]  # type: ignore[misc]
 
     def configure(self, options: SessionOptions) -> None:
+        self._fuser = fuser_of(options)
         for child in self.children:
             child.configure(options)
 
@@ -122,7 +124,7 @@ class CompositeProvider(ExecutionProvider):
         for one in partitions:
             try:
                 assignment = self.plan(one)
-                results.append(_made(assignment, compile_assignment(assignment)))
+                results.append(_made(assignment, compile_assignment(assignment, fuser=self._fuser)))
             except Exception as error:  # noqa: BLE001  this partition alone goes elsewhere
                 results.append(error)
         return results

@@ -1,4 +1,4 @@
-"""Before a transformed model is saved: nodes of other opset versions than it imports, which transforms and inlined functions bring."""
+"""Before a transformed model is saved: nodes of other opset versions than it imports, which inlined functions bring above all."""
 
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
@@ -56,7 +57,7 @@ def no_span(name: str) -> Iterator[None]:
 
 def prepare(
     model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
-    disabled: Sequence[str] = (), policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
+    policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
 ) -> Prepared:  # fmt: skip
     """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
     `strategy` is that of the partitioner; None: the config's.
@@ -80,14 +81,14 @@ def prepare(
         return Fallback(partition, function, instead, transfers_of(providers), report_incident)
 
     def again() -> Assignment:
-        assignment = assigned(model, providers, options, disabled, constraints, strategy)
+        assignment = assigned(model, providers, options, constraints, strategy)
         _check_compiled(assignment, options)
         return assignment
 
     options.check_load("transform")
     with span("transform"):
         given = changeable(model)
-        report = transformed(model, providers, options, disabled)
+        report = transformed(model, providers, options)
         share_constants(model, given)
     options.check_load("partition")
     with span("partition"):
@@ -95,7 +96,8 @@ def prepare(
     options.check_load("compile")
     with span("compile"):
         by_name = dict(zip(constraints.labels, policies, strict=True))
-        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident)
+        fuser = fuser_of(options)
+        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser)
     options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
@@ -160,24 +162,26 @@ def apply_options(model: Model, options: SessionOptions) -> None:
         value.constant = array
 
 
-def transformed(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = ()
-) -> TransformReport:
+def transformed(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
     """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
     claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
     """
     check_form(model, rules_of(providers))
-    return _simplified(model, providers, options, disabled)
+    return _simplified(model, providers, options)
 
 
-def _simplified(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str]
-) -> TransformReport:
+def _simplified(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
-    level = _LEVELS[options.graph_optimization_level]
-    return transform(model, plugins.transforms(), level, rules=rules_of(providers), disabled=disabled)
+    level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
+    disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
+    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled)
+
+
+def fuser_of(options: SessionOptions) -> Fuser:
+    """What makes fused copies of partitions at the session's optimisation level."""
+    return Fuser(_LEVELS[options.graph_optimization_level], options.disabled_optimizers)
 
 
 def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvider]) -> int:
@@ -218,8 +222,8 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 
 def assigned(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str] = (),
-    constraints: Constraints | None = None, strategy: Any = None,
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints | None = None,
+    strategy: Any = None,
 ) -> Assignment:  # fmt: skip
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
@@ -231,7 +235,7 @@ def assigned(
     chosen = _strategy(strategy, options)
     if chosen is not None and options.config(DISABLE_CPU_FALLBACK, "0") == "1":
         constraints.kept_off = frozenset({DEFAULT})
-    remedies = _Remedies(model, providers, options, disabled, constraints)
+    remedies = _Remedies(model, providers, options, constraints)
 
     def ask() -> Assignment:
         tried = (remedies.put_back, remedies.inline, remedies.widen)
@@ -248,11 +252,10 @@ class _Remedies:
     """What is tried for nodes that nobody takes. Each says whether it changed the graph, so that all are dealt out anew."""
 
     def __init__(
-        self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, disabled: Sequence[str],
-        constraints: Constraints,
+        self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints
     ) -> None:  # fmt: skip
-        self._model, self._providers, self._options, self._disabled = model, providers, options, disabled
-        self._constraints = constraints
+        self._model, self._providers, self._options, self._constraints = model, providers, options, constraints
+        self._fuser = fuser_of(options)
         self._widened: set[Node] = set()
 
     def put_back(self, left: list[Node]) -> bool:
@@ -268,13 +271,21 @@ class _Remedies:
         """Calls of functions become the functions' nodes."""
         if not _inline(self._model, set(left), self._providers):
             return False
-        _simplified(self._model, self._providers, self._options, self._disabled)
+        _simplified(self._model, self._providers, self._options)
         return True
 
     def widen(self, left: list[Node]) -> bool:
-        """Nodes compute in a wider element type, once, between Casts."""
+        """Nodes compute in a wider element type, once, between Casts, across which no pattern matches: a single provider's fusions
+        come before them. Nobody else could take the parts.
+        """
         new = (node for node in left if node not in self._widened)
         wanted = {node: dtype for node in new if (dtype := _wider(node, self._providers)) is not None}
+        if (
+            wanted
+            and len(self._providers) == 1
+            and self._fuser.fuse(self._model, self._providers[0], rules_of(self._providers))
+        ):
+            return True
         self._widened.update(wanted)
         if wanted:
             casts = plugins.cast_insertion()(self._model.graph, wanted)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ort_lite import log
+from ort_lite.compile.fusing import fusions_of
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account, account_of
@@ -15,6 +16,7 @@ from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
 from ort_lite.pipeline.pipeline import Span, apply_options, assigned, constraints_of, no_span, transformed
 from ort_lite.plugins import plugins, selection
+from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
 from ort_lite.transform.transform import TransformReport
@@ -33,7 +35,6 @@ class Arguments(Record):
     parse_options: "ParseOptions | None" = None
     placement_rules: tuple[PlacementRule, ...] = ()
     partitioning: Any = None
-    disabled: tuple[str, ...] = ()
 
 
 class Loaded(Record):
@@ -70,11 +71,11 @@ def prepare_until(
     if stage == "load":
         return Preparation(loaded)
     chosen = loaded.selection
-    report = transformed(loaded.model, chosen.providers, options, given.disabled)
+    report = transformed(loaded.model, chosen.providers, options)
     if stage == "transform":
         return Preparation(loaded, report)
     constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules)
-    assignment = assigned(loaded.model, chosen.providers, options, given.disabled, constraints, given.partitioning)
+    assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
     return Preparation(loaded, report, assignment)
 
 
@@ -98,6 +99,7 @@ def load_model(
         model = open_model(source, options, given.parse_options, params)
     apply_options(model, options)
     chosen = selection.select(given.providers, given.provider_options, options)
+    _warn_of_unknown(options, chosen.providers)
     defaults = {value.name: value for value in model.graph.inputs if value.constant is not None}
     return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
 
@@ -118,21 +120,28 @@ def arguments_of(
     keywords: Mapping[str, Any],
     options: SessionOptions,
 ) -> Arguments:
-    """The keywords of `InferenceSession`, sorted out. Raises TypeError for one that it does not take."""
+    """The keywords of `InferenceSession`, sorted out; `disabled_optimizers` join the config entry of `options` for them.
+
+    Raises TypeError for a keyword that it does not take.
+    """
     own = dict(keywords)
     parse, rules = own.pop("parse_options", None), tuple(own.pop("placement_rules", ()))
-    partitioning, disabled = own.pop("partitioning", None), _disabled_transforms(own, options)
-    return Arguments(providers, provider_options, parse, rules, partitioning, tuple(disabled))
-
-
-def _disabled_transforms(keywords: Mapping[str, Any], options: SessionOptions) -> list[str]:
-    """Names in `disabled_optimizers`; those that only onnxruntime has cost a warning. Raises TypeError for other keywords."""
-    unknown = keywords.keys() - {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
+    partitioning, disabled = own.pop("partitioning", None), own.pop("disabled_optimizers", None) or ()
+    unknown = own.keys() - {"enable_fallback", "read_config_from_model"}
     if unknown:
         raise TypeError(f"InferenceSession takes no keyword {', '.join(sorted(unknown))}")
-    disabled = list(keywords.get("disabled_optimizers") or ())
-    known = {transform.name for transform in plugins.transforms()} if disabled else set()
-    for name in disabled:
-        if name not in known:
+    if disabled:
+        options.add_session_config_entry(
+            config_keys.DISABLED_OPTIMIZERS, ";".join(sorted({*options.disabled_optimizers, *disabled}))
+        )
+    return Arguments(providers, provider_options, parse, rules, partitioning)
+
+
+def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvider]) -> None:
+    """Names of transforms to disable that only onnxruntime has cost a warning."""
+    disabled = options.disabled_optimizers
+    if disabled:
+        own = [found for provider in providers for found in fusions_of(provider)]
+        known = {transform.name for transform in (*plugins.transforms(), *plugins.fusions(), *own)}
+        for name in sorted(disabled - known):
             log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
-    return [name for name in disabled if name in known]

@@ -3,7 +3,7 @@
 A distribution announces its plugins in its pyproject.toml:
 
     [project.entry-points."ort_lite.transforms"]
-    my_passes = "my_package"    # a module with ort_lite_transforms, ort_lite_shape_rules, ort_lite_schemas, ort_lite_memory_planners
+    my_passes = "my_package"    # a module with ort_lite_transforms, ort_lite_fusions, ort_lite_schemas, ort_lite_memory_planners
 
     [project.entry-points."ort_lite.providers"]
     MyExecutionProvider = "my_package:MyExecutionProvider"    # the class itself, under the name that users write
@@ -36,7 +36,17 @@ def ort_lite_providers() -> "Iterable[type[ExecutionProvider]]":
 def ort_lite_transforms() -> "Iterable[Transform]":
     """Rewrite rules (`@rule`) and graph passes (`@graph_pass`), in the order in which they are to be tried.
 
-    Asked once a process. Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run.
+    Asked once a process. Each keeps the meaning of the graph; `SessionOptions.graph_optimization_level` says which run. They run
+    before providers are asked: what they make should be nodes of operators that every provider of the model's knows.
+    """
+    return ()
+
+
+def ort_lite_fusions() -> "Iterable[Transform]":
+    """Transforms that make one node of several, in the order in which they are to be tried, and such as follow on them.
+
+    Asked once a process. They run inside the partitions of providers that ask for them (`ExecutionProvider.fusions`), so that they
+    take no node from a provider that knows its parts alone. A transform may be in `ort_lite_transforms` too.
     """
     return ()
 
@@ -71,7 +81,7 @@ def ort_lite_cast_insertion() -> "CastInsertion | None":
 
 
 def ort_lite_older_form() -> "OlderForm | None":
-    """The function that takes composed operators apart for a saved model of an older opset. The first answer counts."""
+    """The function that takes newer operators apart for a saved model of an older opset. The first answer counts."""
     return None
 
 

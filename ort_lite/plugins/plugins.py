@@ -170,6 +170,10 @@ class Registry:
         """All rewrite rules and graph passes, ort_lite's own first."""
         return [transform for answer in self._answers_to("ort_lite_transforms") for transform in answer]
 
+    def fusions(self) -> "list[Transform]":
+        """All transforms for the partitions of providers that ask for them, ort_lite's own first."""
+        return [transform for answer in self._answers_to("ort_lite_fusions") for transform in answer]
+
     def shape_rules(self) -> ShapeRules:
         """All shape rules with all schemas, ready to use; made once."""
         if self._rules is None:
@@ -389,6 +393,7 @@ register_plugin = _process.register_plugin
 unregister_provider = _process.unregister_provider
 unregister_plugin = _process.unregister_plugin
 transforms = _process.transforms
+fusions = _process.fusions
 shape_rules = _process.shape_rules
 cast_insertion = _process.cast_insertion
 older_form = _process.older_form

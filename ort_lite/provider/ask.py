@@ -8,6 +8,7 @@ import numpy as np
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated
 from ort_lite.provider.provider import Capability, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
+from ort_lite.transform.contract import GraphPass, LocalRule
 
 LAYOUTS = ("NCHW", "NHWC")
 
@@ -74,9 +75,10 @@ def _all(*classes: type) -> Callable[[Any], bool]:
 
 
 _OPTIONS = frozenset({"configure", "set_dynamic_options"})
-_LISTS = frozenset({"get_capability", "end_profiling"})
+_LISTS = frozenset({"get_capability", "end_profiling", "fusions"})
 _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
+    "fusions": (_all(str, LocalRule, GraphPass), "names of transforms, or rules and passes"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),

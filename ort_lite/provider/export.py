@@ -45,7 +45,7 @@ def node_model(node: Node) -> bytes:
     """A model of the node alone, to ask an accelerator whether it knows such a node: two that differ in names, lengths and
     weights alone have the same model. Raises InvalidGraph where the type of an operand is not known.
     """
-    operands = list(dict.fromkeys(v for v in (*node.inputs, *node.captures()) if v is not None))
+    operands = list(dict.fromkeys(v for v in node.reads() if v is not None))
     graph, copies = Graph("node"), dict[Value, Value]()
     for k, value in enumerate(operands):
         if value.type is None:

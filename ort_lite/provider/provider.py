@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ort_lite.inference.rules import RuleFamily, ShapeRule
     from ort_lite.inference.schema import SchemaSource
     from ort_lite.inference.schema_text import OpSchema
+    from ort_lite.transform.contract import Transform
 
 API_VERSION = "1.0"
 """Of this contract: the first number changes when a provider written for it would break, the second when something is added."""
@@ -133,8 +134,8 @@ class Partition(Record, eq=False):
     @property
     def constants(self) -> tuple[Value, ...]:
         """Constants that the nodes read, each once, in order."""
-        seen = (v for node in self.nodes for v in (*node.inputs, *node.captures()) if v is not None)
-        return tuple(dict.fromkeys(v for v in seen if v.constant is not None))
+        read = [v for node in self.nodes for v in node.reads() if v is not None and v.constant is not None]
+        return tuple(dict.fromkeys(read))
 
 
 class Allocator(Protocol):
@@ -228,6 +229,16 @@ class ExecutionProvider:
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
         """One CompiledPartition for each, in order, or in the place of one that fails the exception."""
         raise NotImplementedError
+
+    def fusions(self) -> "Iterable[Transform | str]":
+        """What makes fewer nodes of those in its partitions: transforms of its own, names of registered ones, or "all" that the
+        hook `ort_lite_fusions` lists, in the order in which they are tried.
+
+        `compile` then gets a Partition whose nodes are a fused copy, with the same inputs and outputs in the same order; nothing
+        else knows the copy. Which transforms run, the session's optimisation level and `disabled_optimizers` decide. Asked once
+        a session, before the first `compile`.
+        """
+        return ()
 
     def supports_type(self, node: Node, dtype: str) -> bool:
         """Whether it could run the node with floating-point tensors of `dtype`; asked before Casts are inserted."""

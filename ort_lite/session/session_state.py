@@ -97,15 +97,8 @@ def make_state(
 
         def prepared_from(model: Model, span: Span = no_span) -> Prepared:
             return prepare(
-                model,
-                chosen.providers,
-                options,
-                span,
-                given.disabled,
-                chosen.policies,
-                given.placement_rules,
-                given.partitioning,
-            )
+                model, chosen.providers, options, span, chosen.policies, given.placement_rules, given.partitioning
+            )  # fmt: skip
 
         prepared = prepared_from(model, span)
         outputs = refined(outputs, model.graph.outputs, names)

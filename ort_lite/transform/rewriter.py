@@ -41,9 +41,16 @@ class Rewriter:
     replacement leaves without readers are removed at once.
     """
 
-    def __init__(self, graph: Graph, inference: Inference, opset_imports: dict[str, int], fold_limit: int = FOLD_LIMIT) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        inference: Inference,
+        opset_imports: dict[str, int],
+        fold_limit: int = FOLD_LIMIT,
+        names: Names | None = None,
+    ) -> None:
         self.graph, self.inference, self.opset_imports, self.fold_limit = graph, inference, opset_imports, fold_limit
-        self.names = Names(graph)
+        self.names = Names(graph) if names is None else names
         self.match: tuple[Node, ...] = ()
         self.anchor: Node | None = None
         self.touched: dict[Node, None] = {}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint
-from ort_lite.graph.graph import Node
+from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
@@ -108,11 +108,15 @@ def transform(
     """
     _check(transforms, level, disabled)
     graph = model.graph
-    chosen = [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= LEVELS.index(UP_TO[level])]
+    chosen = chosen_of(transforms, level, disabled)
     before = sum(1 for _ in graph.all_nodes())
-    driver = _Driver(model, chosen, rules, fold_limit)
-    for current in LEVELS[: LEVELS.index(UP_TO[level]) + 1]:
-        driver.run(current)
+    driver = Driver(Rewriter(graph, Inference(rules), model.opset_imports, fold_limit))
+    # Before inference, so that a weight in a Constant node is a weight to it.
+    driver.passes([t for t in chosen if isinstance(t, GraphPass) and t.level == "required"])
+    driver.rewriter.inference = annotate(graph, rules)
+    driver.rewriter.stale.clear()
+    for phase in phases_of(chosen):
+        driver.run(phase)
     return TransformReport(
         level=level,
         nodes_before=before,
@@ -124,39 +128,61 @@ def transform(
     )
 
 
-def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> None:
-    if level not in UP_TO:
-        raise InvalidArgument(f"graph optimisation level {level!r} is none of {', '.join(UP_TO)}")
+def chosen_of(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> list[Transform]:
+    """Those that run at an optimisation level. Raises InvalidArgument for two of one name."""
     names = [t.name for t in transforms]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InvalidArgument(f"two transforms are called {twice[0]!r}: rename one, or disable the distribution it is from")
+    highest = LEVELS.index(UP_TO[level])
+    return [t for t in transforms if t.name not in disabled and LEVELS.index(t.level) <= highest]
+
+
+def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> None:
+    if level not in UP_TO:
+        raise InvalidArgument(f"graph optimisation level {level!r} is none of {', '.join(UP_TO)}")
+    names = [t.name for t in transforms]
     for name in disabled:
         if name not in names:
             raise InvalidArgument(f"no transform is called {name!r}{hint(name, names)}")
 
 
-class _Driver:
-    def __init__(
-        self,
-        model: Model,
-        transforms: Iterable[Transform],
-        rules: ShapeRules,
-        fold_limit: int,
-    ) -> None:
-        self.graph = model.graph
-        self.transforms = list(transforms)
+class Phase(NamedTuple):
+    """What runs until nothing changes: the transforms up to a level, rules by the operator at their root."""
+
+    passes: tuple[GraphPass, ...]
+    rules: "Index"
+    new: "Index"
+    """Rules of this very level: no node was looked at for them before."""
+    deep: "Index"
+    """Rules that look further than the neighbours of a node."""
+
+
+def phases_of(transforms: Sequence[Transform]) -> list[Phase]:
+    """A phase for each level that has transforms."""
+    phases = []
+    for k, level in enumerate(LEVELS):
+        found = [t for t in transforms if LEVELS.index(t.level) <= k]
+        if any(t.level == level for t in found):
+            rules = [t for t in found if isinstance(t, LocalRule)]
+            new = [t for t in rules if t.level == level]
+            deep = [t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)]
+            passes = tuple(t for t in found if isinstance(t, GraphPass))
+            phases.append(Phase(passes, index_of(rules), index_of(new), index_of(deep)))
+    return phases
+
+
+class Driver:
+    """Applies transforms through a Rewriter. Graphs in `fixed` are left as they are."""
+
+    def __init__(self, rewriter: Rewriter, fixed: Collection[Graph] = ()) -> None:
+        self.rewriter, self.graph, self._fixed = rewriter, rewriter.graph, frozenset(fixed)
         self.rounds = 0
         self.changes: list[Change] = []
         self._skips: dict[str, list[Skipped]] = {}  # by pass
         self._node_skips: dict[Node, list[Skipped]] = {}
-        self._budget = _MOST_CHANGES[0] + _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes())
+        self._budget, self._counted = _MOST_CHANGES[0], False  # nodes are counted when the constant is used up
         self._seen: dict[str, int] = {}  # pass -> number of changes after its last run
-        self.rewriter = Rewriter(self.graph, Inference(rules), model.opset_imports, fold_limit)
-        # Before inference, so that a weight in a Constant node is a weight to it.
-        self._passes([t for t in self.transforms if isinstance(t, GraphPass) and t.level == "required"])
-        self.rewriter.inference = annotate(self.graph, rules)
-        self.rewriter.stale.clear()
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -164,30 +190,24 @@ class _Driver:
         local = [skip for node, skips in self._node_skips.items() if node.graph is not None for skip in skips]
         return [*(skip for skips in self._skips.values() for skip in skips), *local]
 
-    def run(self, level: str) -> None:
-        """Runs the transforms up to `level` until nothing changes; the first look at all nodes is for rules that are new."""
-        chosen = [t for t in self.transforms if LEVELS.index(t.level) <= LEVELS.index(level)]
-        if all(t.level != level for t in chosen):
-            return
-        passes = [t for t in chosen if isinstance(t, GraphPass)]
-        rules = [t for t in chosen if isinstance(t, LocalRule)]
-        index, new = _index(rules), _index([t for t in rules if t.level == level])
-        deep = _index([t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)])
+    def run(self, phase: Phase) -> None:
+        """Runs a phase's transforms until nothing changes; the first look at all nodes is for rules that are new."""
+        new = phase.new
         self.rewriter.touched.clear()
         for _ in range(_MOST_ROUNDS):
             self.rounds += 1
             before = len(self.changes)
-            self._passes(passes)
-            self._sweep(new, index)
+            self.passes(phase.passes)
+            self._sweep(new, phase.rules)
             if len(self.changes) == before:
                 return
             if self._budget <= 0:
                 break
-            new = deep  # a change puts its direct surroundings on the list, all that the other rules look at
+            new = phase.deep  # a change puts its direct surroundings on the list, all that the other rules look at
         busy = ", ".join(sorted({change.transform for change in self.changes[-100:]}))
         warnings.warn(f"transforms were stopped that change the graph without end: {busy}", RuntimeWarning, stacklevel=4)
 
-    def _passes(self, passes: Iterable[GraphPass]) -> None:
+    def passes(self, passes: Iterable[GraphPass]) -> None:
         """Runs those passes that have not seen the graph as it is."""
         for found in passes:
             if self._seen.get(found.name) == len(self.changes):
@@ -205,9 +225,9 @@ class _Driver:
                 self._note(found.name, count)
             self._seen[found.name] = len(self.changes)
 
-    def _sweep(self, first: "_Index", index: "_Index") -> None:
+    def _sweep(self, first: "Index", index: "Index") -> None:
         """Visits every node with the rules of `first`, and with all of `index` those that something happened to."""
-        touched = self.rewriter.touched
+        touched, stale, any_operator = self.rewriter.touched, self.rewriter.stale, "*" in first
         if first:
             for node in list(self.graph.all_nodes()):
                 if node.graph is None:  # removed meanwhile
@@ -215,7 +235,7 @@ class _Driver:
                 if node in touched:
                     del touched[node]
                     self._visit(node, index)
-                else:
+                elif any_operator or node.op_type in first or node in stale:
                     self._visit(node, first)
         queue = deque(touched)
         waiting = set(touched)
@@ -230,9 +250,11 @@ class _Driver:
                 waiting.update(touched)
                 touched.clear()
 
-    def _visit(self, node: Node, index: "_Index") -> None:
+    def _visit(self, node: Node, index: "Index") -> None:
         """Tries the rules until one of them fires."""
         rewriter = self.rewriter
+        if node.graph in self._fixed:
+            return
         if node in rewriter.stale:
             rewriter.refresh(node)
         rules = index.get(node.op_type) or index.get("*")
@@ -274,6 +296,8 @@ class _Driver:
     def _note(self, name: str, count: int = 1) -> None:
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
         self._budget -= 1
+        if not self._budget and not self._counted:
+            self._budget, self._counted = _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes()), True
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:
@@ -283,13 +307,13 @@ def _failure(transform: Transform, where: str, error: Exception) -> Fail:
     )
 
 
-_Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]
+Index = dict[str, list[tuple[LocalRule, list[Pattern]]]]
 
 
-def _index(rules: Sequence[LocalRule]) -> _Index:
+def index_of(rules: Sequence[LocalRule]) -> Index:
     """Rules with those of their patterns that may have their root at an operator, by operator; "*" for any other."""
     types = {op_type for rule in rules for pattern in rule.patterns for op_type in pattern.op_types}
-    index: _Index = {}
+    index: Index = {}
     for rule in rules:
         fitting: dict[str, list[Pattern]] = {}
         for pattern in rule.patterns:

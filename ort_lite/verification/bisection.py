@@ -80,7 +80,7 @@ class _Bisection:
     def _prefix(self, count: int) -> Partition:
         """The first nodes; its outputs are what the others and the partition's readers want of them."""
         nodes, rest = self.nodes[:count], self.nodes[count:]
-        read = {value for node in rest for value in (*node.inputs, *node.captures())} | set(self.partition.outputs)
+        read = {value for node in rest for value in node.reads()} | set(self.partition.outputs)
         outputs = [v for v in self.partition.outputs if v.producer in set(nodes)]
         made = [v for node in nodes for v in node.outputs if v in read and v not in outputs and v is not None]
         return self._part(nodes, [*outputs, *made], f"{self.partition.name}[:{count}]")

@@ -132,7 +132,7 @@ def part_of(
 ) -> Partition:
     """Some nodes of a partition as one of their own. Inputs are in the partition's order, then in that of the nodes."""
     made = {value for node in nodes for value in node.outputs if value is not None}
-    read = dict.fromkeys(v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None)
+    read = dict.fromkeys(v for node in nodes for v in node.reads() if v is not None and v.constant is None)
     first = [value for value in partition.inputs if value in read]
     rest = [value for value in read if value not in made and value not in partition.inputs]
     return partition.replace(name=name, nodes=tuple(nodes), inputs=(*first, *rest), outputs=tuple(outputs), bodies=bodies)

@@ -76,6 +76,9 @@ class CPUExecutionProvider(ExecutionProvider):
         registration = find(node)
         return registration is None or dtype in registration.types
 
+    def fusions(self) -> Iterable[str]:
+        return ("all",)
+
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         return [_compile(partition, self.options) for partition in partitions]
 

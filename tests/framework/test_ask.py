@@ -21,6 +21,7 @@ GRAPH = ("(float[3] x) => (float[3] y)", "{ a = Abs(x) y = Neg(a) }")
 # A hook that a session asks, and answers that it does not have.
 ANSWERS: list[tuple[str, list[Any]]] = [
     ("get_capability", [None, 3, "all", [Node("Abs", [], [])], [None]]),
+    ("fusions", [None, 3, "all", [7], [Node("Abs", [], [])]]),
     ("supports_type", [None, "yes", 1]),
     ("data_transfer", [3, object()]),
     ("allocator", ["pool", object()]),

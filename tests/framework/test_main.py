@@ -138,7 +138,18 @@ def test_dump_shows_compiled_partitions(model: str, capsys: pytest.CaptureFixtur
         ["CPUExecutionProvider_0", "cpu:0", "1", "a", "y", "python_steps", "0"],
     ]
     data = json.loads(call(capsys, "dump", model, *BOTH, "--stage", "compile", "--json"))
-    assert data[1]["facts"] == {"python_steps": 0}
+    assert data[1]["facts"] == {"python_steps": 0} and data[1]["fusions"] == []
+
+
+def test_dump_shows_what_was_fused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the real CPU provider, which wants fusions
+    text = "g (float[N,2] x, float[2,2] w, float[2] b) => (float[N,2] y) { p = MatMul(x, w) y = Add(p, b) }"
+    path = tmp_path / "layer.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {text}'), path)
+    arguments = ("dump", str(path), "--providers", "CPUExecutionProvider", "--stage", "compile")
+    done = "fuse_matmul_bias: Add_0, MatMul_0 -> MatMul_0+Add_0"
+    assert call(capsys, *arguments).splitlines()[-1] == f"CPUExecutionProvider_0: {done}"
+    assert json.loads(call(capsys, *arguments, "--json"))[0]["fusions"] == [done]
 
 
 def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_a_plugin_that_breaks_the_contract_of_a_hook_is_refused() -> None:
 
 def test_every_hook_is_documented() -> None:
     hooks = [value for name, value in vars(hookspecs).items() if name.startswith("ort_lite_")]
-    assert len(hooks) == 8
+    assert len(hooks) == 9
     assert all(hook.__doc__ for hook in hooks)
 
 

@@ -10,7 +10,7 @@ import ort_lite_transforms
 from ort_lite.plugins import plugins
 from ort_lite.transform import GraphPass, LocalRule
 from ort_lite.transform.transform import transform
-from tests.text_graphs import model, same_outputs, structure
+from tests.text_graphs import every_transform, model, same_outputs, structure
 
 CONSTANTS = """<float[4,4] w = {1, -1, 2, 0.5, 0, 1, 0, -2, 1, 1, 0.5, 0, 2, 0, 0, 1}, float[4] row = {1, 2, -1, 0.5},
   float[4,1] column = {1, 2, 3, 4}, float one = {1}, float[1] zero = {0}, float zero0 = {0}, float three = {3}, float six = {6},
@@ -71,7 +71,7 @@ def random_body(seed: int) -> tuple[str, str]:
 def test_random_graphs_compute_the_same(seed: int, level: str) -> None:
     signature, body = random_body(seed)
     original, changed = (model(signature, body, CONSTANTS, opset=24) for _ in range(2))
-    transform(changed, plugins.transforms(), level, rules=plugins.shape_rules())
+    transform(changed, every_transform(), level, rules=plugins.shape_rules())
     assert [value.name for value in changed.graph.outputs] == ["k4", "k9", "k13"]
     same_outputs(original, changed, 2e-5)
 
@@ -80,15 +80,16 @@ def test_random_graphs_compute_the_same(seed: int, level: str) -> None:
 def test_a_second_run_finds_nothing(seed: int) -> None:
     signature, body = random_body(seed)
     found = model(signature, body, CONSTANTS, opset=24)
-    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    transform(found, every_transform(), "all", rules=plugins.shape_rules())
     before = structure(found.graph)
-    report = transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    report = transform(found, every_transform(), "all", rules=plugins.shape_rules())
     assert report.changes == () and structure(found.graph) == before
 
 
 def test_every_transform_is_listed_once() -> None:
-    listed = [found.name for found in ort_lite_transforms.ort_lite_transforms()]
+    before, fusions = ([found.name for found in listed] for listed in (plugins.transforms(), plugins.fusions()))
+    assert len(set(before)) == len(before) and len(set(fusions)) == len(fusions)
     files = Path(ort_lite_transforms.__file__).parent.glob("*.py")
     modules = [import_module(f"ort_lite_transforms.{file.stem}") for file in files if file.stem != "__init__"]
     written = {v.name for module in modules for v in vars(module).values() if isinstance(v, LocalRule | GraphPass)}
-    assert sorted(listed) == sorted(written)
+    assert len(set(written)) == len(written) and {*before, *fusions} == set(written)

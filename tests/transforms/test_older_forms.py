@@ -1,4 +1,4 @@
-"""What transforms composed is saved in the operators that the model's own opset has, and comes back as it was."""
+"""Transformed models are saved in the operators that their own opset has, and come back as they were."""
 
 from pathlib import Path
 
@@ -104,7 +104,8 @@ def test_a_saved_model_is_valid_and_the_same_when_it_is_loaded_again(
     assert composed not in {node.op_type for node in saved.graph.node}
     again = ort_lite.InferenceSession(path, providers=["CPUExecutionProvider"])
     for session in (first, again):
-        assert composed in {place.node.op_type for _, place in session.explain().assignment.rows()}
+        [fused] = session._prepared.compiled.fused.values()
+        assert composed in {node.op_type for node in fused.partition.nodes}
     want = outputs(first, feed)
     np.testing.assert_array_equal(outputs(again, feed), want)
     theirs = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)[0]
@@ -118,7 +119,7 @@ def test_a_model_of_compiled_partitions_is_saved_in_the_operators_of_its_opset_t
     first = ort_lite.InferenceSession(model, providers=[Saving(lambda node: node.op_type == "Neg"), "CPUExecutionProvider"])
     first.save_compiled(tmp_path / "compiled.onnx")
     kinds = [node.op_type for node in onnx.load(tmp_path / "compiled.onnx").graph.node]
-    assert kinds == ["HardSigmoid", "Mul", "EPContext"]
+    assert kinds == ["Add", "Clip", "Mul", "Div", "EPContext"]
     again = ort_lite.InferenceSession(tmp_path / "compiled.onnx", providers=[Saving(), "CPUExecutionProvider"])
     np.testing.assert_array_equal(outputs(again, {"x": x}), outputs(first, {"x": x}))
 
@@ -132,11 +133,30 @@ def test_saving_changes_nothing_in_the_session(tmp_path: Path) -> None:
     assert str(saving.explain()) == str(plain.explain())
 
 
-def test_a_model_that_has_the_operators_keeps_them(tmp_path: Path) -> None:
+FUNCTION = """<ir_version: 8, opset_import: ["": {0}, "local": 1]>
+main (float[N,3,4] x) => (float[N,3,4] y) <float[4] s = {{1, 2, 3, 4}}, float[4] t = {{4, 3, 2, 1}}> {{
+    n = local.newer(x, s, t)
+    y = Neg(n)
+}}
+<domain: "local", opset_import: ["": 17]>
+newer (x, s, t) => (y) {{ n = LayerNormalization(x, s, t) y = HardSwish(n) }}"""
+
+
+@pytest.mark.parametrize(("opset", "newer"), [(11, set[str]()), (14, {"HardSwish"}), (17, {"HardSwish", "LayerNormalization"})])
+def test_operators_of_an_inlined_function_are_saved_in_those_that_the_model_s_opset_has(
+    opset: int, newer: set[str], tmp_path: Path
+) -> None:
     options, path = ort_lite.SessionOptions(), tmp_path / "optimized.onnx"
     options.optimized_model_filepath = str(path)
-    ort_lite.InferenceSession(with_weights(SENTENCES, 17, tuple(SENTENCE)), options, providers=["CPUExecutionProvider"])
-    assert "LayerNormalization" in {node.op_type for node in onnx.load(path).graph.node}
+    feed = {"x": np.linspace(-4, 4, 24, dtype=np.float32).reshape(2, 3, 4)}
+    session = ort_lite.InferenceSession(
+        onnx.parser.parse_model(FUNCTION.format(opset)), options, providers=["CPUExecutionProvider"]
+    )
+    saved = onnx.load(path)
+    assert {entry.domain: entry.version for entry in saved.opset_import}[""] == opset
+    assert {node.op_type for node in saved.graph.node} & {"HardSwish", "LayerNormalization"} == newer
+    theirs = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    np.testing.assert_allclose(theirs, outputs(session, feed), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from ort_lite_cpu.operators import COMPLEX_FAMILIES, FAMILIES, STRING_FAMILIES
 from ort_lite_transforms.schemas import FILES, TOLERATED
 from ort_lite_transforms.schemas.generate import COMPLETE, FILE, table
 from ort_lite_transforms.shapes import FAMILIES as RULES
-from tests.text_graphs import model
+from tests.text_graphs import every_transform, model
 from tests.transforms.test_all import CONSTANTS, random_body
 
 Key = tuple[str, str, int]
@@ -282,14 +282,14 @@ def test_lines_in_the_place_of_those_of_onnx_are_tolerated_ones() -> None:
 def test_what_transforms_make_keeps_to_the_schemas(seed: int) -> None:
     signature, body = random_body(seed)
     found = model(signature, body, CONSTANTS, opset=24)
-    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    transform(found, every_transform(), "all", rules=plugins.shape_rules())
     check_form(found, plugins.shape_rules())
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "resnet50", "densenet121"])
 def test_what_transforms_make_of_networks_keeps_to_the_schemas(name: str) -> None:
     found = load(Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx")
-    transform(found, plugins.transforms(), "all", rules=plugins.shape_rules())
+    transform(found, every_transform(), "all", rules=plugins.shape_rules())
     assert {"FusedConv", "FusedGemm"} & {node.op_type for node in found.graph}
     check_form(found, plugins.shape_rules())
 

@@ -9,29 +9,22 @@ if TYPE_CHECKING:
 
 
 def ort_lite_transforms() -> "list[Transform]":
-    """In the order in which they are tried."""
+    """In the order in which they are tried. They leave operators that the model's own opset has, and make none of several."""
     from ort_lite_transforms.batch_norm import fuse_conv_batch_norm, fuse_gemm_batch_norm
     from ort_lite_transforms.cast_pair import merge_casts
     from ort_lite_transforms.common_subexpressions import merge_common_subexpressions
     from ort_lite_transforms.constant_folding import fold_constants
     from ort_lite_transforms.constants import constants_to_initializers
-    from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
     from ort_lite_transforms.conv_affine import fuse_conv_bias, fuse_conv_scale
     from ort_lite_transforms.dead_nodes import remove_dead_nodes
     from ort_lite_transforms.duplicate_initializers import merge_duplicate_initializers
     from ort_lite_transforms.gather_first import gather_before_computing
-    from ort_lite_transforms.gelu import compose_gelu
-    from ort_lite_transforms.gemm_activation import fuse_gemm_activation
-    from ort_lite_transforms.gemm_bias import fuse_gemm_bias, fuse_matmul_bias
-    from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
     from ort_lite_transforms.if_inlining import inline_known_if
     from ort_lite_transforms.known_contents import fold_known_contents
-    from ort_lite_transforms.layer_norm import compose_layer_norm, fuse_layer_norm_bias
     from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op
     from ort_lite_transforms.norm_affine import fuse_norm_affine
     from ort_lite_transforms.reshape_pair import merge_reshapes
     from ort_lite_transforms.sum_of_two import replace_sum_of_two
-    from ort_lite_transforms.swish import compose_swish
     from ort_lite_transforms.transpose_pair import merge_transposes
     from ort_lite_transforms.transpose_sink import (
         sink_transpose_below_constant,
@@ -64,10 +57,32 @@ def ort_lite_transforms() -> "list[Transform]":
         fuse_conv_scale,
         fuse_conv_bias,
         fuse_norm_affine,
+        # extended
+        gather_before_computing,
+    ]
+
+
+def ort_lite_fusions() -> "list[Transform]":
+    """In the order in which they are tried: composite operators before what would take their parts."""
+    from ort_lite_transforms.batch_norm import fuse_gemm_batch_norm
+    from ort_lite_transforms.conv_activation import fuse_conv_activation, fuse_conv_sum
+    from ort_lite_transforms.gelu import compose_gelu
+    from ort_lite_transforms.gemm_activation import fuse_gemm_activation
+    from ort_lite_transforms.gemm_bias import fuse_gemm_bias, fuse_matmul_bias
+    from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
+    from ort_lite_transforms.layer_norm import compose_layer_norm, fuse_layer_norm_bias
+    from ort_lite_transforms.swish import compose_swish
+    from ort_lite_transforms.transpose_pair import merge_transposes
+    from ort_lite_transforms.transpose_sink import sink_transpose_below_unary
+
+    return [
+        # basic; those that are not new find more among what others make
+        merge_transposes,
+        sink_transpose_below_unary,
+        fuse_gemm_batch_norm,
         fuse_matmul_bias,
         fuse_gemm_bias,
-        # extended: composite operators before what would take their parts
-        gather_before_computing,
+        # extended
         compose_hard_swish,
         compose_hard_sigmoid,
         compose_gated_hard_swish,

@@ -1,4 +1,4 @@
-"""Operators that transforms compose whatever a model imports, taken apart again for a model of an older opset version."""
+"""Operators that inlined functions bring whatever a model imports, taken apart for a model of an older opset version."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ OLDEST = 7
 def older_form(node: Node, version: int) -> bool:
     """Puts nodes of opset `version` in the place of a newer one; False, with nothing done, where there are none for it. O(graph).
 
-    What comes of HardSwish and LayerNormalization is what composes them, so that the model, loaded again, is the same.
+    What comes of HardSwish and LayerNormalization is what fusions compose them of.
     """
     form = _FORMS.get(node.op_type) if not node.domain and version >= OLDEST else None
     if form is None or node.graph is None or (made := form(_Before(node, version))) is None:

@@ -266,7 +266,7 @@ def _edge(nodes: Sequence[Node]) -> Iterator[Node]:
     """Those that read nothing of the others, or that none of the others reads."""
     inside = set(nodes)
     for node in nodes:
-        before = any(v is not None and v.producer in inside for v in (*node.inputs, *node.captures()))
+        before = any(v is not None and v.producer in inside for v in node.reads())
         after = any(reader in inside for v in node.outputs if v is not None for reader in v.readers)
         if not (before and after):
             yield node

@@ -12,14 +12,13 @@ from ort_lite.graph import Value
 from ort_lite.provider import Partition
 from ort_lite.provider.empty_outputs import hollow
 from ort_lite.provider.export import partition_model
-from ort_lite_openvino.unfuse import unfuse
 
 _INT32 = np.iinfo(np.int32)
 
 
 def compile_partition(core: Any, partition: Partition, device: str, config: Mapping[str, Any]) -> "CompiledModel":
     """Raises what OpenVINO raises, and CompileError where its model has other outputs than the partition."""
-    exported = partition_model(partition, unfuse)
+    exported = partition_model(partition)
     model = core.read_model(exported.data)
     for operation in model.get_ops():
         if operation.get_type_name() == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49

@@ -170,7 +170,6 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
         *_all("MatMulInteger", Operator(BYTES)),
         *_all("QLinearConv QLinearMatMul", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2, 4, 5, 6, 7))),
-        *_all("FusedConv", Operator(FLOATS, check=limits.weights), "com.microsoft"),
-        *_all("FusedGemm Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
+        *_all("Gelu QuickGelu", Operator(FLOATS), "com.microsoft"),
     ]
 )

@@ -71,7 +71,7 @@ class TestResults:
         for count in (2, 0, 1):
             assert made.run(None, {"x": np.zeros((count, 1, 4, 4), np.float32)})[0].shape == (count, 1, 3, 3)
 
-    def test_fused_operators_are_taken_apart_again(self) -> None:
+    def test_operators_that_others_would_fuse_are_taken_as_they_are(self) -> None:
         made = session(
             "(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 2, 0, -1, 0, 3, 0, 1}> "
             "{ c = Conv(x, w)  s = Add(c, c)  y = HardSwish(s) }",
@@ -83,6 +83,14 @@ class TestResults:
         expected = c * np.clip(c / 6 + 0.5, 0, 1)
         np.testing.assert_allclose(made.run(None, {"x": x})[0][0, 0], expected, rtol=1e-5)
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
+
+    @pytest.mark.parametrize("text", [
+        '(float[1,1,4,4] x) => (float[1,1,2,2] y) <float[1,1,3,3] w = {1, 0, 2, 0, -1, 0, 3, 0, 1}> '
+        '{ y = com.microsoft.FusedConv<activation = "HardSwish">(x, w) }',
+        '(float[2,2] x) => (float[2,2] y) { y = com.microsoft.FusedGemm<activation = "LeakyRelu">(x, x) }',
+    ])  # fmt: skip
+    def test_a_model_s_own_fused_operators_are_declined(self, text: str) -> None:
+        assert runs_on(session(text)) == ["CPUExecutionProvider"]
 
     def test_a_number_divided_by_itself_is_one(self) -> None:
         made = session("(float[N] x) => (float[N] y) { q = Div(x, x)  y = Floor(q) }")

@@ -49,7 +49,7 @@ class Lowering(Values):
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:
         """Lowers all nodes, then decides where the outputs lie."""
         for node in nodes:
-            for value in (*node.inputs, *node.captures()):
+            for value in node.reads():
                 if value is not None:
                     self.remaining[value] = self.remaining.get(value, 0) + 1
         for value in outputs:
@@ -72,7 +72,7 @@ class Lowering(Values):
         from ort_lite_cpu.lowering.tail import Tail
 
         made = {value for node in nodes for value in node.outputs if value is not None}
-        needed = [v for node in nodes for v in (*node.inputs, *node.captures()) if v is not None and v.constant is None]
+        needed = [v for node in nodes for v in node.reads() if v is not None and v.constant is None]
         live = {value: self.inference.of(value) for value in needed if value not in made}
         wanted = [value for value in outputs if value in made]
         step = Tail(self._program, nodes, live, wanted, open_.value, open_.numbers)

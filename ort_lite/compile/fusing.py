@@ -1,0 +1,134 @@
+"""Fusions come after the claim: a provider that wants them compiles a fused copy of its partition.
+
+What a partition is stays as it is dealt out: the Assignment, `explain()`, saved models, fallbacks, verification and measurements
+know the unfused nodes, whose operators any provider may claim. The copy is between its provider and the session.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ort_lite.errors import Fail, ProviderError, hint
+from ort_lite.execute.execute import CompiledBody
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.released import released
+from ort_lite.inference.rules import ShapeRules
+from ort_lite.plugins import plugins
+from ort_lite.provider.ask import ask, who
+from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.provider import Body, ExecutionProvider, Partition
+from ort_lite.provider.subgraph import copied
+from ort_lite.record import Record
+from ort_lite.transform.contract import Transform, all_graphs
+from ort_lite.transform.fusions import Fusions
+from ort_lite.transform.transform import Change, chosen_of
+
+ALL = "all"
+"""In the answer of `ExecutionProvider.fusions`: everything that the hook `ort_lite_fusions` lists."""
+
+
+class Fused(Record, eq=False):
+    """What a provider compiles in the place of one of its partitions; `copies` are those of the partition's values."""
+
+    partition: Partition
+    copies: Mapping[Value, Value]
+    changes: tuple[Change, ...]
+
+    def give_up(self, absorbed: Collection[Value]) -> None:
+        """Copies of constants that were given up hold no array either, nor do absorbed constants that the transforms made."""
+        for value, copy in self.copies.items():
+            copy.constant = value.constant
+        for value in set(absorbed).difference(self.copies.values()):
+            if value.constant is not None:
+                value.constant = released(value)
+
+
+class Fuser:
+    """Makes the copies of a session's partitions, up to its optimisation level and without the transforms that it disables."""
+
+    def __init__(self, level: str, disabled: Collection[str] = ()) -> None:
+        self._level, self._disabled = level, disabled
+        self._wanted: dict[int, Fusions | None] = {}  # by the id of the provider
+
+    def fused(self, partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Fused | None:
+        """The copy; None where the provider wants no fusion, or none is possible. `bodies` are those that were compiled.
+
+        Raises what the transforms raise, and Fail where they took an input or output of the partition away.
+        """
+        fusions = self._fusions(partition.provider)
+        if (
+            fusions is None
+            or is_context(partition.nodes[0])
+            or not fusions.may_find_something(partition.nodes, partition.bodies)
+        ):
+            return None
+        graph, copies, names = copied(partition)
+        pairs = list(_body_pairs(partition, graph))
+        border = list(graph.inputs), [value.name for value in graph.outputs]
+        newest = dict(sorted({(node.domain, node.version) for node in graph}))
+        fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
+        changes = fusions.apply(graph, partition.rules, newest, fixed, names)
+        if not changes:
+            return None
+        if (graph.inputs, [value.name for value in graph.outputs]) != border:
+            done = ", ".join(dict.fromkeys(change.transform for change in changes))
+            raise Fail(f"{partition.name}: its inputs and outputs are others after the transforms {done}")
+        inside: dict[Graph, Body] = {
+            copy: bodies[body].captured_as(_captures(bodies[body], body, copy))
+            for body, copy, node in pairs
+            if node.graph is not None
+        }
+        made = partition.replace(nodes=tuple(graph), inputs=tuple(graph.inputs), outputs=graph.outputs, bodies=inside)
+        return Fused(made, copies, changes)
+
+    def fuse(self, model: Model, provider: ExecutionProvider, rules: ShapeRules) -> bool:
+        """Does to a model what is wanted for partitions; whether there was anything to do."""
+        fusions = self._fusions(provider)
+        return fusions is not None and bool(fusions.apply(model.graph, rules, model.opset_imports))
+
+    def _fusions(self, provider: ExecutionProvider) -> Fusions | None:
+        key = id(provider)
+        if key not in self._wanted:
+            chosen = chosen_of(fusions_of(provider), self._level, self._disabled)
+            self._wanted[key] = Fusions(chosen) if chosen else None
+        return self._wanted[key]
+
+
+def fusions_of(provider: ExecutionProvider) -> list[Transform]:
+    """The transforms that the provider asks for. Raises ProviderError for a name that no transform has."""
+    if type(provider).fusions is ExecutionProvider.fusions:
+        return []
+    found: dict[int, Transform] = {}
+    for entry in ask(provider, "fusions"):
+        for transform in _named(entry, provider) if isinstance(entry, str) else [entry]:
+            found[id(transform)] = transform
+    return list(found.values())
+
+
+def _named(name: str, provider: ExecutionProvider) -> Sequence[Transform]:
+    if name == ALL:
+        return plugins.fusions()
+    known = {transform.name: transform for transform in (*plugins.transforms(), *plugins.fusions())}
+    if name not in known:
+        raise ProviderError(f"{who(provider)}: fusions names {name!r}, and no transform is called so{hint(name, known)}")
+    return [known[name]]
+
+
+def _body_pairs(partition: Partition, graph: Graph) -> Iterator[tuple[Graph, Graph, Node]]:
+    """Bodies with partitions of their own, what stands for them in the copy, and the node there."""
+    for node, twin in zip(partition.nodes, graph, strict=True) if partition.bodies else ():
+        for body, copy in zip(node.subgraphs(), twin.subgraphs(), strict=True):
+            if body in partition.bodies:
+                yield body, copy, twin
+
+
+def _captures(compiled: CompiledBody, body: Graph, copy: Graph) -> tuple[Value, ...]:
+    """What stands for the captures now: transforms may have put other values in their place, but left the body as it is."""
+    now: dict[Value | None, Value | None] = {}
+    for one, twin in zip(all_graphs(body), all_graphs(copy), strict=True):
+        now.update(zip(one.outputs, twin.outputs, strict=True))
+        for node, other in zip(one, twin, strict=True):
+            now.update(zip(node.inputs, other.inputs, strict=True))
+    return tuple(found for value in compiled.captures if (found := now[value]) is not None)
+
+
+__all__ = ["ALL", "Fused", "Fuser", "fusions_of"]
