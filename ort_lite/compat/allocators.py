@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.memory.arenas import Growth, Source
+from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.environment import ENVIRONMENT
 
 
@@ -78,7 +78,7 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
     ENVIRONMENT.register(None, config.max_mem or None, config.growth)
 
 
-def register_allocator(allocator: Source, arena_cfg: OrtArenaCfg | None = None) -> None:
+def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = None) -> None:
     """As `create_and_register_allocator`, with memory of an allocator in Python.
 
     `allocate(nbytes)` returns a handle with the buffer protocol (bytearray, mmap, an array of bytes), `free(handle)` takes it

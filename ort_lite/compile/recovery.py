@@ -9,7 +9,7 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.moving import moved
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
-from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import Wrapper, listed
 from ort_lite.graph.graph import Value
@@ -57,7 +57,7 @@ def compile_or_next(
                 report(f"{why}; {nodes} {'goes' if len(partition.nodes) == 1 else 'go'} to the next provider")
         try:
             assignment = again()
-        except NobodyCan as nobody:
+        except NotSupported as nobody:
             raise CompileError(f"{failure}; and {nobody}") from failure
 
 
@@ -97,7 +97,7 @@ class Fallback(Wrapper):
                 self._report(f"{what}; its nodes went to the next provider")
         given = [self._moved(v, x, device, CPU) for v, x in zip(partition.inputs, inputs, strict=True)]
         results = self._made.run(given, CURRENT.options)
-        if self._made.shares:
+        if self._made.outputs_may_alias:
             constants = [value for value in self._made.returned if type(value) is not int]
             results = owned(results, [*given, *constants])
         return [self._moved(v, y, CPU, device) for v, y in zip(partition.outputs, results, strict=True)]

@@ -35,7 +35,7 @@ class Step(Record):
 class Executable(Record):
     """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
 
-    Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `shares` says
+    Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `outputs_may_alias` says
     that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does
     everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them.
     """
@@ -45,7 +45,7 @@ class Executable(Record):
     steps: tuple[Step, ...]
     slots: int
     returned: tuple[int | Any, ...]
-    shares: bool
+    outputs_may_alias: bool
     direct: CompiledPartition | None = None
     picks: tuple[int, ...] | None = None
 

@@ -9,14 +9,14 @@ G is the graph; M one linear memory of N bytes in which everything lies, inputs,
 T the table that says where: name -> (offset, element type, shape). A trace of its steps can be verified by executing it again.
 """
 
-from ort_lite.machine.image import Image, Instruction, Region, TableEntry
+from ort_lite.machine.image import Image, MachineInstruction, Region, TableEntry
 from ort_lite.machine.machine import Machine, State, StepRecord, node_tuple
 from ort_lite.machine.trace import Trace, record_trace, verify_trace
 
 __all__ = [
     "Image",
-    "Instruction",
     "Machine",
+    "MachineInstruction",
     "Region",
     "State",
     "StepRecord",

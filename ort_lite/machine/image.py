@@ -45,7 +45,7 @@ class Region(Record):
     nbytes: int
 
 
-class Instruction(Record, eq=False):
+class MachineInstruction(Record, eq=False):
     """One step. `operands` are names of the table, in the order in which the kernel takes them."""
 
     node: Node
@@ -77,7 +77,7 @@ class Image(Protocol):
         """The outputs, as an ordinary run computes them."""
         ...
 
-    def load(self, memory: Bytes) -> Sequence[Instruction]:
+    def load(self, memory: Bytes) -> Sequence[MachineInstruction]:
         """Copies constants and inputs into `memory`, (nbytes,), at a multiple of 64 bytes. What it returns works there."""
         ...
 
@@ -106,12 +106,12 @@ class OpaqueImage:
                 end = align_up(self.table[key].end, CACHE_LINE)
         self.nbytes = end
 
-    def load(self, memory: Bytes) -> Sequence[Instruction]:
+    def load(self, memory: Bytes) -> Sequence[MachineInstruction]:
         self._memory = memory
         for key, array in zip(self.inputs, self._given, strict=True):
             self.table[key].view(memory)[...] = array
         execute = self._execute
-        return [Instruction(self._node, "partition", (*self.inputs, *self.outputs), execute)]
+        return [MachineInstruction(self._node, "partition", (*self.inputs, *self.outputs), execute)]
 
     def run(self, start: int, stop: int) -> None:
         for _ in range(start, stop):

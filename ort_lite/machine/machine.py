@@ -11,7 +11,7 @@ from ort_lite.errors import InvalidArgument, InvalidPlan
 from ort_lite.execute.execute import Executable, Step
 from ort_lite.execute.feeds import Feeds
 from ort_lite.graph.graph import Graph, Node
-from ort_lite.machine.image import Image, Instruction, OpaqueImage, Region, TableEntry
+from ort_lite.machine.image import Image, MachineInstruction, OpaqueImage, Region, TableEntry
 from ort_lite.memory.arenas import CACHE_LINE, Bytes, aligned_bytes
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.provider.abilities import has_machine_image
@@ -81,7 +81,7 @@ class Machine:
         self._lay_out(executable, orders or {})
         memory = aligned_bytes(self._end, zeroed=True)
         self.state = State(session._prepared.model.graph, memory)
-        self._instructions: list[Instruction] = []
+        self._instructions: list[MachineInstruction] = []
         self._owners: list[tuple[Image | None, int]] = []
         for part in self._parts:
             self._load(part)
@@ -122,7 +122,7 @@ class Machine:
             names = tuple(part.prefix + name for name in instruction.operands)
             self._add(part.image, k, instruction.replace(operands=names))
 
-    def _add(self, image: Image | None, index: int, instruction: Instruction) -> None:
+    def _add(self, image: Image | None, index: int, instruction: MachineInstruction) -> None:
         self._owners.append((image, index))
         self._instructions.append(instruction)
 
@@ -146,7 +146,7 @@ class Machine:
         return self.position == len(self._instructions)
 
     @property
-    def instructions(self) -> Sequence[Instruction]:
+    def instructions(self) -> Sequence[MachineInstruction]:
         return self._instructions
 
     def read(self, name: str) -> Array:
@@ -199,7 +199,7 @@ class Machine:
         pairs = zip(self._outputs, self._fixed, strict=True)
         return [self.read(name) if name is not None else np.array(fixed) for name, fixed in pairs]
 
-    def _check_writes(self, instruction: Instruction, before: Bytes, writes: Sequence[str]) -> None:
+    def _check_writes(self, instruction: MachineInstruction, before: Bytes, writes: Sequence[str]) -> None:
         allowed = np.zeros(len(before), bool)
         for name in writes:
             allowed[self.T[name].offset : self.T[name].end] = True
@@ -235,11 +235,11 @@ def _image(step: Step, session: InferenceSession, inputs: list[Any], order: Sequ
     return OpaqueImage(step.name, step.function, nodes[0] if nodes else [Node("Copy", (), (), name=step.name)], inputs)
 
 
-def _copy(memory: Bytes, table: Mapping[str, TableEntry], source: str, to: str) -> Instruction:
+def _copy(memory: Bytes, table: Mapping[str, TableEntry], source: str, to: str) -> MachineInstruction:
     def execute() -> None:
         table[to].view(memory)[...] = table[source].view(memory)
 
-    return Instruction(Node("Copy", (), (), name=to), "copy", (source, to), execute)
+    return MachineInstruction(Node("Copy", (), (), name=to), "copy", (source, to), execute)
 
 
 def _lies_in(entry: TableEntry, names: Sequence[str], table: Mapping[str, TableEntry]) -> bool:

@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.arenas import Growth, Source, aligned_bytes
+from ort_lite.memory.arenas import Growth, MemorySource, aligned_bytes
 
 GRAIN = 256
 """Chunks begin and end at multiples of it, inside their region."""
@@ -84,7 +84,11 @@ class ArenaAllocator:
     """
 
     def __init__(
-        self, device: Any, limit: int | None = None, growth: Growth = Growth.next_power_of_two, source: Source | None = None
+        self,
+        device: Any,
+        limit: int | None = None,
+        growth: Growth = Growth.next_power_of_two,
+        source: MemorySource | None = None,
     ) -> None:
         self.device, self.limit = device, limit
         self._growth, self._source = growth, source if source is not None else HostSource()

@@ -14,7 +14,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 CACHE_LINE, PAGE = 64, 4096
 
 
-class Source(Protocol):
+class MemorySource(Protocol):
     """Where arenas get their memory: an allocator whose handles have the buffer protocol."""
 
     def allocate(self, nbytes: int) -> Any: ...
@@ -78,7 +78,7 @@ class Arena:
     __slots__ = ("_growth", "_handle", "_source", "address", "alignment", "buffer", "leased", "leases", "nbytes")
 
     def __init__(
-        self, nbytes: int = 0, alignment: int = CACHE_LINE, growth: Growth = Growth.half, source: Source | None = None
+        self, nbytes: int = 0, alignment: int = CACHE_LINE, growth: Growth = Growth.half, source: MemorySource | None = None
     ) -> None:
         """`source` None: the system's memory."""
         self.alignment, self._growth, self._source = alignment, growth, source

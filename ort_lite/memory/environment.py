@@ -4,7 +4,7 @@ from threading import Lock
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.memory.arenas import Growth, Source
+from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.pool import A, Budget, ScratchPool
 
 LIMIT_NAME = "max_mem of the environment's allocator"
@@ -27,7 +27,7 @@ class Environment:
             found: ScratchPool[A] = self._pools[kind]
             return found
 
-    def register(self, source: Source | None, limit: int | None = None, growth: Growth = Growth.half) -> None:
+    def register(self, source: MemorySource | None, limit: int | None = None, growth: Growth = Growth.half) -> None:
         """Sessions that are made later share scratch memory of `source` (None: the system's), `limit` bytes at most.
 
         Raises InvalidArgument while another allocator is registered.
@@ -45,7 +45,7 @@ class Environment:
         with self._lock:
             self._forget()
 
-    def _forget(self, source: Source | None = None, limit: int | None = None, growth: Growth = Growth.half) -> None:
+    def _forget(self, source: MemorySource | None = None, limit: int | None = None, growth: Growth = Growth.half) -> None:
         self._registered = False
         self._source, self._growth, self._budget = source, growth, Budget(limit, LIMIT_NAME)
         self._pools: dict[type[Any], ScratchPool[Any]] = {}

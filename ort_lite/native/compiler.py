@@ -26,7 +26,7 @@ from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
-from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
+from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.native.spec import Spec, is_static
 from ort_lite.native.values import Value
 
@@ -150,7 +150,7 @@ class Session:
 
     def compile(self, function: Any, arguments: tuple[Any, ...], result: Any = None) -> Any:
         """numba's CompileResult; IR not optimised."""
-        options: Options = getattr(function, "__native__", DEFAULT_OPTIONS)
+        options: NativeOptions = getattr(function, "__native__", DEFAULT_OPTIONS)
         flags = Flags()
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         flags.error_model = "numpy"

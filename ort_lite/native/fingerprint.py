@@ -6,7 +6,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ort_lite.native.digest import digest
-from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, Options
+from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.record import Record
 
 # Their versions are part of every key: see spec.py.
@@ -86,7 +86,7 @@ def _describe(item: Any) -> _Own:
 
 def _describe_function(function: Callable[..., Any], described: list[str], references: list[Any]) -> None:
     assert isinstance(function, FunctionType)
-    options: Options = getattr(function, "__native__", DEFAULT_OPTIONS)
+    options: NativeOptions = getattr(function, "__native__", DEFAULT_OPTIONS)
     described += [*options.fastmath, str(options.inline), _stable(function.__defaults__)]
     for name, value in sorted(function.__annotations__.items()):
         described += [name, str(value)]

@@ -35,14 +35,14 @@ class Ptr:
         raise TypeError("a Ptr is written by compiled kernels only")
 
 
-class Options(Record):
+class NativeOptions(Record):
     """How the compiler treats one function: LLVM floating-point flags; whether copies go into every caller."""
 
     fastmath: tuple[str, ...] = CONTRACT
     inline: bool = True
 
 
-DEFAULT_OPTIONS = Options()
+DEFAULT_OPTIONS = NativeOptions()
 
 
 @overload
@@ -60,7 +60,7 @@ def native(function: F | None = None, *, fastmath: tuple[str, ...] = CONTRACT, i
         raise ValueError(f"fastmath={unknown}: expected some of {sorted(_FLAGS)}")
 
     def mark(target: F) -> F:
-        target.__native__ = Options(tuple(sorted(fastmath)), inline)  # type: ignore[attr-defined]
+        target.__native__ = NativeOptions(tuple(sorted(fastmath)), inline)  # type: ignore[attr-defined]
         return target
 
     return mark if function is None else mark(function)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import PlacementError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
@@ -55,7 +55,7 @@ def partition(
             hard = constraints.hard_rules(left)
             if hard:
                 raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
-            raise NobodyCan(_complaint(root, labels))
+            raise NotSupported(_complaint(root, labels))
         constraints.graph_changed()
 
 

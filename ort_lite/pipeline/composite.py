@@ -212,7 +212,7 @@ class Inside:
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         executable = self._compiled.executable
         outputs = executable.run(inputs, CURRENT.options)
-        return owned(outputs, [*inputs, *self._constants]) if executable.shares else outputs
+        return owned(outputs, [*inputs, *self._constants]) if executable.outputs_may_alias else outputs
 
     def facts(self) -> dict[str, int | str]:
         """The children's partitions, and what they say of themselves, by partition."""

@@ -31,7 +31,7 @@ Kernel = Callable[..., Any]
 Types = Collection[str]
 
 
-class Registration(Record):
+class KernelRegistration(Record):
     """`make(node)` gives the kernel of a node.
 
     `types` holds for all tensors of the node; `inputs` and `outputs` say more of those at a position, None where all types do.
@@ -73,29 +73,29 @@ class KernelRegistry:
     """Kernels by operator. Several for one operator differ in versions or types; of those that fit the first added counts."""
 
     def __init__(self) -> None:
-        self._kernels: dict[tuple[str, str], list[Registration]] = {}
+        self._kernels: dict[tuple[str, str], list[KernelRegistration]] = {}
 
     def add(self, op_type: str, function: Kernel, **more: Any) -> None:
-        """A kernel that is the same for all nodes. `more`: fields of Registration."""
-        self.register(Registration(op_type, lambda node: function, **more))
+        """A kernel that is the same for all nodes. `more`: fields of KernelRegistration."""
+        self.register(KernelRegistration(op_type, lambda node: function, **more))
 
     def kernel(self, op_type: str, **more: Any) -> Callable[[Callable[[Node], Kernel]], Callable[[Node], Kernel]]:
         """Registers the decorated function, which makes the kernel of a node from its attributes."""
 
         def decorate(make: Callable[[Node], Kernel]) -> Callable[[Node], Kernel]:
-            self.register(Registration(op_type, make, **more))
+            self.register(KernelRegistration(op_type, make, **more))
             return make
 
         return decorate
 
-    def register(self, registration: Registration) -> None:
+    def register(self, registration: KernelRegistration) -> None:
         self._kernels.setdefault((registration.domain, registration.op_type), []).append(registration)
 
     def has_type(self, node: Node, dtype: str) -> bool:
         """Whether some kernel for the node's operator takes tensors of that type."""
         return any(one.types is None or dtype in one.types for one in self._kernels.get((node.domain, node.op_type), ()))
 
-    def find(self, node: Node) -> Registration | Rejection:
+    def find(self, node: Node) -> KernelRegistration | Rejection:
         """The kernel for a node, or why there is none: of several misfits the last one's."""
         answer: Rejection | None = None
         for registration in self._kernels.get((node.domain, node.op_type), ()):
@@ -183,7 +183,7 @@ def _several(results: Any, node: Node) -> Sequence[Any]:
 def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], frozenset[Value]]:
     """Kernels in order, and the outputs that would share memory with an input, a constant or another output."""
     found = [kernels.find(node) for node in partition.nodes]
-    pairs = [(node, one) for node, one in zip(partition.nodes, found, strict=True) if isinstance(one, Registration)]
+    pairs = [(node, one) for node, one in zip(partition.nodes, found, strict=True) if isinstance(one, KernelRegistration)]
     without = [one for one in found if isinstance(one, Rejection)]
     if without:
         raise ProviderError(f"{partition.name} holds {without[0].node}, which no kernel fits: {without[0]}")
@@ -204,7 +204,7 @@ def _steps(partition: Partition, kernels: KernelRegistry) -> tuple[list[_Step], 
 class _Memory:
     """Which values lie in the same memory, by aliases and in-place kernels, and until when it is read."""
 
-    def __init__(self, partition: Partition, pairs: Sequence[tuple[Node, Registration]]) -> None:
+    def __init__(self, partition: Partition, pairs: Sequence[tuple[Node, KernelRegistration]]) -> None:
         self._partition = partition
         self._root: dict[Value, Value] = {}
         self.last: dict[Value, int] = {}
@@ -227,7 +227,7 @@ class _Memory:
         root = self.root(value)
         return [other for other in self.last if self.root(other) is root]
 
-    def overwritten(self, k: int, node: Node, one: Registration) -> int | None:
+    def overwritten(self, k: int, node: Node, one: KernelRegistration) -> int | None:
         """The input whose memory the kernel of node `k` may take: its own, read for the last time, and of the right size."""
         for output, source in one.inplace.items():
             a = node.outputs[output] if output < len(node.outputs) else None

@@ -12,7 +12,7 @@ from ort_lite.serialization.wire import Span
 ModelSource = str | os.PathLike[str] | bytes | bytearray | memoryview | pb.ModelProto | BinaryIO
 
 
-class Source(Record):
+class ParsedSource(Record):
     """A parsed model; `data` and `spans` hold its large tensors (`ort_lite.serialization.wire`), `file` is where it came from.
 
     `in_place`: `data` is the caller's, and tensors may stay in it.
@@ -25,13 +25,13 @@ class Source(Record):
     in_place: bool = False
 
 
-def read_source(model: ModelSource, in_place: bool = False) -> Source:
+def read_source(model: ModelSource, in_place: bool = False) -> ParsedSource:
     """`in_place` leaves the tensors of a caller's buffer where they are, if its bytes are contiguous.
 
     Raises NoSuchFile, InvalidProtobuf, Fail for a file that cannot be read, InvalidArgument for anything else.
     """
     if isinstance(model, pb.ModelProto):
-        return Source(model)
+        return ParsedSource(model)
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
         return _parsed(_contents(path), path, path)
@@ -43,10 +43,10 @@ def read_source(model: ModelSource, in_place: bool = False) -> Source:
     return _parsed(view, "the model", in_place=in_place and data is model and view.contiguous)
 
 
-def _parsed(data: memoryview, origin: str, file: str | None = None, in_place: bool = False) -> Source:
+def _parsed(data: memoryview, origin: str, file: str | None = None, in_place: bool = False) -> ParsedSource:
     data = data.cast("B") if data.contiguous else memoryview(bytes(data))
     proto, spans = parse(data, origin, in_place)
-    return Source(proto, data, spans, file, in_place)
+    return ParsedSource(proto, data, spans, file, in_place)
 
 
 def _contents(path: str) -> memoryview:

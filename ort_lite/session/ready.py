@@ -43,7 +43,7 @@ class Ready:
         self._feeds = Feeds(executable.inputs)
         self._names = [value.name for value in executable.outputs]
         self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
-        self._shares = executable.shares
+        self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.returned if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
         self._profiler = profiler

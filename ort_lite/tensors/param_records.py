@@ -21,7 +21,7 @@ from ort_lite.tensors.dltensor import CPU, check_size, check_type, code_of, type
 LIST_MAGIC, TENSOR_MAGIC = 0xF7E58D4F05049CB7, 0xDD5E40F096B4A13F
 _MAX_NDIM = 64  # NumPy's limit; DLPack has none
 
-Source = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO
+ParamsSource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO
 Target = str | os.PathLike[str] | BinaryIO | None
 
 
@@ -53,7 +53,7 @@ def written(data: bytes, target: Target) -> bytes:
     return data
 
 
-def _contents(source: Source) -> Any:
+def _contents(source: ParamsSource) -> Any:
     if isinstance(source, (str, os.PathLike)):
         try:
             with open(source, "rb") as file:
@@ -66,7 +66,7 @@ def _contents(source: Source) -> Any:
 class Reader:
     """Reads on from `at`; every error is an InvalidParams that says where."""
 
-    def __init__(self, source: Source, no_copy: bool) -> None:
+    def __init__(self, source: ParamsSource, no_copy: bool) -> None:
         data = _contents(source)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise InvalidArgument(f"parameters came as {type(source).__name__}; expected bytes, a path or a binary file")

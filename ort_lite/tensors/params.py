@@ -6,7 +6,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.tensors.ndarray import NDArray
-from ort_lite.tensors.param_records import LIST_MAGIC, Reader, Source, Target, written
+from ort_lite.tensors.param_records import LIST_MAGIC, ParamsSource, Reader, Target, written
 from ort_lite.tensors.values import array_of
 
 
@@ -29,7 +29,7 @@ def save_params(params: Mapping[str, Any], target: Target = None) -> bytes:
     return written(b"".join(pieces), target)
 
 
-def load_params(source: Source, no_copy: bool = False) -> dict[str, NDArray]:
+def load_params(source: ParamsSource, no_copy: bool = False) -> dict[str, NDArray]:
     """The dictionary, in the file's order: bytes, a path or a binary file.
 
     With `no_copy` tensors lie in the caller's bytes, read-only, as far as they are aligned there. Raises InvalidParams, and

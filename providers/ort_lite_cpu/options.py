@@ -18,7 +18,7 @@ class Recorder(Protocol):
     def events(self) -> Iterable[ProfileEvent]: ...
 
 
-class Options(Record):
+class CPUOptions(Record):
     """threads: of one run, the caller's included. fusion: elementwise expressions become one loop.
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.

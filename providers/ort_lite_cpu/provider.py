@@ -20,14 +20,14 @@ from ort_lite.provider import (
     Rejection,
     SessionOptions,
 )
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
-from ort_lite_cpu.registry import STRING, Registration, find
+from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
 
 
 class CPUExecutionProvider(ExecutionProvider):
-    """The default provider. Options: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, and two of
+    """The default provider. CPUOptions: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, and two of
     onnxruntime's: arena_extend_strategy (how scratch memory grows, see `ort_lite.memory.arenas.Growth`) and use_arena
     ("0": it goes back after each run).
     """
@@ -50,7 +50,7 @@ class CPUExecutionProvider(ExecutionProvider):
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
         self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = int(threads)
-        self.options = Options(self._threads or _cores(), bool(fusion), bool(winograd))
+        self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd))
 
     def configure(self, options: SessionOptions) -> None:
         """Threads that no provider option fixed are the session's intra_op_num_threads.
@@ -60,7 +60,7 @@ class CPUExecutionProvider(ExecutionProvider):
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
-        self.options = Options(threads, fusion, winograd)
+        self.options = CPUOptions(threads, fusion, winograd)
         account = options.account
         if account is not None:
             pool = account.pool(Lease, self._growth, self._keep)
@@ -96,7 +96,7 @@ class CPUExecutionProvider(ExecutionProvider):
         return {"threads": self.options.threads, "fusion": self.options.fusion, "winograd": self.options.winograd}
 
 
-def _compile(partition: Partition, options: Options) -> Program:
+def _compile(partition: Partition, options: CPUOptions) -> Program:
     inputs = [(value, Info(value.type)) for value in partition.inputs]
     return Program(partition.nodes, inputs, partition.outputs, partition.rules, options, partition.bodies)
 
@@ -111,7 +111,7 @@ def _no_kernel(node: Node) -> Rejection:
     return Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type} {node.version}")
 
 
-def _wrong_type(node: Node, registration: Registration) -> Rejection | None:
+def _wrong_type(node: Node, registration: OperatorRegistration) -> Rejection | None:
     if registration.types in (STRING, COMPLEX):
         return None  # found because of the types
     values: Sequence[Value | None] = node.inputs or node.outputs

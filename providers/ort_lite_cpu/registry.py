@@ -1,7 +1,7 @@
 """Which function lowers an operator. One decorator line an operator and version range; families are imported when first needed.
 
     @operator("Gather", since=1, types=ANY)
-    def gather(op: Op) -> None:
+    def gather(op: NodeLowering) -> None:
         ...
 
 `since` is the first opset version that the function serves, up to the next registration of the same operator.
@@ -18,9 +18,9 @@ from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
 
 if TYPE_CHECKING:
     from ort_lite.graph import Node
-    from ort_lite_cpu.lowering.op import Op
+    from ort_lite_cpu.lowering.op import NodeLowering
 
-Lower = Callable[["Op"], None]
+Lower = Callable[["NodeLowering"], None]
 
 NATIVE = frozenset(NATIVE_TYPES)
 NUMBERS = FLOATS | INTEGERS
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 
-class Registration(Record):
+class OperatorRegistration(Record):
     """`types` are the element types allowed for input `typed_by` (the first output's where the node has no inputs)."""
 
     op_type: str
@@ -64,9 +64,9 @@ class Registration(Record):
     """Runs as a Python step: strings, sequences, maps, optionals."""
 
 
-_REGISTERED: dict[tuple[str, str], list[Registration]] = {}
-_FOR_STRINGS: dict[tuple[str, str], list[Registration]] = {}
-_FOR_COMPLEX: dict[tuple[str, str], list[Registration]] = {}
+_REGISTERED: dict[tuple[str, str], list[OperatorRegistration]] = {}
+_FOR_STRINGS: dict[tuple[str, str], list[OperatorRegistration]] = {}
+_FOR_COMPLEX: dict[tuple[str, str], list[OperatorRegistration]] = {}
 _WHOLE: set[str] = set()
 """Families that were imported to their end: one that another thread imports just now has registered functions that miss names."""
 
@@ -80,14 +80,14 @@ def operator(
         registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
         for op_type in op_types:
             found = registered.setdefault((domain, op_type), [])
-            found.append(Registration(op_type, domain, since, lower, types, typed_by, python))
+            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, python))
             found.sort(key=lambda registration: -registration.since)
         return lower
 
     return decorate
 
 
-def find(node: "Node") -> Registration | None:
+def find(node: "Node") -> OperatorRegistration | None:
     """The registration that serves the node; imports its family on first use.
 
     Of an operator with a family for strings, that one serves nodes with an input or output of strings; of one with a family
@@ -104,15 +104,15 @@ def find(node: "Node") -> Registration | None:
     return found
 
 
-def find_native(node: "Node") -> Registration | None:
+def find_native(node: "Node") -> OperatorRegistration | None:
     """As `find`, whatever the types are."""
     key = (node.domain, node.op_type)
     return _registered(_REGISTERED, FAMILIES[key], key, node.version) if key in FAMILIES else None
 
 
 def _registered(
-    registered: dict[tuple[str, str], list[Registration]], family: str, key: tuple[str, str], version: int
-) -> Registration | None:
+    registered: dict[tuple[str, str], list[OperatorRegistration]], family: str, key: tuple[str, str], version: int
+) -> OperatorRegistration | None:
     if family not in _WHOLE:
         import_module(f"ort_lite_cpu.operators.{family}")
         _WHOLE.add(family)

@@ -16,7 +16,7 @@ import onnx.defs
 from onnx.defs import OpSchema
 
 from ort_lite.dtypes import DType, from_ort_name
-from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.options import SessionOptions
 from ort_lite.pipeline.pipeline import assigned
@@ -129,7 +129,7 @@ def answered(node: Node) -> Answer:
     graph.set_outputs(value for value in node.outputs if value is not None)
     try:
         assigned(Model(graph=graph, opset_imports={}), [_provider()], SessionOptions())
-    except NobodyCan as error:
+    except NotSupported as error:
         return Answer(types, str(error))
     registration = find(node)
     return Answer(types, "", registration is not None and registration.python, widened=len(list(graph)) > 1)

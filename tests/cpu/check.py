@@ -24,7 +24,7 @@ from ort_lite.memory.pool import ScratchPool
 from ort_lite.plugins import shape_rules
 from ort_lite.serialization.load import load
 from ort_lite.shapes import symbol
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run.lease import Lease
@@ -72,7 +72,7 @@ def op_program(
     for result in results:
         result.type = inference.of(result).type
     with patch.object(segment, "GRAIN", 1):  # whatever has work to share is shared, however small
-        return Program([node], feeds, results, rules(), Options(threads=threads), {})
+        return Program([node], feeds, results, rules(), CPUOptions(threads=threads), {})
 
 
 def text_program(
@@ -88,7 +88,7 @@ def text_program(
         else:
             feeds.append((value, Info(value.type)))
     with patch.object(segment, "GRAIN", 1):
-        return Program(list(graph), feeds, graph.outputs, rules(), Options(threads=threads, fusion=fusion), {})
+        return Program(list(graph), feeds, graph.outputs, rules(), CPUOptions(threads=threads, fusion=fusion), {})
 
 
 def run_op(op_type: str, inputs: Inputs, attributes: Mapping[str, Any] | None = None, **how: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.lowered import Instruction
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import ints, ramp, rules, text_program
 
@@ -127,7 +127,7 @@ def test_a_step_outside_of_segments_sees_the_shape_of_its_input() -> None:
 def one_node(op_type: str, domain: str = "") -> Program:
     x, y = Value("x", TensorType("float32", (symbol("n"),))), Value("y", TensorType("float32", (symbol("n"),)))
     node = Node(op_type, [x], [y], domain=domain, version=21, name="odd")
-    return Program([node], [(x, Info(x.type))], [y], rules(), Options(), {})
+    return Program([node], [(x, Info(x.type))], [y], rules(), CPUOptions(), {})
 
 
 def test_an_operator_without_a_kernel_is_named() -> None:

@@ -16,7 +16,7 @@ from ort_lite.inference import Info
 from ort_lite.native import load
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.tail import Tail
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment, segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
@@ -114,7 +114,7 @@ def test_dimensions_of_inputs_may_be_expressions() -> None:
     pairs = enumerate(zip((x, y), flat, strict=True))
     nodes = [Node("Reshape", [given, axes], [made], version=21, name=f"flat{k}") for k, (given, made) in pairs]
     join = Node("Concat", flat, [z], {"axis": 0}, version=21, name="join")
-    program = Program([*nodes, join], [(x, Info(x.type)), (y, Info(y.type))], [z], rules(), Options(), {})
+    program = Program([*nodes, join], [(x, Info(x.type)), (y, Info(y.type))], [z], rules(), CPUOptions(), {})
     for size in (1, 3):
         a, b = ramp((2 * size, 5)), ramp((2 * size + 1,))
         np.testing.assert_array_equal(program([a, b])[0], np.concatenate([a.reshape(-1), b]))
@@ -186,7 +186,7 @@ def test_a_rank_that_only_the_run_tells() -> None:
 
 def test_an_input_of_any_rank() -> None:
     x, y = Value("x", TensorType("float32", None)), Value("y", TensorType("float32", None))
-    program = Program([Node("Exp", [x], [y], version=21, name="e")], [(x, Info(x.type))], [y], rules(), Options(), {})
+    program = Program([Node("Exp", [x], [y], version=21, name="e")], [(x, Info(x.type))], [y], rules(), CPUOptions(), {})
     for shape in ((), (3,), (2, 3), (4, 5)):
         np.testing.assert_allclose(program([ramp(shape)])[0], np.exp(ramp(shape)), rtol=1e-6)
 

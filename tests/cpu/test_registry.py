@@ -9,7 +9,7 @@ import pytest
 
 from ort_lite.graph import Node
 from ort_lite_cpu import operators, registry
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 
 FAMILY = """
 import threading
@@ -46,7 +46,7 @@ def test_nobody_is_given_a_function_of_a_family_that_is_half_imported(tmp_path: 
         found = registry.find(node)
         assert found is not None
         said: list[str] = []
-        found.lower(cast(Op, said))
+        found.lower(cast(NodeLowering, said))
         return said
 
     with ThreadPoolExecutor(2) as threads:

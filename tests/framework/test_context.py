@@ -12,7 +12,7 @@ import pytest
 
 import ort_lite
 from ort_lite.errors import CompileError, InvalidGraph, ModelRequiresCompilation, ProviderError, RuntimeException
-from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.provider import CompiledPartition, Partition
 from ort_lite.provider.kernels import KernelProvider, KernelRegistry
@@ -134,7 +134,7 @@ def test_what_was_compiled_for_something_else_is_refused(saved: Path) -> None:
 
 
 def test_without_its_provider_the_node_says_whom_it_needs(saved: Path) -> None:
-    with pytest.raises(NobodyCan, match="declined source: it was compiled by SavingExecutionProvider"):
+    with pytest.raises(NotSupported, match="declined source: it was compiled by SavingExecutionProvider"):
         session(saved, CpuStandIn())
 
 

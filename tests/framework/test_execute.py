@@ -134,7 +134,7 @@ PASSING = """(float[3] x) => (float[3] y, float[3] x, float[3] w, float[3] z) <f
 
 def test_inputs_and_constants_can_be_outputs() -> None:
     made = executable(PASSING, CpuStandIn())
-    assert made.shares
+    assert made.outputs_may_alias
     results = made.run([X])
     np.testing.assert_array_equal(results, [-X, X, np.array([1, 2, 3]), np.abs(X)])
     assert results[1] is X

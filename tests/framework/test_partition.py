@@ -13,7 +13,7 @@ import onnx.parser
 import pytest
 
 from ort_lite.compile.compile import compile_assignment
-from ort_lite.errors import NotImplemented as NobodyCan
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
@@ -284,7 +284,7 @@ def test_without_whole_the_nodes_inside_have_partitions_of_their_own() -> None:
 
 def test_a_node_that_nobody_takes_is_named_with_every_reason() -> None:
     text = "(float[3] x) => (float[3] y) { a = Sin(x)  y = Abs(a) }"
-    with pytest.raises(NobodyCan) as caught:
+    with pytest.raises(NotSupported) as caught:
         partition(graph(text), [NumpyProvider(named("y")), CpuStandIn()], RULES)
     assert str(caught.value).splitlines() == [
         "no provider of NumpyExecutionProvider, CPUExecutionProvider runs a node:",
@@ -294,7 +294,7 @@ def test_a_node_that_nobody_takes_is_named_with_every_reason() -> None:
 
 
 def test_a_node_in_a_body_that_nobody_takes_says_where_it_is() -> None:
-    with pytest.raises(NobodyCan, match=r"Tanh 'Tanh_0' .* in If 'If_0'\.then_branch: CPUExecutionProvider declined"):
+    with pytest.raises(NotSupported, match=r"Tanh 'Tanh_0' .* in If 'If_0'\.then_branch: CPUExecutionProvider declined"):
         partition(graph(BRANCHES), [CpuStandIn(lambda node: node.op_type != "Tanh")], RULES)
 
 

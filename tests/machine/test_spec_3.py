@@ -18,7 +18,7 @@ from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidPlan
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.machine import Machine, State, Trace, node_tuple, record_trace, verify_trace
-from ort_lite.machine.image import Instruction
+from ort_lite.machine.image import MachineInstruction
 from ort_lite.memory.arenas import aligned_bytes
 from ort_lite.memory.planning.checker import Occupied, find_overlap
 from ort_lite.memory.planning.plan import MemoryPlan
@@ -188,7 +188,7 @@ def test_spec_3_6_a_write_beside_the_operands_is_found() -> None:
         entry = made.T["bias"]
         made.state.M[entry.offset] ^= 1
 
-    made._instructions[0] = Instruction(first.node, first.kernel, first.operands, stray)
+    made._instructions[0] = MachineInstruction(first.node, first.kernel, first.operands, stray)
     with pytest.raises(InvalidPlan, match=r"changed 1 bytes outside of what it writes .*: bias"):
         made.step(check=True)
 

@@ -6,20 +6,20 @@ from typing import Any
 
 from ort_lite.shapes import equal, less, modulo
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 
 MOST = 2**31 - 1
 """The largest window, stride, dilation, padding: products of them with positions stay far below what an int64 holds."""
 
 
-def axis_of(op: Op, axis: int, rank: int) -> int:
+def axis_of(op: NodeLowering, axis: int, rank: int) -> int:
     """`axis` counted from the front. Raises NotImplemented where it is not in [-rank, rank)."""
     if not -rank <= axis < rank:
         raise op.reject(f"axis {axis} is out of range [{-rank}, {rank})")
     return axis % rank
 
 
-def choice(op: Op, name: str, default: str, known: Collection[str]) -> str:
+def choice(op: NodeLowering, name: str, default: str, known: Collection[str]) -> str:
     """The attribute `name`. Raises NotImplemented where it is none of those known."""
     value: str = op.attr(name, default)
     if value not in known:
@@ -27,7 +27,7 @@ def choice(op: Op, name: str, default: str, known: Collection[str]) -> str:
     return value
 
 
-def check_groups(op: Op, channels: Dim, groups: int, what: str = "groups") -> None:
+def check_groups(op: NodeLowering, channels: Dim, groups: int, what: str = "groups") -> None:
     """Groups of channels are as large as each other: raises NotImplemented for no groups, the run fails for a rest."""
     if groups < 1:
         raise op.reject(f"{groups} {what}; there should be one or more")
@@ -39,7 +39,7 @@ def spatial(name: str, values: Sequence[Dim], fill: Dim = 1) -> dict[str, Any]:
     return dict(zip((f"{name}d", f"{name}h", f"{name}w"), [*[fill] * (3 - len(values)), *values], strict=True))
 
 
-def check_windows(op: Op, rank: int, result: Sequence[Dim] = ()) -> None:
+def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> None:
     """The attributes of windows over 1 to 3 spatial axes: as many numbers as there are axes, sizes and steps that are positive.
 
     Raises NotImplemented for others. `result`: dimensions of the output, which are negative where no window fits; the run fails.

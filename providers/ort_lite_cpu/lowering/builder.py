@@ -19,7 +19,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
-from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, Source
+from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
@@ -156,8 +156,8 @@ class Builder:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
     ) -> None:
-        """See `Op.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in `touched` an
-        extent for each operand, by its number.
+        """See `NodeLowering.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in
+        `touched` an extent for each operand, by its number.
         """
         if isinstance(kernel, Spec):
             spec = kernel
@@ -190,7 +190,7 @@ class Builder:
         assert tensor.buffer is not None
         found: list[Dim] = []
         for axis, dim in enumerate(tensor.shape):
-            own, source = as_symbol(dim), Source(tensor.buffer, axis, element=False)
+            own, source = as_symbol(dim), SymbolSource(tensor.buffer, axis, element=False)
             if isinstance(dim, int) or (own is not None and self.result.sources.get(own) == source):
                 found.append(dim)
                 continue
@@ -281,7 +281,7 @@ class Builder:
         for axis, dim in enumerate(shape):
             found = as_symbol(dim)
             if found is not None and found not in self.result.sources:
-                self.result.sources[found] = Source(buffer, axis, element=False)
+                self.result.sources[found] = SymbolSource(buffer, axis, element=False)
 
 
 class _OnBehalf:

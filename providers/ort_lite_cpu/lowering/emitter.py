@@ -1,4 +1,4 @@
-"""What helpers ask of whoever calls them, for annotations: an `Op`, or a `Builder` on behalf of a node."""
+"""What helpers ask of whoever calls them, for annotations: an `NodeLowering`, or a `Builder` on behalf of a node."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -21,10 +21,10 @@ class Emitter(Protocol):
         touched: Mapping[str, Extent] = ...,
         **named: Any,
     ) -> None:
-        """An instruction: see `Op.emit`."""
+        """An instruction: see `NodeLowering.emit`."""
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
-        """See `Op.require`."""
+        """See `NodeLowering.require`."""
 
     def stored(self, tensor: Tensor) -> Tensor:
         """The tensor in memory, in logical order."""

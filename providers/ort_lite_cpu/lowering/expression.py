@@ -11,14 +11,19 @@ from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, same_shape
 
 if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.op import Op
+    from ort_lite_cpu.lowering.op import NodeLowering
 
 OPERATIONS_LIMIT = 24
 LEAVES_LIMIT = 8
 
 
 def define(
-    op: Op, formula: str, operands: Sequence[Tensor], scalars: Sequence[float | Dim] = (), cost: float = 0.25, output: int = 0
+    op: NodeLowering,
+    formula: str,
+    operands: Sequence[Tensor],
+    scalars: Sequence[float | Dim] = (),
+    cost: float = 0.25,
+    output: int = 0,
 ) -> None:
     """Output `output` is the formula. It is computed at once if it is read more than once, else where it is read."""
     info = op.info(output)
@@ -42,7 +47,7 @@ def formula_tensor(
     return Tensor(dtype, like.shape, pending=Expression(formula, tuple(operands), tuple(scalars)))
 
 
-def _bounded(op: Op, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
+def _bounded(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
     if tensor.pending is not None and not same_shape(tensor.shape, shape):
         op.lowering.computed(tensor)

@@ -20,10 +20,10 @@ from ort_lite.graph import Graph, Node, SequenceType, Value
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.lowering.values import Open, Values
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.registry import find
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class Lowering(Values):
-    """Goes through the nodes; `Op` is the view of it that operators get."""
+    """Goes through the nodes; `NodeLowering` is the view of it that operators get."""
 
     def __init__(
         self,
         inputs: Sequence[tuple[Value, Info]],
         rules: ShapeRules,
-        options: Options,
+        options: CPUOptions,
         bodies: Mapping[Graph, Body],
         program: Callable[..., TailProgram],
     ) -> None:
@@ -99,7 +99,7 @@ class Lowering(Values):
         if registration is None:
             raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
         try:
-            registration.lower(Op(self, node, infos))
+            registration.lower(NodeLowering(self, node, infos))
         except (OrtLiteError, Open):
             raise
         except Exception as error:

@@ -23,11 +23,11 @@ Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
 
-class Source(Record):
-    """Where a symbol's value comes from at run time: dimension `axis`, or flat element `axis`, of a buffer's array."""
+class SymbolSource(Record):
+    """Where a symbol's value comes from at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
 
     buffer: Buffer
-    axis: int
+    index: int
     element: bool
 
 
@@ -74,7 +74,7 @@ class Lowered(Record, frozen=False):
     inputs: list[Buffer] = field(default_factory=list)
     input_infos: list[Info] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    sources: dict[Symbol, Source] = field(default_factory=dict)
+    sources: dict[Symbol, SymbolSource] = field(default_factory=dict)
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
 

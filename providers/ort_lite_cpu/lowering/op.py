@@ -17,15 +17,15 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Kernel, Message, Source
+from ort_lite_cpu.lowering.lowered import Kernel, Message, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.values import Values
-    from ort_lite_cpu.options import Options
+    from ort_lite_cpu.options import CPUOptions
 
 
-class Op:
+class NodeLowering:
     """One node. Shapes and element types of the outputs come from shape inference: `op.info(k)`."""
 
     def __init__(self, lowering: Values, node: Node, infos: Sequence[Info]) -> None:
@@ -33,7 +33,7 @@ class Op:
 
     # --- what the node says
     @property
-    def options(self) -> Options:
+    def options(self) -> CPUOptions:
         return self.lowering.options
 
     @property
@@ -160,7 +160,7 @@ class Op:
         assert total.buffer is not None
         if found is not None:
             self.lowering.result.items.append(None)
-            self.lowering.result.sources[found] = Source(total.buffer, 0, element=True)
+            self.lowering.result.sources[found] = SymbolSource(total.buffer, 0, element=True)
 
     # --- work
     def temporary(self, dtype: DType, shape: Shape) -> Tensor:

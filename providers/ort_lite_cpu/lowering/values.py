@@ -13,16 +13,16 @@ from ort_lite.provider import Body
 from ort_lite.shapes import Symbol, product, symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.builder import Builder
-from ort_lite_cpu.lowering.lowered import Source
+from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 
 
 class Values(Builder):
     """What of `Lowering` knows which tensor a value is and what is known of it, and nothing of the order of nodes."""
 
     def __init__(
-        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: Options, bodies: Mapping[Graph, Body]
+        self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: CPUOptions, bodies: Mapping[Graph, Body]
     ) -> None:
         super().__init__(options.threads)
         self.options, self.bodies = options, bodies
@@ -74,7 +74,7 @@ class Values(Builder):
             self.result.items.append(None)
         names = [Symbol(f"{value.name}[{i}]", signed=True) for i in range(count)]
         for i, name in enumerate(names):
-            self.result.sources.setdefault(name, Source(tensor.buffer, i, element=True))
+            self.result.sources.setdefault(name, SymbolSource(tensor.buffer, i, element=True))
         elements = tuple(symbol(name.name, signed=True) for name in names)
         self.inference.infos[value] = Info(info.type, elements, info.constant)
         return elements

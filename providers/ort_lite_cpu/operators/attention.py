@@ -11,7 +11,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.lowering.expression import formula_tensor
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -43,7 +43,7 @@ def steps_named(prefix: str, steps: Sequence[Dim]) -> dict[str, Any]:
     return {f"{prefix}_batch": batch, f"{prefix}_head": head, f"{prefix}_row": row}
 
 
-def heads_of(op: Op, tensor: Tensor, count: Dim) -> Heads:
+def heads_of(op: NodeLowering, tensor: Tensor, count: Dim) -> Heads:
     """Of (batch, heads, rows, size), or (batch, rows, heads * size) with `count` heads."""
     if len(tensor.shape) == 4:
         _, heads, rows, size = tensor.shape
@@ -53,7 +53,7 @@ def heads_of(op: Op, tensor: Tensor, count: Dim) -> Heads:
     return columns_of(op, tensor, count, 0, tensor.shape[2])
 
 
-def columns_of(op: Op, x: Tensor, heads: Dim, start: Dim, width: Dim) -> Heads:
+def columns_of(op: NodeLowering, x: Tensor, heads: Dim, start: Dim, width: Dim) -> Heads:
     """Columns `start` to `start + width` of (B, S, columns) as heads."""
     batch, rows, columns = x.shape
     size = floordiv(width, heads)
@@ -79,7 +79,7 @@ class Mask(Record):
         return {**steps_named("m", self.steps), "columns": self.columns, "masked": self.kind}
 
 
-def mask_of(op: Op, tensor: Tensor, wanted: Shape) -> Mask:
+def mask_of(op: NodeLowering, tensor: Tensor, wanted: Shape) -> Mask:
     """A mask that broadcasts to `wanted` (batch, heads, rows), followed by the columns, which do not broadcast."""
     if len(tensor.shape) > 4:
         raise op.reject(f"a mask of rank {len(tensor.shape)}")
@@ -121,7 +121,7 @@ class Rules(Record):
 
 
 def emit_attention(
-    op: Op, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None
+    op: NodeLowering, q: Heads, k: Heads, v: Heads, y: Heads, mask: Mask, rules: Rules, scores: Tensor | None = None
 ) -> None:
     """y = attention of q to k and v, all of one element type; `scores` takes the scores at `rules.stage`.
 
@@ -153,7 +153,7 @@ def emit_attention(
         op.emit(kernels.attend, [q.tensor, keys, values, *others], **given, **lanes, work=select(many, work, 0))
 
 
-def _packed_heads(op: Op, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
+def _packed_heads(op: NodeLowering, k: Heads, v: Heads, given: dict[str, Any], tile: Tile, many: Dim) -> tuple[Tensor, Tensor]:
     """Keys and values as `attend` reads them; without elements, and without work, where `many` is 0."""
     batch, size, value_size = given["batch"], given["size"], given["value_size"]
     kv_heads, length = k.shape[1], k.shape[2]
@@ -166,7 +166,7 @@ def _packed_heads(op: Op, k: Heads, v: Heads, given: dict[str, Any], tile: Tile,
     return keys, values
 
 
-def agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
+def agree(op: NodeLowering, q: Heads, k: Heads, v: Heads) -> None:
     """That queries, keys and values go together, each head of keys and values with as many of queries."""
     pairs = [("batches", q.shape[0], k.shape[0]), ("batches", q.shape[0], v.shape[0]), ("head sizes", q.shape[3], k.shape[3])]
     pairs += [("heads of keys and values", k.shape[1], v.shape[1]), ("keys and values", k.shape[2], v.shape[2])]
@@ -178,7 +178,7 @@ def agree(op: Op, q: Heads, k: Heads, v: Heads) -> None:
         op.require(equal(groups * k.shape[1], q.shape[1]), "{0} query heads cannot share {1}", q.shape[1], k.shape[1])
 
 
-def _check_others(op: Op, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
+def _check_others(op: NodeLowering, q: Heads, k: Heads, rules: Rules, scores: Tensor | None) -> None:
     """That lengths, sinks and scores are as many as batches, heads and scores."""
     batch, heads, rows, _ = q.shape
     if rules.lengths is not None:
@@ -189,7 +189,7 @@ def _check_others(op: Op, q: Heads, k: Heads, rules: Rules, scores: Tensor | Non
         op.agree(scores.shape, (batch, heads, rows, k.shape[2]), "the scores do not fit queries and keys")
 
 
-def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
+def joined(op: NodeLowering, past: Tensor | None, new: Heads, index: int) -> Heads:
     """`new` behind `past`, (batch, heads, rows, size), as output `index` if it is wanted; `new` itself where there is no past."""
     batch, heads, rows, size = new.shape
     if past is None and not op.wants(index):
@@ -212,7 +212,7 @@ def joined(op: Op, past: Tensor | None, new: Heads, index: int) -> Heads:
     return heads_of(op, present, heads)
 
 
-def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
+def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim = 0, present_at: Dim = 0) -> None:
     """Writes both, one behind the other along the rows, to (batch, heads, rows, size) at `present_at`."""
     batch, heads, rows, size = new.shape
     before: Dim = 0
@@ -227,7 +227,7 @@ def join(op: Op, past: Tensor | None, new: Heads, present: Tensor, past_at: Dim 
 
 
 @operator("Attention", since=23, types=REAL | frozenset(HALVES))
-def attention(op: Op) -> None:
+def attention(op: NodeLowering) -> None:
     """Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq. Spec: ONNX Attention-25.
 
     16-bit floats are computed as float32 and rounded wherever an operator of its function ends.
@@ -254,7 +254,7 @@ def attention(op: Op) -> None:
             op.set(index, op.cast(tensor, wanted))
 
 
-def _rules(op: Op, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
+def _rules(op: NodeLowering, past: Tensor | None, lengths: Tensor | None, half: DType, precision: DType) -> Rules:
     """With `half` queries and keys come scaled."""
     return Rules(
         scale=1.0 if half else float(op.attr("scale", 0.0)),
@@ -270,27 +270,27 @@ def _rules(op: Op, past: Tensor | None, lengths: Tensor | None, half: DType, pre
     )
 
 
-def _stage(op: Op) -> int:
+def _stage(op: NodeLowering) -> int:
     stage: int = op.attr("qk_matmul_output_mode", 0)
     if stage not in (kernels.RAW, kernels.CAPPED, kernels.MASKED, kernels.SOFTMAX):
         raise op.reject(f"qk_matmul_output_mode {stage}")
     return stage
 
 
-def _computed_in(op: Op) -> DType:
+def _computed_in(op: NodeLowering) -> DType:
     """float64 if any operand is, or the softmax of float32 is asked to be; one of 16 bits cannot tell."""
     types = {op.raw(index).dtype for index in range(3)}
     double = op.attr("softmax_precision", 0) == to_onnx("float64") and op.raw(0).dtype not in HALVES
     return "float64" if "float64" in types or double else "float32"
 
 
-def _softmax_precision(op: Op, half: DType) -> DType:
+def _softmax_precision(op: NodeLowering, half: DType) -> DType:
     """The 16-bit type that softmax_precision names, by default the operands', else ""."""
     asked = op.attr("softmax_precision", 0)
     return next((dtype for dtype in HALVES if asked == to_onnx(dtype)), "" if asked else half)
 
 
-def _scaled(op: Op, x: Heads, half: DType) -> Tensor:
+def _scaled(op: NodeLowering, x: Heads, half: DType) -> Tensor:
     """Queries or keys times the root of the scale, both of 16 bits, as float32."""
     widen, narrow = HALVES[half]
     scale = float(op.attr("scale", 0.0))
@@ -304,11 +304,11 @@ def _in_place_of(heads: Heads, tensor: Tensor) -> Heads:
     return Heads(tensor, heads.shape, heads.steps, heads.at)
 
 
-def _additive(op: Op, mask: Tensor, dtype: DType) -> Tensor:
+def _additive(op: NodeLowering, mask: Tensor, dtype: DType) -> Tensor:
     return mask if mask.dtype == "bool" else op.cast(mask, dtype)
 
 
-def _target(op: Op, index: int, dtype: DType) -> Tensor:
+def _target(op: NodeLowering, index: int, dtype: DType) -> Tensor:
     """Memory for an output, in the element type in which it is computed."""
     info = op.info(index)
     assert info.shape is not None

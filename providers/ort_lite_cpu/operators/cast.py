@@ -2,12 +2,12 @@
 
 from ort_lite_cpu.lowering.conversion import converted
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import NARROW, NATIVE, operator
 
 
 @operator("Cast", "CastLike", types=NATIVE | NARROW)
-def cast(op: Op) -> None:
+def cast(op: NodeLowering) -> None:
     """Floats become integers by truncation; what does not fit is defined as x86 defines it. NaN becomes True.
 
     Types narrower than 16 bits are converted by way of float32 or int32.

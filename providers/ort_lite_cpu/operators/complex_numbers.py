@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ort_lite.dtypes import COMPLEX
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, pairs
 from ort_lite_cpu.registry import find_native, operator
@@ -18,7 +18,7 @@ from ort_lite_cpu.types import PARTS
     "TensorScatter", "Tile", "Transpose", "Trilu", "Upsample", "Where", types=COMPLEX,
 )  # fmt: skip
 @operator("GatherND", domain="com.microsoft", types=COMPLEX)
-def by_parts(op: Op) -> None:
+def by_parts(op: NodeLowering) -> None:
     """The node's own kernel makes the real parts of the outputs from those of the inputs, then the imaginary ones.
 
     Right for what is linear in its complex inputs: sums, copies and interpolation. Reductions of Scatter are not: the kernel has
@@ -39,7 +39,7 @@ def by_parts(op: Op) -> None:
             for value in values:
                 lowering.tensors[value] = _taken(op, whole[value], part)
                 lowering.inference.infos[value] = _as_part(infos[value])
-            native.lower(Op(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
+            native.lower(NodeLowering(lowering, node, [_as_part(op.info(k)) for k in range(len(node.outputs))]))
             parts.append([None if value is None else lowering.stored(lowering.tensors[value]) for value in node.outputs])
     finally:
         lowering.tensors.update(whole)
@@ -53,13 +53,13 @@ def _as_part(info: Info) -> Info:
     return Info(TensorType(PARTS[type_.dtype], type_.shape)) if isinstance(type_, TensorType) and type_.dtype in PARTS else info
 
 
-def _taken(op: Op, x: Tensor, part: int) -> Tensor:
+def _taken(op: NodeLowering, x: Tensor, part: int) -> Tensor:
     made = op.temporary(PARTS[x.dtype], x.shape)
     emit_strided(op, pairs(x), made, (x.size,), [2], [1], part)
     return made
 
 
-def _join(op: Op, index: int, parts: Sequence[Tensor | None]) -> None:
+def _join(op: NodeLowering, index: int, parts: Sequence[Tensor | None]) -> None:
     if op.wants(index):
         y = op.output(index)
         for part, made in enumerate(parts):

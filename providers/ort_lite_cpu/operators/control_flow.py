@@ -9,14 +9,14 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import ANY, operator
 
 
 class Captured:
     """A body with the positions of its captures among the arrays that the step receives after the node's own inputs."""
 
-    def __init__(self, op: Op, graph: Graph, captures: Sequence[Value]) -> None:
+    def __init__(self, op: NodeLowering, graph: Graph, captures: Sequence[Value]) -> None:
         self._body: Body = op.lowering.bodies[graph]
         self._take = [captures.index(value) for value in self._body.captures]
 
@@ -24,7 +24,7 @@ class Captured:
         return self._body(inputs, [captured[k] for k in self._take])
 
 
-def captures_of(op: Op, *graphs: Graph) -> list[Value]:
+def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
     """Outer values that the compiled bodies ask for, each once, in order."""
     return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
 
@@ -35,7 +35,7 @@ def _passed_on(graph: Graph) -> set[int]:
 
 
 @operator("If", types=frozenset({"bool"}))
-def if_(op: Op) -> None:
+def if_(op: NodeLowering) -> None:
     """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
     then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
     captures = captures_of(op, then_graph, else_graph)
@@ -49,7 +49,7 @@ def if_(op: Op) -> None:
 
 
 @operator("Loop", types=ANY)
-def loop(op: Op) -> None:
+def loop(op: NodeLowering) -> None:
     """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
     body_graph: Graph = op.attr("body")
     captures = captures_of(op, body_graph)
@@ -78,7 +78,7 @@ def loop(op: Op) -> None:
     op.lowering.host(op.node, step, python=False, captures=captures, shared=range(carried))  # no trip hands the state on
 
 
-def _empty(op: Op, index: int, axis: int) -> Array:
+def _empty(op: NodeLowering, index: int, axis: int) -> Array:
     """What no trip leaves of output `index`, stacked along the axis: no rows; dimensions that only the run tells are 0."""
     from ort_lite.dtypes import to_numpy
 
@@ -101,7 +101,7 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
 
 
 @operator("Scan", since=9, types=ANY)
-def scan(op: Op) -> None:
+def scan(op: NodeLowering) -> None:
     """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
     body_graph: Graph = op.attr("body")
     captures = captures_of(op, body_graph)
@@ -131,7 +131,7 @@ def scan(op: Op) -> None:
 
 
 @operator("Scan", types=ANY)
-def scan_batched(op: Op) -> None:
+def scan_batched(op: NodeLowering) -> None:
     """A scan for each of a batch, along axis 1, as long as sequence_lens says; zeros behind. Spec: ONNX Scan-8.
 
     Backwards means from the end of each sequence, not of its padding.

@@ -17,7 +17,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.matmul import Product, emit_packed
@@ -102,7 +102,7 @@ class Weight(Record):
     source: Array | None = None
     form: str = ""
 
-    def packed(self, op: Op, form: str, make: Callable[[Array], Array]) -> Tensor:
+    def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
         array, source = self.array, self.source
         assert array is not None and source is not None
         return op.packed(source, f"{form} {self.form}", lambda: make(array))
@@ -118,13 +118,13 @@ class Epilogue(Record):
 
 # --- Operators
 @operator("Conv", types=REAL)
-def conv(op: Op) -> None:
+def conv(op: NodeLowering) -> None:
     """Spec: ONNX Conv-22."""
     _conv(op, NONE, None)
 
 
 @operator("FusedConv", domain="com.microsoft", types=REAL)
-def fused_conv(op: Op) -> None:
+def fused_conv(op: NodeLowering) -> None:
     """activation(Conv + Z). Spec: onnxruntime FusedConv-1."""
     name = op.attr("activation", "")
     act = activation(name, op.attr("activation_params") or ())
@@ -133,7 +133,7 @@ def fused_conv(op: Op) -> None:
     _conv(op, act, op.input(3, channels_last(len(op.raw(3).shape))) if op.has(3) else None)
 
 
-def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
+def _conv(op: NodeLowering, act: Activation, residual: Tensor | None) -> None:
     perm = channels_last(len(op.raw(0).shape))
     x, y = op.input(0, perm), op.output(0, perm)
     sizes = geometry(op, x.shape, op.raw(1).shape, y.shape)
@@ -144,7 +144,7 @@ def _conv(op: Op, act: Activation, residual: Tensor | None) -> None:
 
 
 # --- Kernels
-def emit_conv(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     """y = the convolution of x, both channels-last in memory."""
     if weight.array is not None and sizes.is_pointwise:
         spec = Product(sizes.pixels, sizes.outputs, sizes.channels, transposed=True)
@@ -159,7 +159,7 @@ def emit_conv(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epi
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _emit_general(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile, groups = tile_for(x.native), sizes.groups
     if weight.tensor is None:
         joined = _joined_groups(sizes, tile.columns)
@@ -193,7 +193,7 @@ def _block_diagonal(array: Array, groups: int, joined: int) -> Array:
     return wide.reshape(len(array), joined * channels, *array.shape[2:])
 
 
-def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
+def _packed_filters(op: NodeLowering, sizes: Geometry, weight: Tensor, width: int) -> Tensor:
     """A weight that is computed at run time, as panels."""
     outputs, channels = sizes.outputs // sizes.groups, sizes.channels // sizes.groups
     across, taps = -(-outputs // width), product(sizes.kernel)
@@ -203,7 +203,7 @@ def _packed_filters(op: Op, sizes: Geometry, weight: Tensor, width: int) -> Tens
     return w
 
 
-def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     if weight.tensor is None:
         w = weight.packed(op, "taps, channels", lambda array: array.reshape(len(array), -1).T)
     else:
@@ -215,7 +215,7 @@ def _emit_depthwise(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tenso
     op.emit(depthwise.depthwise, operands, **sizes.named, **act, **unrolled, lanes=lanes, work=sizes.work * 4)
 
 
-def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile = tile_for(x.native)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns = min(sizes.outputs, COLUMNS)
@@ -230,7 +230,7 @@ def _emit_winograd(op: Op, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor
 
 
 # --- Sizes
-def geometry(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
+def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
     check_windows(op, rank, y[2:])
@@ -277,7 +277,12 @@ def _triple(values: Sequence[Dim], fill: int) -> Triple:
 
 
 def _pads(
-    op: Op, size: Sequence[Dim], result: Sequence[Dim], kernel: Sequence[Dim], strides: Sequence[Dim], dilations: Sequence[Dim]
+    op: NodeLowering,
+    size: Sequence[Dim],
+    result: Sequence[Dim],
+    kernel: Sequence[Dim],
+    strides: Sequence[Dim],
+    dilations: Sequence[Dim],
 ) -> Sequence[Dim]:
     """Padding in front of each spatial axis."""
     mode = op.attr("auto_pad") or "NOTSET"
@@ -293,7 +298,7 @@ def _pads(
     return pads
 
 
-def _require(op: Op, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
+def _require(op: NodeLowering, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Tensor | None) -> None:
     """What the kernels rely on beyond what shape inference knows."""
     pairs: list[tuple[Dim, Dim, str]] = [(w[1] * sizes.groups, x[1], "channels of input and weight")]
     pairs += [(k, dim, "kernel_shape and weight") for k, dim in zip(sizes.kernel[5 - len(w) :], w[2:], strict=True)]
@@ -304,7 +309,7 @@ def _require(op: Op, sizes: Geometry, x: Shape, w: Shape, y: Shape, residual: Te
     require_equal(op, pairs)
 
 
-def require_equal(op: Op, pairs: Sequence[tuple[Dim, Dim, str]]) -> None:
+def require_equal(op: NodeLowering, pairs: Sequence[tuple[Dim, Dim, str]]) -> None:
     """The run fails for shapes for which a pair differs."""
     for a, b, what in pairs:
         if not same(a, b):

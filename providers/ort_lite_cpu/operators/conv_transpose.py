@@ -19,7 +19,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import transposed
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv import Epilogue, Weight, emit_conv, require_equal, sizes_of
@@ -41,7 +41,7 @@ class Phase(Record):
 
 
 @operator("ConvTranspose", types=REAL)
-def conv_transpose(op: Op) -> None:
+def conv_transpose(op: NodeLowering) -> None:
     """Spec: ONNX ConvTranspose-22."""
     rank = len(op.raw(0).shape) - 2
     perm, groups, shape = channels_last(rank + 2), op.attr("group", 1), op.info().shape
@@ -86,7 +86,7 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
     return found
 
 
-def _emit_phase(op: Op, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
+def _emit_phase(op: NodeLowering, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
     """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
     kernel = [max(len(phase.taps), 1) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
@@ -95,7 +95,7 @@ def _emit_phase(op: Op, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: i
     emit_conv(op, sizes, x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
 
 
-def _weight(op: Op, phases: Sequence[Phase], groups: int) -> Weight:
+def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
     """(C, O / groups, *kernel) as a convolution's (O, C / groups, *taps)."""
     array, taps = op.constant(1), [phase.taps for phase in phases]
     if array is not None:
@@ -132,7 +132,7 @@ def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array
     return turned
 
 
-def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
+def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
     """Copies one phase to its places in y."""
     steps = contiguous(y.stored_shape)
     start: Dim = 0
@@ -145,7 +145,7 @@ def _scatter(op: Op, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: 
 
 # --- Sizes
 def _pads(
-    op: Op, size: Shape, result: Shape, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
+    op: NodeLowering, size: Shape, result: Shape, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
 ) -> Sequence[Dim]:
     """Padding in front of each axis. Where the output's shape is given, padding makes up the difference."""
     mode, rank = op.attr("auto_pad") or "NOTSET", len(size)
@@ -159,7 +159,7 @@ def _pads(
     return pads
 
 
-def _require(op: Op, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
+def _require(op: NodeLowering, x: Shape, w: Shape, kernel: Sequence[Dim], groups: int) -> None:
     """What the kernels rely on beyond what shape inference knows."""
     check_groups(op, w[0], groups)
     pairs: list[tuple[Dim, Dim, str]] = [(w[0], x[1], "channels of input and weight")]

@@ -10,7 +10,7 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.operators.gather import gather, sizes_table
@@ -56,7 +56,7 @@ def unravel(found: Ptr, table: Ptr, y: Ptr, rank: int, count: int, part: int, pa
 
 
 @operator("NonZero", since=9, types=NATIVE | COMPLEX)
-def non_zero(op: Op) -> None:
+def non_zero(op: NodeLowering) -> None:
     """Positions, one column each, in order; a scalar counts as a vector. Spec: ONNX NonZero-13."""
     x, dims = op.input(0), op.info().shape
     assert dims is not None
@@ -71,7 +71,7 @@ def non_zero(op: Op) -> None:
 
 
 @operator("Compress", since=9, types=MOVABLE | {"complex128"})
-def compress(op: Op) -> None:
+def compress(op: NodeLowering) -> None:
     """The slices along the axis, or the elements, for which the condition says so. Spec: ONNX Compress-11."""
     x, condition, shape = op.input(0), op.input(1), op.info().shape
     assert shape is not None
@@ -91,7 +91,7 @@ def _around(x: Tensor, axis: int) -> tuple[Dim, Dim, Dim]:
     return product(x.shape[:axis]), x.shape[axis], product(x.shape[axis + 1 :])
 
 
-def _take(op: Op, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
+def _take(op: NodeLowering, x: Tensor, index: Tensor, sizes: tuple[Dim, Dim, Dim, Dim]) -> None:
     """Output 0 = x at the indices. sizes: outer, those of the axis, indices, inner."""
     y, pieces = op.output(0), 1 if itemsize(x.dtype) <= 8 else 2
     outer, axis, count, inner = sizes
@@ -177,7 +177,7 @@ def distinct(
 
 @operator("Unique", since=11, types=REAL | INTEGERS | COMPLEX | {"bool"})
 @operator("Unique", domain="com.microsoft", types=REAL | INTEGERS | COMPLEX | {"bool"})
-def unique(op: Op) -> None:
+def unique(op: NodeLowering) -> None:
     """By merge sort, O(n log n) comparisons of elements or slices; NaN occurs once. Spec: ONNX Unique-11.
 
     com.microsoft's keeps the order, and does not tell first occurrences.

@@ -9,7 +9,7 @@ from ort_lite.native.lang import OK, null, span
 from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.registry import REAL, operator
 
@@ -95,7 +95,7 @@ def weigh_taps(x: Ptr, w: Ptr, bias: Ptr, y: Ptr, rows: int, m: int, run: int, g
 
 
 @operator("DeformConv", since=19, types=REAL)
-def lower_deform_conv(op: Op) -> None:
+def lower_deform_conv(op: NodeLowering) -> None:
     """Two spatial axes, as in onnxruntime. Memory for all taps of all positions. Spec: ONNX DeformConv-22."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")

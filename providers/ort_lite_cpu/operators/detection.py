@@ -9,7 +9,7 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import maximum, minimum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.selection import sift
 from ort_lite_cpu.registry import operator
 
@@ -130,7 +130,7 @@ def join(picked: Ptr, counts: Ptr, y: Ptr, total: Ptr, batches: int, classes: in
 
 
 @operator("NonMaxSuppression", since=10, types=FLOAT)
-def non_max_suppression(op: Op) -> None:
+def non_max_suppression(op: NodeLowering) -> None:
     """At most max_output_boxes_per_class, 0 if left out, of each class. Spec: ONNX NonMaxSuppression-11."""
     boxes, scores = op.input(0), op.input(1)
     if len(scores.shape) != 3:

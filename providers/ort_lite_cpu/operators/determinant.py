@@ -7,7 +7,7 @@ from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
@@ -50,14 +50,14 @@ def determinant(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts:
 
 
 @operator("Det", since=11, types=REAL)
-def lower_determinant(op: Op) -> None:
+def lower_determinant(op: NodeLowering) -> None:
     """(..., n, n) -> (...). Sums in float64. Spec: ONNX Det-22."""
     x, y = op.input(0), op.output(0)
     n = _rows(op, x)
     op.emit(determinant, [x, op.temporary("float64", x.shape), y], count=product(x.shape[:-2]), n=n, work=x.size * 8)
 
 
-def _rows(op: Op, x: Tensor) -> Dim:
+def _rows(op: NodeLowering, x: Tensor) -> Dim:
     """Of the matrices, which have as many columns."""
     if len(x.shape) < 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")
@@ -96,7 +96,7 @@ def inverse(x: Ptr, work: Ptr, y: Ptr, count: int, n: int, part: int, parts: int
 
 
 @operator("Inverse", domain="com.microsoft", types=REAL)
-def lower_inverse(op: Op) -> None:
+def lower_inverse(op: NodeLowering) -> None:
     """(..., n, n) -> the same. Computes in float64. Spec: onnxruntime Inverse-1."""
     x, y = op.input(0), op.output(0)
     n = _rows(op, x)

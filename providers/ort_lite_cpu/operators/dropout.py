@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 
 
-def train_dropout(op: Op) -> None:
+def train_dropout(op: NodeLowering) -> None:
     """Elements are zeroed with probability `ratio`, the others grow by 1 / (1 - ratio). Spec: ONNX Dropout-22."""
     seed = op.attr("seed")
 

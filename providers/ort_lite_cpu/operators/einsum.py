@@ -17,7 +17,7 @@ from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.broadcast import merge
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.matmul import INTEGERS, Product, emit_computed, emit_packed
@@ -35,7 +35,7 @@ WIDER = {"int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32
 
 
 @operator("Einsum", since=12, types=REAL | INTEGERS | WIDER.keys())
-def einsum(op: Op) -> None:
+def einsum(op: NodeLowering) -> None:
     """Operands are joined from left to right; what only one of them has, and nobody else wants, is summed first.
 
     Integers wrap. Spec: ONNX Einsum-12.
@@ -55,7 +55,7 @@ def einsum(op: Op) -> None:
     op.alias(op.cast(contraction.arranged(total, right), dtype))
 
 
-def _labels(op: Op) -> tuple[list[list[str]], list[str]]:
+def _labels(op: NodeLowering) -> tuple[list[list[str]], list[str]]:
     """Labels of each operand's axes and of the result's. Axes of an ellipsis are numbered from its end, where they are aligned."""
     left, arrow, right = op.attr("equation").replace(" ", "").partition("->")
     terms = [_split(term, len(op.raw(k).shape)) for k, term in enumerate(left.split(","))]
@@ -72,7 +72,7 @@ def _split(term: str, rank: int) -> list[str]:
     return [*before, *(f"...{k}" for k in reversed(range(count))), *after]
 
 
-def _sizes(op: Op, terms: Sequence[Sequence[str]]) -> dict[str, Dim]:
+def _sizes(op: NodeLowering, terms: Sequence[Sequence[str]]) -> dict[str, Dim]:
     sizes: dict[str, Dim] = {}
     for k, labels in enumerate(terms):
         for label, dim in zip(labels, op.raw(k).shape, strict=True):
@@ -80,7 +80,7 @@ def _sizes(op: Op, terms: Sequence[Sequence[str]]) -> dict[str, Dim]:
     return sizes
 
 
-def _term(op: Op, x: Tensor, labels: Sequence[str], sizes: dict[str, Dim]) -> Term:
+def _term(op: NodeLowering, x: Tensor, labels: Sequence[str], sizes: dict[str, Dim]) -> Term:
     strides: dict[str, Dim] = {}
     for label, dim, stride in zip(labels, x.shape, contiguous(x.shape), strict=True):
         if not same(dim, sizes[label]):
@@ -106,7 +106,7 @@ def row_sums(x: Ptr, y: Ptr, rows: int, n: int, part: int, parts: int) -> int:
 class _Contraction:
     """One equation's sizes, and the order that its result wants."""
 
-    def __init__(self, op: Op, sizes: dict[str, Dim], result: Sequence[str]) -> None:
+    def __init__(self, op: NodeLowering, sizes: dict[str, Dim], result: Sequence[str]) -> None:
         self.op, self.sizes, self.result = op, sizes, list(result)
 
     def dims(self, labels: Sequence[str]) -> tuple[Dim, ...]:

@@ -7,7 +7,7 @@ from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.expression import define, formula_tensor
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import NATIVE, REAL, operator
 
@@ -50,29 +50,29 @@ _LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
 _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}
 
 
-def operands(op: Op, count: int | None = None) -> list[Tensor]:
+def operands(op: NodeLowering, count: int | None = None) -> list[Tensor]:
     """Inputs as they are: in any storage order, pending ones included."""
     return [op.raw(k) for k in range(len(op.node.inputs) if count is None else count)]
 
 
-def is_float(op: Op, index: int = 0) -> bool:
+def is_float(op: NodeLowering, index: int = 0) -> bool:
     return op.raw(index).dtype in REAL
 
 
 @operator(*_FLOAT_UNARY, types=REAL)
-def unary(op: Op) -> None:
+def unary(op: NodeLowering) -> None:
     formula, cost = _FLOAT_UNARY[op.node.op_type]
     define(op, formula, operands(op), cost=cost)
 
 
 @operator(*_FLOAT_ATTRIBUTES, types=REAL)
-def with_attributes(op: Op) -> None:
+def with_attributes(op: NodeLowering) -> None:
     formula, attributes = _FLOAT_ATTRIBUTES[op.node.op_type]
     define(op, formula, operands(op), [float(op.attr(name, default)) for name, default in attributes], 0.8)
 
 
 @operator("Erf", since=9, types=REAL_OR_INTEGER)
-def erf(op: Op) -> None:
+def erf(op: NodeLowering) -> None:
     """Of integers truncated: 1 where float32 says so, from 4 on. Spec: ONNX Erf-9."""
     x = op.raw(0)
     formula = "erf({0})" if is_float(op) else f'cast(cast(erf(cast({{0}}, "f64")), "f32"), "{x.native}")'
@@ -80,7 +80,7 @@ def erf(op: Op) -> None:
 
 
 @operator("Shrink", since=9, types=REAL_OR_INTEGER)
-def shrink(op: Op) -> None:
+def shrink(op: NodeLowering) -> None:
     """Integers are compared, and moved by the bias, as float64, and truncated. Spec: ONNX Shrink-9."""
     x, numbers = op.raw(0), [float(op.attr("lambd", 0.5)), float(op.attr("bias", 0.0))]
     formula = "select({0} < -{s0}, {0} + {s1}, select({0} > {s0}, {0} - {s1}, like({0}, 0)))"
@@ -95,13 +95,13 @@ def shrink(op: Op) -> None:
 
 
 @operator("SwiGLU", since=28, types=REAL)
-def swiglu(op: Op) -> None:
+def swiglu(op: NodeLowering) -> None:
     """Swish of the gate times the value. Spec: ONNX SwiGLU-28."""
     define(op, "{0} * sigmoid({s0} * {0}) * {1}", operands(op), [float(op.attr("alpha", 1.0))], 1.2)
 
 
 @operator("QuickGelu", domain="com.microsoft", types=REAL)
-def quick_gelu(op: Op) -> None:
+def quick_gelu(op: NodeLowering) -> None:
     """x * Sigmoid(alpha * x), alpha 1.702."""
     define(op, "{0} * sigmoid({s0} * {0})", operands(op), [float(op.attr("alpha", 1.702))], 1.2)
 
@@ -116,22 +116,22 @@ _GELU = {
 
 
 @operator("Gelu", since=20, types=REAL)
-def gelu(op: Op) -> None:
+def gelu(op: NodeLowering) -> None:
     define(op, _GELU[op.attr("approximate", "none")], operands(op), cost=1.5)
 
 
 @operator("Gelu", domain="com.microsoft", types=REAL)
-def gelu_microsoft(op: Op) -> None:
+def gelu_microsoft(op: NodeLowering) -> None:
     define(op, _GELU["none"], operands(op), cost=1.5)
 
 
 @operator(*_BINARY, types=REAL_OR_INTEGER)
-def binary(op: Op) -> None:
+def binary(op: NodeLowering) -> None:
     """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
     define(op, _BINARY[op.node.op_type], _aligned(op))
 
 
-def _aligned(op: Op) -> list[Tensor]:
+def _aligned(op: NodeLowering) -> list[Tensor]:
     a, b = operands(op, 2)
     axis = op.attr("axis")
     if op.version < 7 and op.attr("broadcast", 0) and axis is not None:
@@ -141,13 +141,13 @@ def _aligned(op: Op) -> list[Tensor]:
 
 
 @operator("Div", types=REAL_OR_INTEGER)
-def div(op: Op) -> None:
+def div(op: NodeLowering) -> None:
     """Integer division truncates; by zero it gives 0, the smallest integer by -1 wraps."""
     define(op, "{0} / {1}" if is_float(op) else "idiv({0}, {1})", _aligned(op), cost=0.5 if is_float(op) else 3)
 
 
 @operator("Mod", since=10, types=REAL_OR_INTEGER)
-def mod(op: Op) -> None:
+def mod(op: NodeLowering) -> None:
     """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python."""
     truncated = bool(op.attr("fmod", 0))
     names = ("fmod_trunc", "fmod_floor") if is_float(op) else ("imod", "ifloormod")
@@ -156,7 +156,7 @@ def mod(op: Op) -> None:
 
 
 @operator("Pow", types=REAL | {"int32", "int64"})
-def power(op: Op) -> None:
+def power(op: NodeLowering) -> None:
     """The result has the base's type. Squares and square roots of constant exponents need no pow."""
     base, exponent = _aligned(op)
     constant = op.constant(1)
@@ -175,7 +175,7 @@ def power(op: Op) -> None:
 
 
 @operator("Neg", "Abs", "Sign", types=REAL_OR_INTEGER)
-def signs(op: Op) -> None:
+def signs(op: NodeLowering) -> None:
     dtype = op.raw(0).dtype
     formulas = {
         "Neg": "-{0}" if dtype in REAL else "wneg({0})",
@@ -186,12 +186,12 @@ def signs(op: Op) -> None:
 
 
 @operator("Relu", types=REAL_OR_INTEGER)
-def relu(op: Op) -> None:
+def relu(op: NodeLowering) -> None:
     define(op, "fmax({0}, like({0}, 0))" if is_float(op) else "imax({0}, like({0}, 0))", operands(op))
 
 
 @operator("PRelu", types=REAL_OR_INTEGER)
-def prelu(op: Op) -> None:
+def prelu(op: NodeLowering) -> None:
     """Before opset 7 a slope of one dimension stands for the channels, axis 1."""
     x, slope = operands(op)
     if op.version < 7 and len(slope.shape) == 1 and len(x.shape) > 2:
@@ -200,22 +200,22 @@ def prelu(op: Op) -> None:
 
 
 @operator("Min", "Max", types=REAL_OR_INTEGER)
-def extremes(op: Op) -> None:
+def extremes(op: NodeLowering) -> None:
     """Of any number of tensors; NaN wins, as in numpy.minimum."""
     _chain(op, f"{'f' if is_float(op) else 'i'}{op.node.op_type.lower()}({{0}}, {{1}})")
 
 
 @operator("Sum", types=REAL)
-def total(op: Op) -> None:
+def total(op: NodeLowering) -> None:
     _chain(op, "{0} + {1}")
 
 
 @operator("Mean", types=REAL)
-def mean(op: Op) -> None:
+def mean(op: NodeLowering) -> None:
     _chain(op, "{0} + {1}", scale=1 / len(op.node.inputs))
 
 
-def _chain(op: Op, formula: str, scale: float | None = None) -> None:
+def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
     """formula(... formula(x0, x1) ..., xn), then times `scale`."""
     count = len(op.node.inputs)
     text = "{0}"
@@ -228,7 +228,7 @@ def _chain(op: Op, formula: str, scale: float | None = None) -> None:
 
 
 @operator("Clip", types=REAL_OR_INTEGER)
-def clip(op: Op) -> None:
+def clip(op: NodeLowering) -> None:
     """Bounds are attributes before opset 11, optional scalar inputs since. max wins where it is below min."""
     lower, upper = ("fmax", "fmin") if is_float(op) else ("imax", "imin")
     if op.version < 11:
@@ -244,7 +244,7 @@ def clip(op: Op) -> None:
     define(op, text, [inputs[0], *(_scalar(op, bound) for bound in inputs[1:])])
 
 
-def _scalar(op: Op, tensor: Tensor) -> Tensor:
+def _scalar(op: NodeLowering, tensor: Tensor) -> Tensor:
     """A one-element tensor of any rank as a 0-d one, so that it does not take part in broadcasting."""
     if not tensor.shape:
         return tensor
@@ -253,36 +253,36 @@ def _scalar(op: Op, tensor: Tensor) -> Tensor:
 
 
 @operator(*_COMPARE, types=REAL_OR_INTEGER | BOOL)
-def compare(op: Op) -> None:
+def compare(op: NodeLowering) -> None:
     define(op, f"{{0}} {_COMPARE[op.node.op_type]} {{1}}", _aligned(op))
 
 
 @operator(*_LOGICAL, types=BOOL)
-def logical(op: Op) -> None:
+def logical(op: NodeLowering) -> None:
     define(op, _LOGICAL[op.node.op_type], _aligned(op))
 
 
 @operator("Not", types=BOOL)
-def negation(op: Op) -> None:
+def negation(op: NodeLowering) -> None:
     define(op, "not {0}", operands(op))
 
 
 @operator(*_BITWISE, since=18, types=INTEGERS)
-def bitwise(op: Op) -> None:
+def bitwise(op: NodeLowering) -> None:
     define(op, f"like({{0}}, {_BITWISE[op.node.op_type]})", operands(op))
 
 
 @operator("BitwiseNot", since=18, types=INTEGERS)
-def bitwise_not(op: Op) -> None:
+def bitwise_not(op: NodeLowering) -> None:
     define(op, "like({0}, ~{0})", operands(op))
 
 
 @operator("BitShift", since=11, types=INTEGERS)
-def bit_shift(op: Op) -> None:
+def bit_shift(op: NodeLowering) -> None:
     define(op, f"{'shl' if op.attr('direction') == 'LEFT' else 'shr'}({{0}}, {{1}})", operands(op))
 
 
-def _widened(op: Op) -> Tensor:
+def _widened(op: NodeLowering) -> Tensor:
     """Input 0; 8-bit floats in float32, not computed yet."""
     x = op.raw(0)
     if x.dtype in REAL:
@@ -293,12 +293,12 @@ def _widened(op: Op) -> Tensor:
 
 
 @operator("IsNaN", since=9, types=REAL | NARROW_FLOATS.keys())
-def is_nan(op: Op) -> None:
+def is_nan(op: NodeLowering) -> None:
     define(op, "isnan({0})", [_widened(op)])
 
 
 @operator("IsInf", since=10, types=REAL | NARROW_FLOATS.keys())
-def is_inf(op: Op) -> None:
+def is_inf(op: NodeLowering) -> None:
     positive, negative = op.attr("detect_positive", 1), op.attr("detect_negative", 1)
     formula = "isinf({0})"
     if not positive:
@@ -309,7 +309,7 @@ def is_inf(op: Op) -> None:
 
 
 @operator("Where", since=9, types=BOOL)
-def where(op: Op) -> None:
+def where(op: NodeLowering) -> None:
     x = op.raw(1)
     if x.dtype not in NATIVE:
         raise op.reject(f"{x.dtype}, takes {', '.join(sorted(NATIVE))}")

@@ -8,19 +8,19 @@ from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.registry import ANY, NATIVE, REAL, operator
 
 
-def emit_fill(op: Op, y: Tensor, value: object) -> None:
+def emit_fill(op: NodeLowering, y: Tensor, value: object) -> None:
     """Every element of y becomes `value`."""
     constant = op.array(np.array([value], to_numpy(y.dtype)))
     op.emit(primitives.fill, [bits(constant), bits(y)], count=y.size, work=y.size // 4)
 
 
 @operator("Constant", types=ANY)
-def constant(op: Op) -> None:
+def constant(op: NodeLowering) -> None:
     """All forms of the attribute; ordinary models have it folded before."""
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"):
         if name in op.node.attributes:
@@ -32,7 +32,7 @@ def constant(op: Op) -> None:
 
 
 @operator("ConstantOfShape", since=9, types=INTEGERS)
-def constant_of_shape(op: Op) -> None:
+def constant_of_shape(op: NodeLowering) -> None:
     value = op.attr("value")
     if value is not None and value.size != 1:
         raise op.reject(f"value has {value.size} elements, expected 1")
@@ -51,7 +51,7 @@ def arange(start: Ptr, delta: Ptr, y: Ptr, count: int, part: int, parts: int) ->
 
 @operator("Range", since=11, types=REAL | INTEGERS)
 @operator("Range", domain="com.microsoft", types=REAL | INTEGERS)
-def range_(op: Op) -> None:
+def range_(op: NodeLowering) -> None:
     """com.microsoft's may leave out the step, which is then 1."""
     start, y = op.input(0), op.output(0)
     delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
@@ -69,7 +69,7 @@ def eye(one: Ptr, y: Ptr, rows: int, columns: int, k: int, part: int, parts: int
 
 
 @operator("EyeLike", since=9, types=NATIVE)
-def eye_like(op: Op) -> None:
+def eye_like(op: NodeLowering) -> None:
     """Of any element type: a one is a pattern of bits. Spec: ONNX EyeLike-22."""
     y = op.output(0)
     if len(y.shape) != 2:

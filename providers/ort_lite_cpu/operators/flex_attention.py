@@ -8,7 +8,7 @@ from ort_lite.graph import Graph, TensorType
 from ort_lite.inference import Info
 from ort_lite.shapes import floordiv, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import Mask, Rules, agree, emit_attention, heads_of
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
@@ -18,7 +18,7 @@ from ort_lite_cpu.registry import REAL, operator
 
 
 @operator("FlexAttention", domain="ai.onnx.preview", types=REAL)
-def flex_attention(op: Op) -> None:
+def flex_attention(op: NodeLowering) -> None:
     """Q (B, Hq, S, D), K and V with a number of heads that divides Hq. The graphs run between two segments.
 
     Spec: ONNX preview FlexAttention-1.
@@ -51,7 +51,7 @@ def flex_attention(op: Op) -> None:
     op.set(0, op.cast(y, info.dtype))
 
 
-def _batched(op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
+def _batched(op: NodeLowering, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
     """y = a @ b for (B, heads, m, k) and a b with fewer heads."""
     batch, heads, kv_heads = a.shape[0], a.shape[1], b.shape[1]
     group = floordiv(heads, kv_heads)
@@ -60,7 +60,7 @@ def _batched(op: Op, spec: Product, a: Tensor, b: Tensor, y: Tensor) -> None:
     emit_computed(op, spec, a, b, y, loops, batch * heads)
 
 
-def _changed(op: Op, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
+def _changed(op: NodeLowering, graph: Graph | None, x: Tensor, precision: DType) -> Tensor:
     """x after a graph that takes it, and gives as much, in elements of type `precision`."""
     if graph is None:
         return x

@@ -9,7 +9,7 @@ from ort_lite.native.marks import STRICT, Ptr, Static, native
 from ort_lite.shapes import equal, less, maximum, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.fourier import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
@@ -108,7 +108,7 @@ def fourier(
     return OK
 
 
-def _emit(op: Op, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, **others: Any) -> None:
+def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, n: Dim, outer: Dim, inner: Dim, **others: Any) -> None:
     """`others`: the other scalars of `fourier`. Where n is open the run decides which of the two kernels serves it.
 
     Bluestein's transform is computed in float64.
@@ -127,13 +127,13 @@ def _strides(name: str, outer: Dim, inner: Dim, step: Dim, parts: Dim) -> dict[s
     return {f"{name}_outer": outer, f"{name}_inner": inner, f"{name}_step": step, f"{name}_parts": parts}
 
 
-def _check(op: Op, parts: Dim, n: Dim, bins: Dim) -> None:
+def _check(op: NodeLowering, parts: Dim, n: Dim, bins: Dim) -> None:
     op.require(less(0, parts) * less(parts, 3), "numbers have {0} parts, expected 1 or 2", parts)
     op.require(1 - less(n, maximum(bins, 0)), "a transform of {0} points has no {1} numbers", n, bins)
 
 
 @operator("DFT", since=17, types=REAL)
-def dft(op: Op) -> None:
+def dft(op: NodeLowering) -> None:
     """One axis of (..., n, ..., 1 or 2), real or complex. O(n log n) for any n. Spec: ONNX DFT-20."""
     x, y = op.input(0), op.output(0)
     rank = len(x.shape)
@@ -158,7 +158,7 @@ def dft(op: Op) -> None:
 
 
 @operator("STFT", since=17, types=REAL)
-def stft(op: Op) -> None:
+def stft(op: NodeLowering) -> None:
     """(B, samples, 1 or 2) -> (B, frames, bins, 2), each frame times the window. Spec: ONNX STFT-17."""
     x, y = op.input(0), op.output(0)
     window = op.optional(2)

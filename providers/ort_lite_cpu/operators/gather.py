@@ -13,7 +13,7 @@ from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.lowered import Kernel
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous
 from ort_lite_cpu.lowering.tensor import Tensor, bits, pairs
 from ort_lite_cpu.registry import MOVABLE, operator
@@ -57,7 +57,7 @@ def gather(x: Ptr, index: Ptr, y: Ptr, outer: int, axis: int, count: int, inner:
 
 
 @operator("Gather", types=MOVABLE)
-def lower_gather(op: Op) -> None:
+def lower_gather(op: NodeLowering) -> None:
     """One pass over y. Negative indices count from the end. Spec: ONNX Gather-13."""
     x, index = op.input(0), op.input(1)
     axis = op.attr("axis", 0) % len(x.shape)
@@ -75,7 +75,7 @@ def lower_gather(op: Op) -> None:
     )
 
 
-def sizes_table(op: Op, *columns: Sequence[Dim]) -> Tensor:
+def sizes_table(op: NodeLowering, *columns: Sequence[Dim]) -> Tensor:
     """Sizes of any number of axes for a kernel, column after column, as int64."""
     numbers = tuple([number for column in columns for number in column])
     return op.lowering.stored(Tensor("int64", (len(numbers),), contents=numbers))
@@ -111,7 +111,7 @@ def _row_start(table: Ptr, row: int, rank: int) -> int:
     return base
 
 
-def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, Extent]:
+def _along(op: NodeLowering, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, Extent]:
     """(table, sizes, what is touched of the tensor with the axis) of gather_elements and scatter_elements."""
     axis = op.attr("axis", 0) % len(x.shape)
     for k, (mine, whole) in enumerate(zip(index.shape, x.shape, strict=True)):
@@ -127,7 +127,7 @@ def _along(op: Op, index: Tensor, x: Tensor) -> tuple[Tensor, Sizes, Extent]:
 
 
 @operator("GatherElements", types=MOVABLE)
-def lower_gather_elements(op: Op) -> None:
+def lower_gather_elements(op: NodeLowering) -> None:
     x, index, y = op.input(0), op.input(1), op.output(0)
     table, sizes, reached = _along(op, index, x)
     touched = {"x": reached, "index": index.size, "y": index.size}
@@ -158,7 +158,7 @@ def gather_nd(
 
 @operator("GatherND", types=MOVABLE)
 @operator("GatherND", domain="com.microsoft", types=MOVABLE)
-def lower_gather_nd(op: Op) -> None:
+def lower_gather_nd(op: NodeLowering) -> None:
     depth, batches = op.dim(1, -1), op.attr("batch_dims", 0)
     x, index, y = op.input(0), op.input(1), op.output(0)
     op.agree(x.shape[:batches], index.shape[:batches], "batch dimensions differ")
@@ -263,7 +263,7 @@ def scatter_nd(
 
 
 @operator("ScatterElements", "Scatter", types=MOVABLE)
-def lower_scatter_elements(op: Op) -> None:
+def lower_scatter_elements(op: NodeLowering) -> None:
     """Runs on one thread: updates are applied in their order."""
     index = op.input(1)
     table, sizes, reached = _along(op, index, op.raw(0))
@@ -273,7 +273,7 @@ def lower_scatter_elements(op: Op) -> None:
 
 
 @operator("ScatterND", types=MOVABLE)
-def lower_scatter_nd(op: Op) -> None:
+def lower_scatter_nd(op: NodeLowering) -> None:
     """Runs on one thread: updates are applied in their order."""
     depth = op.dim(1, -1)
     index, shape = op.input(1), op.raw(0).shape
@@ -283,7 +283,7 @@ def lower_scatter_nd(op: Op) -> None:
     _scatter(op, scatter_nd, table, sizes, index_nd(0), {"y": product(shape)})
 
 
-def _scatter(op: Op, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
+def _scatter(op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
     """Copies the input, then writes updates into the copy. Writing moves elements of any type, reductions compute in it."""
     x, index, updates = op.input(0), op.input(1), op.input(2)
     how, dtype = op.attr("reduction", "none"), x.dtype
@@ -305,7 +305,9 @@ def _scatter(op: Op, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Mess
         op.set(0, op.cast(y, dtype))
 
 
-def _scatter_complex(op: Op, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched) -> None:
+def _scatter_complex(
+    op: NodeLowering, kernel: Kernel, table: Tensor, sizes: Sizes, message: "Message", touched: Touched
+) -> None:
     """Reductions of complex numbers; of two the greater one has the greater real part, or the greater imaginary one."""
     x, updates, y = pairs(op.input(0)), pairs(op.input(2)), op.output(0)
     index, made = op.input(1), pairs(y)

@@ -7,14 +7,14 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import RuntimeException
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import operator
 
 BYTES = frozenset({"uint8"})
 
 
 @operator("ImageDecoder", since=20, types=BYTES, python=True)
-def image_decoder(op: Op) -> None:
+def image_decoder(op: NodeLowering) -> None:
     """The bytes of a file, (n,), -> (H, W, C). Needs the extra "image". Spec: ONNX ImageDecoder-20."""
     pixels = op.attr("pixel_format", "RGB")
     if pixels not in ("RGB", "BGR", "Grayscale"):

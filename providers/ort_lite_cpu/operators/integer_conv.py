@@ -12,7 +12,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import Geometry, geometry
 from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_pack_pairs, emit_product, quotient
@@ -21,7 +21,7 @@ from ort_lite_cpu.registry import operator
 
 
 @operator("ConvInteger", since=10, types=BYTES)
-def conv_integer(op: Op) -> None:
+def conv_integer(op: NodeLowering) -> None:
     """Spec: ONNX ConvInteger-10."""
     shape = op.info().shape
     assert shape is not None
@@ -31,7 +31,7 @@ def conv_integer(op: Op) -> None:
 
 @operator("QLinearConv", since=10, types=BYTES)
 @operator("QLinearConv", domain="com.microsoft", types=BYTES)
-def qlinear_conv(op: Op) -> None:
+def qlinear_conv(op: NodeLowering) -> None:
     """Spec: ONNX QLinearConv-10, onnxruntime QLinearConv-1."""
     shape = op.info().shape
     assert shape is not None
@@ -55,7 +55,7 @@ def qlinear_conv(op: Op) -> None:
     requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
 
 
-def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
+def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int, y: Shape) -> Tensor:
     """conv(x - zero, input `weight` - input `weight_zero`), int32, of shape y and stored channels last."""
     shape = op.raw(weight).shape
     sizes = _sizes(op, x.shape, shape, y)
@@ -80,7 +80,7 @@ def _sums(op: Op, x: Tensor, zero: Tensor | None, weight: int, weight_zero: int,
     return total
 
 
-def _sizes(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
+def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """As `geometry`, which believes the attributes and the weight."""
     check_windows(op, len(x) - 2, y[2:])
     groups = op.attr("group", 1)
@@ -90,7 +90,7 @@ def _sizes(op: Op, x: Shape, w: Shape, y: Shape) -> Geometry:
     return geometry(op, x, w, y)
 
 
-def one_or_each(op: Op, index: int, count: Dim = 1) -> None:
+def one_or_each(op: NodeLowering, index: int, count: Dim = 1) -> None:
     """A scale or zero point has one number, or one for each of `count` output channels."""
     if op.has(index):
         size = op.raw(index).size
@@ -98,7 +98,7 @@ def one_or_each(op: Op, index: int, count: Dim = 1) -> None:
         op.require(fits, f"input {index} has {{0}} numbers, expected 1, or one for each of {{1}} output channels", size, count)
 
 
-def _constant(op: Op, weight: int, zero: int) -> Array | None:
+def _constant(op: NodeLowering, weight: int, zero: int) -> Array | None:
     """The weight less its zero points, one or one an output channel, in 16 bits, where both are constant."""
     array, away = op.constant(weight), op.constant(zero)
     if array is None or (away is None and op.has(zero)):
@@ -108,12 +108,12 @@ def _constant(op: Op, weight: int, zero: int) -> Array | None:
     return array.astype(np.int16) - away.astype(np.int16).reshape(-1, *(1,) * (array.ndim - 1))
 
 
-def _form(op: Op, zero: int) -> str:
+def _form(op: NodeLowering, zero: int) -> str:
     away = op.constant(zero)
     return "" if away is None else repr(away.tobytes())
 
 
-def _filters(op: Op, weight: int, zero: int, centred: Array | None, sizes: Geometry, width: int) -> Tensor:
+def _filters(op: NodeLowering, weight: int, zero: int, centred: Array | None, sizes: Geometry, width: int) -> Tensor:
     """The weight as the kernels read it, packed while lowering or at run time."""
     source = op.constant(weight)
     if source is not None and centred is not None:

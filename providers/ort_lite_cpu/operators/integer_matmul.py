@@ -16,7 +16,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.broadcast import require_broadcast
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.operators.matmul import emit_matmul
@@ -38,13 +38,13 @@ from ort_lite_cpu.registry import operator
 
 # --- Operators
 @operator("MatMulInteger", since=10, types=BYTES)
-def matmul_integer(op: Op) -> None:
+def matmul_integer(op: NodeLowering) -> None:
     """Spec: ONNX MatMulInteger-10."""
     op.set(0, integer_product(op, op.input(0), op.optional(2), 1, 3))
 
 
 @operator("QLinearMatMul", since=10, types=BYTES | NARROW_FLOATS.keys())
-def qlinear_matmul(op: Op) -> None:
+def qlinear_matmul(op: NodeLowering) -> None:
     """8-bit floats are multiplied in float32. Spec: ONNX QLinearMatMul-21."""
     if not {op.raw(0).dtype, op.raw(3).dtype, op.raw(7).dtype} <= BYTES:
         _float_qlinear_matmul(op)
@@ -54,7 +54,7 @@ def qlinear_matmul(op: Op) -> None:
     requantized(total, factor, zero_point(op, 7), op.raw(7).dtype).define(op)
 
 
-def _float_qlinear_matmul(op: Op) -> None:
+def _float_qlinear_matmul(op: NodeLowering) -> None:
     """As `qlinear_matmul`, where one of the operands or the result is an 8-bit float."""
     shape, dtype = op.info().shape, op.raw(7).dtype
     assert shape is not None
@@ -70,7 +70,7 @@ def _float_qlinear_matmul(op: Op) -> None:
 
 
 @operator("QGemm", domain="com.microsoft", types=BYTES)
-def q_gemm(op: Op) -> None:
+def q_gemm(op: NodeLowering) -> None:
     """alpha * a @ b + c, c with the scale of the product; float32 unless y has a scale. Spec: onnxruntime QGemm-1."""
     a = op.input(0)
     if op.attr("transA", 0):
@@ -89,14 +89,14 @@ def q_gemm(op: Op) -> None:
 
 
 @operator("MatMulIntegerToFloat", domain="com.microsoft", types=BYTES)
-def matmul_integer_to_float(op: Op) -> None:
+def matmul_integer_to_float(op: NodeLowering) -> None:
     """Spec: onnxruntime MatMulIntegerToFloat-1."""
     total = integer_product(op, op.input(0), op.optional(4), 1, 5)
     _scaled(op, total, quotient(op, [_by_row(op, 2), parameter(op, 3)]), 6).define(op)
 
 
 @operator("DynamicQuantizeMatMul", domain="com.microsoft", types=frozenset({"float32"}))
-def dynamic_quantize_matmul(op: Op) -> None:
+def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
@@ -104,7 +104,7 @@ def dynamic_quantize_matmul(op: Op) -> None:
     _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
-def _scaled(op: Op, total: Tensor, factor: Parameter, bias: int) -> Formula:
+def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Formula:
     if op.has(bias):
         if op.raw(bias).dtype != "float32":
             raise op.reject(f"a bias of {op.raw(bias).dtype}")
@@ -113,13 +113,13 @@ def _scaled(op: Op, total: Tensor, factor: Parameter, bias: int) -> Formula:
 
 
 # --- Scales
-def _by_row(op: Op, index: int) -> Parameter:
+def _by_row(op: NodeLowering, index: int) -> Parameter:
     """A scale of the left operand: one for all, or one for each row."""
     vector = len(op.raw(index).shape) == 1 and len(op.raw(0).shape) > 1
     return parameter(op, index, 1 if vector else 0)
 
 
-def quotient(op: Op, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:
+def quotient(op: NodeLowering, above: Sequence[Parameter], below: Parameter = 1.0) -> Parameter:
     """The product of `above` over `below`, in float32: made here of constants."""
     values = [*above, below]
     known = (value.constant if isinstance(value, Tensor) else np.array(value, np.float32) for value in values)
@@ -142,7 +142,7 @@ def quotient(op: Op, above: Sequence[Parameter], below: Parameter = 1.0) -> Para
 
 # --- The product
 def integer_product(
-    op: Op, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False, shape: Shape | None = None
+    op: NodeLowering, a: Tensor, zero: Tensor | None, b: int, b_zero: int, transposed: bool = False, shape: Shape | None = None
 ) -> Tensor:
     """(a - zero) @ (input b - input b_zero), int32, of `shape`, by default that of output 0; transposed: b holds columns, (n, k).
 
@@ -175,7 +175,7 @@ def integer_product(
     return total
 
 
-def _check_columns(op: Op, zeros: Shape, b: Shape, n: Dim) -> None:
+def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
     """That zero points are one for all of b, or one for each of its n columns, of each matrix or of all."""
     rank = len(zeros)
     if rank > max(len(b), 1):
@@ -205,7 +205,7 @@ class Matrices(NamedTuple):
     b_step: Dim = 0
 
 
-def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
+def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
     """total = (a - zero) @ b."""
     tile = integer.integer_tile()
     size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
@@ -218,7 +218,7 @@ def emit_product(op: Op, a: Tensor, zero: Tensor | None, b: Packed, total: Tenso
     op.emit(integer.integer_gemm, operands, **given, types=types, work=work)
 
 
-def packed_constant(op: Op, b: Array, zero: Array, source: Array, form: str) -> Packed:
+def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
     """b (..., k, n) less its zero points, which broadcast over it; `source` and `form` say what it is made of.
 
     Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
@@ -235,7 +235,7 @@ def packed_constant(op: Op, b: Array, zero: Array, source: Array, form: str) -> 
     return Packed(pairs, op.packed(source, f"{form} zeros", lambda: zeros))
 
 
-def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
     """The right operand, with all batch dimensions of the product unless it has none."""
     if all(same(dim, 1) for dim in own[:-2]):
         full = own
@@ -253,7 +253,7 @@ def _packed(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transp
     return Packed(_packed_later(op, index, zero_index, own, full, transposed))
 
 
-def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
+def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
     """Packs at run time, in 16 bits."""
     width = integer.integer_tile().columns
     b = expanded(op, op.input(index), own, full)
@@ -273,13 +273,13 @@ def _packed_later(op: Op, index: int, zero_index: int, own: Shape, full: Shape, 
     return out
 
 
-def emit_pack_pairs(op: Op, b: Tensor, zeros: Tensor | None, out: Tensor, **sizes: Any) -> None:
+def emit_pack_pairs(op: NodeLowering, b: Tensor, zeros: Tensor | None, out: Tensor, **sizes: Any) -> None:
     """out (..., width, 2) = b less its zero points, as pairs; `sizes` are those of `integer.pack_pairs`."""
     operands, flip = [bits(b), None if zeros is None else bits(zeros), out], integer.FLIPS[b.dtype]
     op.emit(integer.pack_pairs, operands, **sizes, flip=flip, width=out.shape[-2], work=out.size)
 
 
-def expanded(op: Op, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
+def expanded(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:
     """x, seen as of `shape`, broadcast to `wanted`: itself where that changes nothing."""
     padded = (*(1,) * (len(wanted) - len(shape)), *shape)
     if all(same(a, b) for a, b in zip(padded, wanted, strict=True)):

@@ -9,7 +9,7 @@ from ort_lite.native.lang import OK, null, span
 from ort_lite.native.marks import REDUCE, Ptr, Static, native
 from ort_lite.shapes import equal, floordiv, select
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
@@ -107,7 +107,7 @@ def recur(
 
 @operator("LinearAttention", since=27, types=REAL)
 @operator("LinearAttention", domain="com.microsoft", types=REAL)
-def linear_attention(op: Op) -> None:
+def linear_attention(op: NodeLowering) -> None:
     """Queries (B, T, heads * D), keys and values (B, T, kv heads * size). com.microsoft's may have more kv heads than heads."""
     rule = op.attr("update_rule", "gated_delta")
     if rule not in _RULES or op.attr("state_window", 0):
@@ -139,7 +139,7 @@ def linear_attention(op: Op) -> None:
     op.emit(recur, operands, batch=batch, steps=steps, **sizes, **rates, scale=scale, gated=gated, delta=delta, work=work)
 
 
-def _check_states(op: Op, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
+def _check_states(op: NodeLowering, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past: Tensor | None) -> None:
     """That values, and the past state, fit (batch, steps, heads, size of a key, size of a value) of the keys."""
     batch, steps, kv_heads, size, width = sizes
     op.agree(op.raw(1).shape, (batch, steps, kv_heads * size), "the keys do not fit their heads")
@@ -151,7 +151,7 @@ def _check_states(op: Op, sizes: tuple[Dim, Dim, Dim, Dim, Dim], v: Tensor, past
     op.agree(past.shape, (batch, kv_heads, size, width), "the past state does not fit keys and values")
 
 
-def _for_each(op: Op, name: str, x: Tensor | None, groups: int, most: Dim) -> Dim:
+def _for_each(op: NodeLowering, name: str, x: Tensor | None, groups: int, most: Dim) -> Dim:
     """How many numbers of x (batch, steps, numbers) a group has: one or `most`. 1 where it is left out."""
     if x is None:
         return 1
@@ -220,7 +220,7 @@ def causal_conv(
 
 @operator("CausalConvWithState", since=27, types=REAL)
 @operator("CausalConvWithState", domain="com.microsoft", types=REAL)
-def causal_conv_with_state(op: Op) -> None:
+def causal_conv_with_state(op: NodeLowering) -> None:
     """x (B, C, L), w (C, 1, k) -> y and the state (B, C, (k - 1) * dilation)."""
     for attribute, plain in (("ndim", 1), ("channels_last", 0), ("state_window", 0)):
         if op.attr(attribute, plain) != plain:

@@ -9,7 +9,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
 from ort_lite.native.marks import REDUCE, Ptr, Static, native
 from ort_lite.shapes import product, same
 from ort_lite_cpu.lowering.attributes import choice
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import REAL, operator
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def total(loss: Ptr, used: Ptr, y: Ptr, count: int, part: int, parts: int) -> in
 
 
 @operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", since=12, types=REAL)
-def lower_loss(op: Op) -> None:
+def lower_loss(op: NodeLowering) -> None:
     """Reductions: none, sum, mean (by weight). Labels are checked where they are not ignored."""
     x, labels = op.input(0), op.input(1)
     if len(x.shape) < 2:

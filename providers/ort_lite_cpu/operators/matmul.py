@@ -15,7 +15,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -70,13 +70,13 @@ class Operand(Record):
 
 # --- Operators
 @operator("MatMul", types=REAL | INTEGERS)
-def matmul(op: Op) -> None:
+def matmul(op: NodeLowering) -> None:
     """Spec: ONNX MatMul-13."""
     _batched(op, Product(0, 0, 0), _operand(op, 0), _operand(op, 1))
 
 
 @operator("FusedMatMul", domain="com.microsoft", types=REAL)
-def fused_matmul(op: Op) -> None:
+def fused_matmul(op: NodeLowering) -> None:
     """alpha * a @ b; either side transposed, its first axis moved behind the batch. Spec: onnxruntime FusedMatMul-1."""
     a = _turned(_operand(op, 0), op.attr("transA", 0), op.attr("transBatchA", 0))
     b = _turned(_operand(op, 1), op.attr("transB", 0), op.attr("transBatchB", 0))
@@ -84,7 +84,7 @@ def fused_matmul(op: Op) -> None:
 
 
 @operator("Gemm", types=REAL | INTEGERS)
-def gemm(op: Op) -> None:
+def gemm(op: NodeLowering) -> None:
     """Spec: ONNX Gemm-13."""
     if op.raw(0).dtype in REAL:
         _gemm(op, NONE)
@@ -93,7 +93,7 @@ def gemm(op: Op) -> None:
 
 
 @operator("FusedGemm", domain="com.microsoft", types=REAL)
-def fused_gemm(op: Op) -> None:
+def fused_gemm(op: NodeLowering) -> None:
     """Gemm and an activation. Spec: onnxruntime FusedGemm-1."""
     name = op.attr("activation", "")
     params = [op.attr(f"activation_{key}") for key in ("alpha", "beta", "gamma")]
@@ -103,7 +103,7 @@ def fused_gemm(op: Op) -> None:
     _gemm(op, act)
 
 
-def _gemm(op: Op, act: Activation) -> None:
+def _gemm(op: NodeLowering, act: Activation) -> None:
     a, b = _turned(_operand(op, 0), op.attr("transA", 0)), _turned(_operand(op, 1), op.attr("transB", 0))
     spec = Product(a.shape[0], b.shape[1], a.shape[1], float(op.attr("alpha", 1.0)), activation=act)
     beta = float(op.attr("beta", 1.0))
@@ -112,7 +112,7 @@ def _gemm(op: Op, act: Activation) -> None:
     _batched(op, spec, a, b)
 
 
-def _integer_gemm(op: Op) -> None:
+def _integer_gemm(op: NodeLowering) -> None:
     """Wraps where alpha and beta are 1; with others it computes in float64 from the product on, and truncates."""
     shape = op.info().shape
     assert shape is not None
@@ -129,7 +129,7 @@ def _integer_gemm(op: Op) -> None:
     define(op, f'cast({text}, "{total.native}")', wide, [alpha, beta][: len(wide)])
 
 
-def _with_addend(op: Op, spec: Product, beta: float) -> Product:
+def _with_addend(op: NodeLowering, spec: Product, beta: float) -> Product:
     """Gemm's C: a bias where it is one row, else a residual, in full."""
     c = op.input(2)
     row, column = (1, 1, *c.shape)[-2:]
@@ -151,14 +151,14 @@ def _with_addend(op: Op, spec: Product, beta: float) -> Product:
 
 
 # --- Kernels
-def emit_matmul(op: Op, a: Tensor, b: Tensor, y: Tensor) -> None:
+def emit_matmul(op: NodeLowering, a: Tensor, b: Tensor, y: Tensor) -> None:
     """y = a @ b as MatMul has it, for tensors in memory."""
     left, right = (a.shape if len(a.shape) > 1 else (1, *a.shape)), (b.shape if len(b.shape) > 1 else (*b.shape, 1))
     rows, columns = (Operand(x, shape, tuple(contiguous(shape))) for x, shape in ((a, left), (b, right)))
     _batched(op, Product(0, 0, 0), rows, columns, y)
 
 
-def _batched(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
+def _batched(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor | None = None) -> None:
     """Emits the product of all matrices of a and b; of `spec` the sizes are those of the operands. y: by default output 0."""
     if not same(a.shape[-1], b.shape[-2]):
         inner = a.shape[-1], b.shape[-2]
@@ -177,7 +177,7 @@ def _batched(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor | None = N
         _emit_strided_product(op, spec, a, b, y or op.output(0))
 
 
-def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand, y: Tensor) -> None:
+def _emit_strided_product(op: NodeLowering, spec: Product, a: Operand, b: Operand, y: Tensor) -> None:
     """The product of two computed operands, read where they lie if rows of a, and rows or columns of b, are contiguous."""
     a = a if a.is_row_major else _compact(op, a)
     b = b if b.is_row_major or b.is_column_major else _compact(op, b)
@@ -190,7 +190,7 @@ def _emit_strided_product(op: Op, spec: Product, a: Operand, b: Operand, y: Tens
 
 
 def emit_computed(
-    op: Op,
+    op: NodeLowering,
     spec: Product,
     a: Tensor,
     b: Tensor,
@@ -216,7 +216,7 @@ def _named(loops: Sequence[Dim]) -> dict[str, Any]:
     return dict(zip(("d0", "d1", "d2", "a0", "a1", "a2", "b0", "b1", "b2"), loops, strict=True))
 
 
-def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
+def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
     """y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` say what b is made of, so that it is packed once."""
     tile = tile_for(a.native)
 
@@ -230,7 +230,7 @@ def emit_packed(op: Op, spec: Product, a: Tensor, b: Array, *, source: Array, y:
 
 
 # --- Operands
-def _operand(op: Op, index: int) -> Operand:
+def _operand(op: NodeLowering, index: int) -> Operand:
     """Input `index` in the storage order that it has; a vector is a row on the left, a column on the right."""
     tensor = op.raw(index)
     if tensor.pending is not None or tensor.buffer is None:
@@ -253,7 +253,7 @@ def _turned(x: Operand, transpose: int, batch_last: int = 0) -> Operand:
     return x.rearranged([*order[:-2], order[-1], order[-2]] if transpose else order)
 
 
-def _compact(op: Op, x: Operand) -> Operand:
+def _compact(op: NodeLowering, x: Operand) -> Operand:
     """x, or a copy of it, whose elements lie in the order of its axes."""
     wanted = tuple(contiguous(x.shape))
     if all(same(dim, 1) or same(a, b) for dim, a, b in zip(x.shape, x.strides, wanted, strict=True)):
@@ -272,13 +272,13 @@ def _joined(a: Operand) -> Operand:
     return Operand(a.tensor, tuple(shape), tuple(strides))
 
 
-def _require_broadcast(op: Op, shape: Shape, out: Shape) -> None:
+def _require_broadcast(op: NodeLowering, shape: Shape, out: Shape) -> None:
     for dim, wanted in zip(shape, out, strict=True):
         if not same(dim, 1) and not same(dim, wanted):
             op.require(select(equal(dim, 1), 1, equal(dim, wanted)), "{0} does not broadcast to {1}", dim, wanted)
 
 
-def _batch_loops(op: Op, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:
+def _batch_loops(op: NodeLowering, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim, list[Dim]]:
     """(a, b, number of products, three batch dimensions and the steps of a and of b along them, 0 where one is broadcast)."""
     rank = max(len(a.shape), len(b.shape)) - 2
     shapes = [(*(1,) * (rank + 2 - len(x.shape)), *x.shape[:-2]) for x in (a, b)]
@@ -302,7 +302,7 @@ def _batch_loops(op: Op, a: Operand, b: Operand) -> tuple[Operand, Operand, Dim,
     return a, b, product(wanted), [number for column in zip(*loops, strict=True) for number in column]
 
 
-def _spread(op: Op, x: Operand, batch: Shape, steps: Sequence[Dim]) -> Operand:
+def _spread(op: NodeLowering, x: Operand, batch: Shape, steps: Sequence[Dim]) -> Operand:
     """A copy of x written out to all batch dimensions."""
     shape = (*batch, *x.shape[-2:])
     return _compact(op, Operand(x.tensor, shape, (*steps, *x.strides[-2:])))

@@ -16,14 +16,14 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import axis_of, check_groups
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
 
 
 @operator("BatchNormalization", types=REAL)
-def batch_normalization(op: Op) -> None:
+def batch_normalization(op: NodeLowering) -> None:
     """x * scale + shift with two numbers a channel, made here when the statistics are constants.
 
     Before opset 9 `spatial=0` asks for two numbers an element of an item; before 14 the outputs that are asked for say whether
@@ -119,7 +119,14 @@ def normalise(
 
 
 def _emit(
-    op: Op, operands: Sequence[Tensor | None], rows: Dim, n: Dim, group: Dim, run: Dim, epsilon: float, centred: bool = True
+    op: NodeLowering,
+    operands: Sequence[Tensor | None],
+    rows: Dim,
+    n: Dim,
+    group: Dim,
+    run: Dim,
+    epsilon: float,
+    centred: bool = True,
 ) -> None:
     """operands: x, scale, bias, y, mean, inverse."""
     x, y = operands[0], operands[3]
@@ -129,7 +136,7 @@ def _emit(
 
 
 @operator("MeanVarianceNormalization", since=9, types=REAL)
-def mean_variance_normalization(op: Op) -> None:
+def mean_variance_normalization(op: NodeLowering) -> None:
     """Mean 0, variance 1 over `axes`: the axes are brought to the end, where rows are normalised."""
     rank = len(op.raw(0).shape)
     axes = sorted({axis_of(op, axis, rank) for axis in op.attr("axes", [0, 2, 3])})
@@ -142,7 +149,7 @@ def mean_variance_normalization(op: Op) -> None:
 
 
 @operator("LayerNormalization", since=1, types=REAL)
-def layer_normalization(op: Op) -> None:
+def layer_normalization(op: NodeLowering) -> None:
     """Over all axes from `axis` on; outputs the mean and the inverse deviation where asked for. Spec: LayerNormalization-17."""
     x = op.input(0)
     axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
@@ -156,7 +163,7 @@ def layer_normalization(op: Op) -> None:
 
 @operator("RMSNormalization", since=23, types=REAL)
 @operator("SimplifiedLayerNormalization", types=REAL)
-def rms_normalization(op: Op) -> None:
+def rms_normalization(op: NodeLowering) -> None:
     """As LayerNormalization without mean and bias; onnxruntime's SimplifiedLayerNormalization also tells the inverse deviation."""
     x = op.input(0)
     axis, y = axis_of(op, op.attr("axis", -1), len(x.shape)), _result(op, x)
@@ -167,12 +174,12 @@ def rms_normalization(op: Op) -> None:
     op.set(0, op.cast(y, op.info().dtype or y.dtype))
 
 
-def _result(op: Op, x: Tensor) -> Tensor:
+def _result(op: NodeLowering, x: Tensor) -> Tensor:
     """Memory for the result in the element type that is computed in; where the scale has another, it is converted then."""
     return op.output(0) if op.info().dtype == x.dtype else op.temporary(x.dtype, x.shape)
 
 
-def _statistics(op: Op, index: int) -> Tensor | None:
+def _statistics(op: NodeLowering, index: int) -> Tensor | None:
     """An output for means or inverse deviations, which are real numbers whatever `stash_type` says."""
     if not op.wants(index):
         return None
@@ -181,7 +188,7 @@ def _statistics(op: Op, index: int) -> Tensor | None:
     return op.output(index)
 
 
-def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
+def _full(op: NodeLowering, index: int, x: Tensor, axis: int) -> Tensor | None:
     """A scale or bias with one number for each normalised element; smaller ones are broadcast first."""
     given = op.optional(index)
     if given is None:
@@ -204,7 +211,7 @@ def _full(op: Op, index: int, x: Tensor, axis: int) -> Tensor | None:
     return made
 
 
-def _per(op: Op, index: int, count: Dim, what: str) -> Tensor:
+def _per(op: NodeLowering, index: int, count: Dim, what: str) -> Tensor:
     """A vector with one number for each channel (or group)."""
     given = op.input(index)
     op.agree(given.shape, (count,), f"scale and bias have one number for each of the {what}")
@@ -212,7 +219,7 @@ def _per(op: Op, index: int, count: Dim, what: str) -> Tensor:
 
 
 @operator("InstanceNormalization", types=REAL)
-def instance_normalization(op: Op) -> None:
+def instance_normalization(op: NodeLowering) -> None:
     """Each (n, c) plane is normalised by itself."""
     _require_channels(op)
     x, y = op.input(0), op.output(0)
@@ -222,7 +229,7 @@ def instance_normalization(op: Op) -> None:
 
 
 @operator("GroupNormalization", since=18, types=REAL)
-def group_normalization(op: Op) -> None:
+def group_normalization(op: NodeLowering) -> None:
     """Groups of channels are normalised together; scale and bias a channel (opset 18: a group)."""
     _require_channels(op)
     x, y = op.input(0), op.output(0)
@@ -236,7 +243,7 @@ def group_normalization(op: Op) -> None:
     _emit(op, operands, x.shape[0] * groups, channels * area, groups, run, float(op.attr("epsilon", 1e-5)))
 
 
-def _require_channels(op: Op) -> None:
+def _require_channels(op: NodeLowering) -> None:
     if len(op.raw(0).shape) < 2:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, ...)")
 
@@ -265,7 +272,7 @@ def local_response(
 
 
 @operator("LRN", types=REAL)
-def lrn(op: Op) -> None:
+def lrn(op: NodeLowering) -> None:
     _require_channels(op)
     if op.attr("size") < 1:
         raise op.reject(f"size {op.attr('size')}; it should be positive")
@@ -294,7 +301,7 @@ def lp_normalise(x: Ptr, y: Ptr, outer: int, n: int, inner: int, p: int, part: i
 
 
 @operator("LpNormalization", types=REAL)
-def lp_normalization(op: Op) -> None:
+def lp_normalization(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     axis = axis_of(op, op.attr("axis", -1), len(x.shape))
     if op.attr("p", 2) not in (1, 2):

@@ -19,7 +19,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.lowering.attributes import check_windows, spatial
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.registry import REAL, operator
 
@@ -226,7 +226,7 @@ def max_indices(
 
 
 @operator("MaxPool", types=REAL | INTEGER_BYTES)
-def max_pool(op: Op) -> None:
+def max_pool(op: NodeLowering) -> None:
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     if op.wants(0):
         _own(op, x, "max" if x.dtype in REAL else "max_integer")
@@ -238,28 +238,28 @@ def max_pool(op: Op) -> None:
 
 
 @operator("NhwcMaxPool", domain="com.microsoft", types=INTEGER_BYTES)
-def nhwc_max_pool(op: Op) -> None:
+def nhwc_max_pool(op: NodeLowering) -> None:
     """(N, spatial axes, C), as MaxPool. Spec: onnxruntime NhwcMaxPool-1."""
     x, y = op.input(0), op.output(0)
     emit_pool(op, as_channels_last(x), as_channels_last(y), "max_integer")
 
 
 @operator("AveragePool", types=REAL)
-def average_pool(op: Op) -> None:
+def average_pool(op: NodeLowering) -> None:
     x = op.input(0, channels_last(len(op.raw(0).shape)))
     _own(op, x, "average_padded" if op.attr("count_include_pad", 0) else "average")
 
 
 @operator("LpPool", types=REAL)
-def lp_pool(op: Op) -> None:
+def lp_pool(op: NodeLowering) -> None:
     _own(op, op.input(0, channels_last(len(op.raw(0).shape))), "norm")
 
 
-def _own(op: Op, x: Tensor, kind: str) -> None:
+def _own(op: NodeLowering, x: Tensor, kind: str) -> None:
     emit_pool(op, x, op.output(0, channels_last(len(x.shape))), kind)
 
 
-def emit_pool(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
+def emit_pool(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """y, channels last, pooled from x, channels last, as the attributes say."""
     window = op.attr("kernel_shape")
     windows = _windows(op, x.shape, y.shape)
@@ -308,7 +308,7 @@ class _Windows(Record):
         return spatial("e", [b + n + a for b, n, a in zip(self.before, self.x[2:], self.after, strict=True)])
 
 
-def _windows(op: Op, x: Shape, y: Shape) -> _Windows:
+def _windows(op: NodeLowering, x: Shape, y: Shape) -> _Windows:
     window = op.attr("kernel_shape")
     rank = len(window)
     check_windows(op, rank, y[2:])
@@ -318,7 +318,12 @@ def _windows(op: Op, x: Shape, y: Shape) -> _Windows:
 
 
 def pads_of(
-    op: Op, x: Sequence[Dim], y: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    op: NodeLowering,
+    x: Sequence[Dim],
+    y: Sequence[Dim],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
 ) -> tuple[list[Dim], list[Dim]]:
     """(in front, behind) along the spatial axes, from `pads` or `auto_pad`."""
     auto = op.attr("auto_pad") or "NOTSET"
@@ -357,7 +362,7 @@ def global_pool(x: Ptr, y: Ptr, n: int, c: int, area: int, p: float, kind: Stati
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", types=REAL)
-def global_pools(op: Op) -> None:
+def global_pools(op: NodeLowering) -> None:
     """(N, C, spatial axes) -> (N, C, 1, ...)."""
     kind = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "norm"}[op.node.op_type]
     rank = len(op.raw(0).shape)
@@ -366,7 +371,7 @@ def global_pools(op: Op) -> None:
     emit_global(op, op.input(0, channels_last(rank)), op.output(0, channels_last(rank)), kind)
 
 
-def emit_global(op: Op, x: Tensor, y: Tensor, kind: str) -> None:
+def emit_global(op: NodeLowering, x: Tensor, y: Tensor, kind: str) -> None:
     """y (N, C, 1, ...) from x, both channels last."""
     n, c, *space = x.shape
     p = float(op.attr("p", 2))

@@ -15,7 +15,7 @@ from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.conversion import converted
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits, storage_order
 from ort_lite_cpu.registry import operator
 from ort_lite_cpu.types import NARROW_TYPES, NATIVE_TYPES
@@ -39,7 +39,7 @@ class Formula(Record):
     operands: tuple[Tensor, ...]
     scalars: tuple[float, ...]
 
-    def define(self, op: Op, output: int = 0, cost: float = 0.5) -> None:
+    def define(self, op: NodeLowering, output: int = 0, cost: float = 0.5) -> None:
         define(op, self.text, self.operands, self.scalars, cost, output)
 
     def tensor(self, dtype: DType = "float32", cost: float = 0.5) -> Tensor:
@@ -105,7 +105,7 @@ def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, d
     return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero)
 
 
-def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:
+def parameter(op: NodeLowering, index: int, trailing: int = 0) -> Parameter:
     """Scale or zero point in input `index`: a number where it is a constant one, else one a tensor or a vector.
 
     A vector runs along the axis that has `trailing` axes behind it.
@@ -120,7 +120,7 @@ def parameter(op: Op, index: int, trailing: int = 0) -> Parameter:
     return op.view(tensor, (*tensor.shape, *(1,) * trailing))
 
 
-def zero_point(op: Op, index: int, trailing: int = 0) -> Parameter | None:
+def zero_point(op: NodeLowering, index: int, trailing: int = 0) -> Parameter | None:
     return parameter(op, index, trailing) if op.has(index) else None
 
 
@@ -139,7 +139,7 @@ def repeat_blocks(x: Ptr, y: Ptr, outer: int, blocks: int, length: int, inner: i
     return OK
 
 
-def _parameters(op: Op) -> tuple[Parameter, Parameter | None]:
+def _parameters(op: NodeLowering) -> tuple[Parameter, Parameter | None]:
     """Scale and zero point of QuantizeLinear and DequantizeLinear, per tensor, per axis or per block."""
     rank = len(op.raw(0).shape)
     axis, size = op.attr("axis", 1), op.attr("block_size", 0)
@@ -155,7 +155,7 @@ def _parameters(op: Op) -> tuple[Parameter, Parameter | None]:
     return parameter(op, 1, trailing), zero_point(op, 2, trailing)
 
 
-def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
+def _blocks(op: NodeLowering, index: int, axis: int, size: int) -> Tensor:
     """An entry for each element from one for each block."""
     x, shape = op.input(index), op.raw(0).shape
     if size < 0:
@@ -169,7 +169,7 @@ def _blocks(op: Op, index: int, axis: int, size: int) -> Tensor:
 
 @operator("QuantizeLinear", since=10, types=HALVES_AND_FLOAT | {"int32"})
 @operator("QuantizeLinear", domain="com.microsoft", types=HALVES_AND_FLOAT)
-def quantize_linear(op: Op) -> None:
+def quantize_linear(op: NodeLowering) -> None:
     """Division in float32 whatever `precision` says. Spec: ONNX QuantizeLinear-25, onnxruntime QuantizeLinear-1."""
     dtype = op.info().dtype
     assert dtype is not None
@@ -182,7 +182,7 @@ def quantize_linear(op: Op) -> None:
 
 @operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
 @operator("DequantizeLinear", domain="com.microsoft", types=QUANTIZED | NARROW | {"int32"})
-def dequantize_linear(op: Op) -> None:
+def dequantize_linear(op: NodeLowering) -> None:
     """Spec: ONNX DequantizeLinear-25, onnxruntime DequantizeLinear-1."""
     scale, zero = _parameters(op)
     dequantized(op.raw(0), scale, zero).define(op)
@@ -215,7 +215,7 @@ def dynamic_parameters(x: Ptr, scale: Ptr, zero: Ptr, chunks: int, part: int, pa
     return OK
 
 
-def emit_dynamic(op: Op, x: Tensor) -> tuple[Tensor, Tensor]:
+def emit_dynamic(op: NodeLowering, x: Tensor) -> tuple[Tensor, Tensor]:
     """Scale and zero point for the elements of x, which is in memory, in whatever order."""
     partial = op.temporary("float32", (CHUNKS, 2))
     scale, zero = op.temporary("float32", ()), op.temporary("uint8", ())
@@ -225,7 +225,7 @@ def emit_dynamic(op: Op, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @operator("DynamicQuantizeLinear", since=11, types=frozenset({"float32"}))
-def dynamic_quantize_linear(op: Op) -> None:
+def dynamic_quantize_linear(op: NodeLowering) -> None:
     """A constant 0 has the scale 1, as in onnxruntime. Spec: ONNX DynamicQuantizeLinear-11."""
     raw = op.raw(0)
     x = op.lowering.stored(raw, storage_order(raw))

@@ -16,7 +16,7 @@ from ort_lite.native.lang import OK, address, span
 from ort_lite.native.libm import cos
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.windows import finish
 from ort_lite_cpu.registry import ANY, REAL, operator
@@ -109,7 +109,7 @@ def multinomial(stream: Ptr, x: Ptr, totals: Ptr, y: Ptr, rows: int, classes: in
     return OK
 
 
-def stream(op: Op) -> Tensor:
+def stream(op: NodeLowering) -> Tensor:
     """The number of the run, int64; with `seed` a constant."""
     seed = op.attr("seed")
     if seed is not None:
@@ -120,7 +120,7 @@ def stream(op: Op) -> Tensor:
     return made
 
 
-def _made(op: Op) -> Tensor:
+def _made(op: NodeLowering) -> Tensor:
     """Where the kernel writes, floats of 32 or 64 bits."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
@@ -128,7 +128,7 @@ def _made(op: Op) -> Tensor:
 
 
 @operator("RandomUniform", "RandomUniformLike", types=ANY)
-def lower_uniform(op: Op) -> None:
+def lower_uniform(op: NodeLowering) -> None:
     y = _made(op)
     low, high = float(op.attr("low", 0.0)), float(op.attr("high", 1.0))
     op.emit(random_uniform, [stream(op), y], n=y.size, low=low, high=high, work=y.size * 2)
@@ -136,7 +136,7 @@ def lower_uniform(op: Op) -> None:
 
 
 @operator("RandomNormal", "RandomNormalLike", types=ANY)
-def lower_normal(op: Op) -> None:
+def lower_normal(op: NodeLowering) -> None:
     y = _made(op)
     mean, scale = float(op.attr("mean", 0.0)), float(op.attr("scale", 1.0))
     op.emit(random_normal, [stream(op), y], n=y.size, mean=mean, scale=scale, work=y.size * 30)
@@ -144,7 +144,7 @@ def lower_normal(op: Op) -> None:
 
 
 @operator("Bernoulli", since=15, types=REAL)
-def lower_bernoulli(op: Op) -> None:
+def lower_bernoulli(op: NodeLowering) -> None:
     x = op.input(0)
     y = op.output(0) if op.info().dtype == "bool" else op.temporary("bool", x.shape)
     op.emit(bernoulli, [stream(op), x, y], n=x.size, work=x.size * 2)
@@ -152,7 +152,7 @@ def lower_bernoulli(op: Op) -> None:
 
 
 @operator("Multinomial", since=7, types=REAL)
-def lower_multinomial(op: Op) -> None:
+def lower_multinomial(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     if len(x.shape) != 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2")

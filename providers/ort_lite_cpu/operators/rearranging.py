@@ -8,7 +8,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal, product
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, operator
 
@@ -38,7 +38,7 @@ def reverse_sequence(
 
 
 @operator("ReverseSequence", since=10, types=MOVABLE)
-def lower_reverse_sequence(op: Op) -> None:
+def lower_reverse_sequence(op: NodeLowering) -> None:
     x, lengths, y = op.input(0), op.input(1), op.output(0)
     time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
     if len(x.shape) < 2:
@@ -66,7 +66,7 @@ def _wrong_length(failure: "Failure") -> str:
 
 
 @operator("BitCast", since=26, types=MOVABLE | {"complex128"})
-def bit_cast(op: Op) -> None:
+def bit_cast(op: NodeLowering) -> None:
     """Bytes as elements of another type of the same size: a copy, in place where x is not needed any more."""
     if op.info().dtype == op.raw(0).dtype:
         op.pass_on(op.raw(0))

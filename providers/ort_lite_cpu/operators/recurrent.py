@@ -13,7 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, lstm, rnn
 from ort_lite_cpu.lowering.attributes import choice
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
@@ -28,7 +28,7 @@ class Layer:
     hidden_axis = -1
     """Of R: as long as the hidden state."""
 
-    def __init__(self, op: Op, gates: int, names: Sequence[str]) -> None:
+    def __init__(self, op: NodeLowering, gates: int, names: Sequence[str]) -> None:
         self.op, self.gates = op, gates
         self.batch_first = bool(op.attr("layout", 0))
         direction = choice(op, "direction", "forward", ("forward", "reverse", "bidirectional"))
@@ -195,7 +195,7 @@ class Layer:
         return 0  # one thread: every step needs the one before
 
 
-def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
+def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
     """For each direction the (name, alpha, beta) of each activation."""
     names = [name.lower() for name in op.attr("activations", [])] or list(defaults) * directions
     if len(names) < len(defaults) * directions:
@@ -216,14 +216,14 @@ def _activations(op: Op, defaults: Sequence[str], directions: int) -> list[list[
 
 
 @operator("LSTM", types=REAL)
-def lower_lstm(op: Op) -> None:
+def lower_lstm(op: NodeLowering) -> None:
     """Spec: ONNX LSTM-22."""
     layer = Layer(op, 4, LSTM_ACTIVATIONS)
     layer.check_weights()
     emit_lstm(op, layer)
 
 
-def emit_lstm(op: Op, layer: Layer) -> None:
+def emit_lstm(op: NodeLowering, layer: Layer) -> None:
     cells = layer.state(6)
     lengths = op.optional(4)
     for d in range(layer.directions):
@@ -239,7 +239,7 @@ def emit_lstm(op: Op, layer: Layer) -> None:
 
 
 @operator("GRU", types=REAL)
-def lower_gru(op: Op) -> None:
+def lower_gru(op: NodeLowering) -> None:
     """Spec: ONNX GRU-22."""
     layer = Layer(op, 3, ("sigmoid", "tanh"))
     layer.check_weights()
@@ -256,7 +256,7 @@ def lower_gru(op: Op) -> None:
 
 
 @operator("RNN", types=REAL)
-def lower_rnn(op: Op) -> None:
+def lower_rnn(op: NodeLowering) -> None:
     """Spec: ONNX RNN-22."""
     layer = Layer(op, 1, ("tanh",))
     layer.check_weights()

@@ -16,7 +16,7 @@ from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import REDUCE, Ptr, Static, native
 from ort_lite.shapes import equal, product, same
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -165,7 +165,7 @@ _SUMS = frozenset({"sum", "mean", "l1", "l2", "log_sum", "square"})
 
 
 @operator(*_KINDS, types=REAL | INTEGERS | {"bool"})
-def reduce(op: Op) -> None:
+def reduce(op: NodeLowering) -> None:
     """axes are an attribute before opset 18 (ReduceSum: 13), an input since; keepdims 1."""
     kind, raw, shape = _KINDS[op.node.op_type], op.raw(0), op.info().shape
     assert shape is not None
@@ -180,7 +180,7 @@ def reduce(op: Op) -> None:
         _emit(op, op.input(0), op.output(0), axes, kind)
 
 
-def _axes(op: Op, rank: int) -> list[int]:
+def _axes(op: NodeLowering, rank: int) -> list[int]:
     """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise."""
     named: Sequence[int] | None = op.attr("axes")
     if named is None and op.has(1):
@@ -190,7 +190,7 @@ def _axes(op: Op, rank: int) -> list[int]:
     return sorted(axis % rank for axis in named) if rank else []
 
 
-def _emit(op: Op, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
+def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     lowest = 0
     if x.dtype not in REAL:
@@ -246,7 +246,7 @@ def arg_extreme(x: Ptr, y: Ptr, outer: int, n: int, inner: int, largest: Static,
 
 
 @operator("ArgMax", "ArgMin", types=REAL | INTEGERS)
-def arg(op: Op) -> None:
+def arg(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     shape = x.shape or (1,)
     axis = axis_of(op, op.attr("axis", 0), len(shape))
@@ -275,7 +275,7 @@ def cumulate(
 
 
 @operator("CumSum", "CumProd", since=11, types=REAL | INTEGERS)
-def cumulated(op: Op) -> None:
+def cumulated(op: NodeLowering) -> None:
     named, *more = op.numbers(1)
     if more:
         raise op.reject(f"{1 + len(more)} axes, expected one")

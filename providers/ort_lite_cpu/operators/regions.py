@@ -9,7 +9,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, product, select
 from ort_lite_cpu.lowering.attributes import choice
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
 
@@ -104,7 +104,7 @@ def _sample(
 
 
 @operator("RoiAlign", since=10, types=REAL)
-def lower_roi_align(op: Op) -> None:
+def lower_roi_align(op: NodeLowering) -> None:
     """Mode "max" takes the largest weighted pixel, as onnxruntime does. Spec: ONNX RoiAlign-22."""
     x, y = _images(op, 4)
     half = op.attr("coordinate_transformation_mode", "half_pixel" if op.version >= 16 else "output_half_pixel") == "half_pixel"
@@ -117,7 +117,7 @@ def lower_roi_align(op: Op) -> None:
     op.emit(roi_align, operands, **sizes, samples=samples, offset=offset, kind=kind, work=work, message=_no_image)
 
 
-def _images(op: Op, numbers: int) -> tuple[Tensor, Tensor]:
+def _images(op: NodeLowering, numbers: int) -> tuple[Tensor, Tensor]:
     """Input and output. There are pixels wherever there are results, and `numbers` numbers in each rectangle, input 1."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; it should be (N, C, H, W)")
@@ -129,7 +129,7 @@ def _images(op: Op, numbers: int) -> tuple[Tensor, Tensor]:
     return x, y
 
 
-def _sizes(op: Op, x: Tensor, y: Tensor) -> dict[str, Any]:
+def _sizes(op: NodeLowering, x: Tensor, y: Tensor) -> dict[str, Any]:
     """Of images, results and their scale, by the names of the kernels' parameters."""
     n, c, height, width = x.shape
     count, _, rows, columns = y.shape
@@ -191,7 +191,7 @@ def _edge(v: Any, scale: float) -> int:
 
 
 @operator("MaxRoiPool", types=REAL)
-def lower_max_roi_pool(op: Op) -> None:
+def lower_max_roi_pool(op: NodeLowering) -> None:
     if len(op.attr("pooled_shape")) != 2:
         raise op.reject(f"pooled_shape {op.attr('pooled_shape')}; it should be two numbers")
     x, y = _images(op, 5)

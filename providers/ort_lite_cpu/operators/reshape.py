@@ -3,7 +3,7 @@
 from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import ANY, MOVABLE, operator
@@ -11,7 +11,7 @@ from ort_lite_cpu.registry import ANY, MOVABLE, operator
 
 @operator("ExpandDims", domain="com.microsoft", types=MOVABLE | {"complex128"})
 @operator("Reshape", "Flatten", "Squeeze", "Unsqueeze", types=MOVABLE | {"complex128"})
-def reshape(op: Op) -> None:
+def reshape(op: NodeLowering) -> None:
     """No work at run time: the output is the input's memory. Channels-last storage stays where only channels are regrouped."""
     _same_size(op)
     x, shape = op.lowering.computed(op.raw(0)), op.info().shape
@@ -37,7 +37,7 @@ def _regrouped(x: Tensor, shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...
     return None
 
 
-def _same_size(op: Op) -> None:
+def _same_size(op: NodeLowering) -> None:
     old, new = op.raw(0).shape, op.info().shape
     assert new is not None
     places = [f"{{{k}}}" for k in range(len(old) + len(new))]
@@ -48,7 +48,7 @@ def _same_size(op: Op) -> None:
 
 
 @operator("Identity", "Dropout", types=ANY)
-def identity(op: Op) -> None:
+def identity(op: NodeLowering) -> None:
     """Identity, and Dropout outside training: its mask, where asked for, is all True."""
     if op.has(2) and op.known(2).any():
         from ort_lite_cpu.operators.dropout import train_dropout
@@ -63,7 +63,7 @@ def identity(op: Op) -> None:
 
 
 @operator("Transpose", types=MOVABLE)
-def transpose(op: Op) -> None:
+def transpose(op: NodeLowering) -> None:
     """A change of the storage order alone: a reader that wants the logical order has it made."""
     x = op.lowering.computed(op.raw(0))
     rank = len(x.shape)
@@ -74,7 +74,7 @@ def transpose(op: Op) -> None:
 
 
 @operator("DepthToSpace", "SpaceToDepth", types=MOVABLE)
-def depth_to_space(op: Op) -> None:
+def depth_to_space(op: NodeLowering) -> None:
     """(N, C, H, W): blocks of size b x b move between channels and space. A copy with six axes."""
     _same_size(op)
     x, y = op.input(0), op.output(0)
@@ -93,7 +93,7 @@ def depth_to_space(op: Op) -> None:
 
 
 @operator("Expand", since=8, types=MOVABLE)
-def expand(op: Op) -> None:
+def expand(op: NodeLowering) -> None:
     """NumPy broadcasting to a shape: axes that the input lacks, or has with length 1, are walked with stride 0."""
     x, y = op.input(0), op.output(0)
     lead = len(y.shape) - len(x.shape)
@@ -109,13 +109,13 @@ def expand(op: Op) -> None:
     emit_strided(op, x, y, y.shape, strides, contiguous(y.shape))
 
 
-def _require_one_or(op: Op, dim: Dim, wanted: Dim) -> None:
+def _require_one_or(op: NodeLowering, dim: Dim, wanted: Dim) -> None:
     fits = select(equal(dim, 1), 1, equal(dim, wanted))
     op.require(fits, "dimension {0} is neither 1 nor {1}, that of the result", dim, wanted)
 
 
 @operator("Tile", types=MOVABLE)
-def tile(op: Op) -> None:
+def tile(op: NodeLowering) -> None:
     """Repeats along every axis; each axis of the output is an axis of repeats and one of the input.
 
     Before opset 6 the inputs are one count, and the axis that it is for, both of the input's type.

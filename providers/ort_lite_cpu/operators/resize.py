@@ -14,7 +14,7 @@ from ort_lite.shapes import equal, less, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.expression import formula_tensor
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import NATIVE_TYPES
@@ -169,7 +169,7 @@ class _Scale(NamedTuple):
 
 
 @operator("Resize", "Upsample", types=REAL | INTEGERS | BOOL)
-def resize(op: Op) -> None:
+def resize(op: NodeLowering) -> None:
     """Scales, sizes, or a region of the input. Integers are interpolated as floats and rounded. Spec: ONNX Resize-19."""
     mode = "linear" if op.attr("mode", "nearest") == "bilinear" else choice(op, "mode", "nearest", MODES)
     legacy = op.node.op_type == "Upsample" or op.version < 11
@@ -202,7 +202,7 @@ def resize(op: Op) -> None:
     op.pass_on(rounded(op, x, dtype))
 
 
-def _rules(op: Op, mode: str, how: str) -> dict[str, Any]:
+def _rules(op: NodeLowering, mode: str, how: str) -> dict[str, Any]:
     """What counts for every axis, by the names of the kernel's parameters."""
     return {
         "mode": mode,
@@ -215,12 +215,12 @@ def _rules(op: Op, mode: str, how: str) -> dict[str, Any]:
     }
 
 
-def as_float(op: Op, x: Tensor) -> Tensor:
+def as_float(op: NodeLowering, x: Tensor) -> Tensor:
     """x as floats that can be interpolated: exactly, but for integers of more than 53 bits."""
     return x if x.dtype in REAL else op.cast(x, "float64" if x.dtype in WIDE else "float32")
 
 
-def rounded(op: Op, x: Tensor, dtype: str) -> Tensor:
+def rounded(op: NodeLowering, x: Tensor, dtype: str) -> Tensor:
     """Floats as integers: the nearest ones, those at the end for what is beyond. As bool: what is not 0 is True."""
     if x.dtype == dtype:
         return x
@@ -233,12 +233,12 @@ def rounded(op: Op, x: Tensor, dtype: str) -> Tensor:
     return formula_tensor(dtype, x, formula, [x], [float(limits.min), most])
 
 
-def _axes(op: Op, rank: int) -> list[int]:
+def _axes(op: NodeLowering, rank: int) -> list[int]:
     """The axes that scales, sizes and regions name."""
     return [axis % rank for axis in op.attr("axes", range(rank))]
 
 
-def _scales(op: Op, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
+def _scales(op: NodeLowering, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
     """Of every axis; 1 where nothing is said."""
     found = [_Scale(m, n, 0.0) for n, m in zip(old, new, strict=True)]
     sizes = 3
@@ -254,7 +254,7 @@ def _scales(op: Op, old: Sequence[Dim], new: Sequence[Dim]) -> list[_Scale]:
     return found
 
 
-def _given_scales(op: Op) -> Sequence[float]:
+def _given_scales(op: NodeLowering) -> Sequence[float]:
     if op.node.op_type == "Upsample" and op.version < 9:
         return op.attr("scales") or [1.0, 1.0, op.attr("height_scale", 1.0), op.attr("width_scale", 1.0)]
     values: Sequence[float] = op.known(1 if op.version < 11 else 2).tolist()
@@ -271,7 +271,7 @@ def _common(old: Sequence[Dim], sizes: Sequence[Dim], axes: Sequence[int], small
     return _Scale(above, below, 0.0)
 
 
-def _regions(op: Op, rank: int) -> list[tuple[float, float]]:
+def _regions(op: NodeLowering, rank: int) -> list[tuple[float, float]]:
     """Start and end along every axis, in units of its length."""
     axes, roi = _axes(op, rank), op.known(1).reshape(-1).tolist() if op.has(1) else []
     if len(roi) != 2 * len(axes):

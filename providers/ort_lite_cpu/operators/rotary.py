@@ -7,7 +7,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, floordiv, less, product, same
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.attention import Heads, heads_of, steps_named
 from ort_lite_cpu.registry import REAL, operator
@@ -85,7 +85,7 @@ def rotate(
 
 
 def emit_rotation(
-    op: Op,
+    op: NodeLowering,
     x: Heads,
     y: Heads,
     caches: tuple[Tensor, Tensor],
@@ -129,12 +129,12 @@ def _no_angle(failure: "Failure") -> str:
     return f"position {position}, of row {i} of sample {b}, is out of range [0, {positions}) of the caches"
 
 
-def _plain(op: Op) -> dict[str, Any]:
+def _plain(op: NodeLowering) -> dict[str, Any]:
     return {"turned": op.attr("rotary_embedding_dim", 0), "interleaved": bool(op.attr("interleaved", 0))}
 
 
 @operator("RotaryEmbedding", since=23, types=REAL)
-def rotary_embedding(op: Op) -> None:
+def rotary_embedding(op: NodeLowering) -> None:
     """X (B, H, S, D) or (B, S, H * D); caches (positions, D / 2) looked up by position_ids (B, S), or (B, S, D / 2)."""
     x = heads_of(op, op.input(0), op.attr("num_heads", 0))
     y = heads_of(op, op.output(0), x.shape[1])
@@ -149,7 +149,7 @@ def rotary_embedding(op: Op) -> None:
 
 
 @operator("RotaryEmbedding", domain="com.microsoft", types=REAL)
-def microsoft_rotary_embedding(op: Op) -> None:
+def microsoft_rotary_embedding(op: NodeLowering) -> None:
     """As the standard one with position_ids second, (B, S), or (1,): the position of the first row. Spec: RotaryEmbedding-1."""
     if op.attr("is_packed_batching", 0):
         raise op.reject("is_packed_batching")

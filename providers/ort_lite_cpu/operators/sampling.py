@@ -15,7 +15,7 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.operators.resize import BOOL, as_float, rounded
 from ort_lite_cpu.registry import REAL, operator
@@ -144,7 +144,7 @@ _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 
 
 @operator("GridSample", since=16, types=REAL | INTEGERS | BOOL)
-def lower_grid_sample(op: Op) -> None:
+def lower_grid_sample(op: NodeLowering) -> None:
     """Two or three spatial axes, every mode for both; integers are interpolated as floats and rounded. O(outputs * taps).
 
     Spec: ONNX GridSample-22.
@@ -166,7 +166,7 @@ def lower_grid_sample(op: Op) -> None:
     op.pass_on(rounded(op, y, dtype))
 
 
-def _space(op: Op, dims: Sequence[Dim]) -> dict[str, Any]:
+def _space(op: NodeLowering, dims: Sequence[Dim]) -> dict[str, Any]:
     """Two or three spatial axes as three, and what their ends mean, by the names of the kernels' parameters."""
     depth, height, width = (1, *dims)[-3:]
     space = {"depth": depth, "height": height, "width": width, "axes": len(dims)}
@@ -200,7 +200,7 @@ def normalised(i: int, n: int, align: Static) -> float:
 
 
 @operator("AffineGrid", since=20, types=REAL)
-def lower_affine_grid(op: Op) -> None:
+def lower_affine_grid(op: NodeLowering) -> None:
     theta, y = op.input(0), op.output(0)
     axes = len(y.shape) - 2
     if axes not in (2, 3):

@@ -6,7 +6,7 @@ from ort_lite.native.integers import cast, like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, product
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
 
@@ -65,7 +65,7 @@ def top_k(
 
 
 @operator("TopK", types=REAL | INTEGERS)
-def lower_top_k(op: Op) -> None:
+def lower_top_k(op: NodeLowering) -> None:
     """Sorted always, which `sorted=0` allows. O(n + k log n) a row."""
     x = op.input(0)
     axis = op.attr("axis", -1) % len(x.shape)
@@ -93,7 +93,7 @@ def one_hot(index: Ptr, values: Ptr, y: Ptr, outer: int, n: int, inner: int, par
 
 
 @operator("OneHot", since=9, types=REAL | INTEGERS)
-def lower_one_hot(op: Op) -> None:
+def lower_one_hot(op: NodeLowering) -> None:
     """Indices of any type are truncated; those out of range give rows of the first value. Spec: ONNX OneHot-11."""
     index, values = op.input(0), op.input(2)
     if values.dtype not in MOVABLE:
@@ -119,7 +119,7 @@ def triangle(x: Ptr, y: Ptr, matrices: int, rows: int, columns: int, k: int, upp
 
 @operator("Trilu", since=14, types=MOVABLE)
 @operator("Trilu", domain="com.microsoft", types=MOVABLE)
-def trilu(op: Op) -> None:
+def trilu(op: NodeLowering) -> None:
     x, y = op.input(0), op.output(0)
     if len(x.shape) < 2:
         raise op.reject(f"the input has rank {len(x.shape)}, expected 2 or more")

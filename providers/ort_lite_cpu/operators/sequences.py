@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, TensorType
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.control_flow import Captured, captures_of
 from ort_lite_cpu.registry import ANY, operator
 
@@ -27,25 +27,25 @@ def _position(at: Array, length: int, last: int) -> int:
 
 
 @operator("SequenceConstruct", since=11, types=ANY, python=True)
-def sequence_construct(op: Op) -> None:
+def sequence_construct(op: NodeLowering) -> None:
     """Spec: ONNX SequenceConstruct-11."""
     op.lowering.host(op.node, lambda *arrays: [list(arrays)], python=True, shared=FIRST)
 
 
 @operator("SequenceEmpty", since=11, types=ANY, python=True)
-def sequence_empty(op: Op) -> None:
+def sequence_empty(op: NodeLowering) -> None:
     """Spec: ONNX SequenceEmpty-11."""
     op.python(lambda: [[]])
 
 
 @operator("SequenceLength", since=11, types=ANY, python=True)
-def sequence_length(op: Op) -> None:
+def sequence_length(op: NodeLowering) -> None:
     """Spec: ONNX SequenceLength-11."""
     op.python(lambda sequence: [np.array(len(sequence), np.int64)])
 
 
 @operator("SequenceAt", since=11, types=ANY, python=True)
-def sequence_at(op: Op) -> None:
+def sequence_at(op: NodeLowering) -> None:
     """Spec: ONNX SequenceAt-11."""
 
     def step(sequence: Sequence[Any], at: Array) -> list[Any]:
@@ -55,7 +55,7 @@ def sequence_at(op: Op) -> None:
 
 
 @operator("SequenceErase", since=11, types=ANY, python=True)
-def sequence_erase(op: Op) -> None:
+def sequence_erase(op: NodeLowering) -> None:
     """The last element by default. Spec: ONNX SequenceErase-11."""
 
     def step(sequence: Sequence[Any], at: Array | None = None) -> list[Any]:
@@ -66,7 +66,7 @@ def sequence_erase(op: Op) -> None:
 
 
 @operator("SequenceInsert", since=11, types=ANY, python=True)
-def sequence_insert(op: Op) -> None:
+def sequence_insert(op: NodeLowering) -> None:
     """At the end by default. Spec: ONNX SequenceInsert-11."""
 
     def step(sequence: Sequence[Any], element: Any, at: Array | None = None) -> list[Any]:
@@ -77,7 +77,7 @@ def sequence_insert(op: Op) -> None:
 
 
 @operator("ConcatFromSequence", since=11, types=ANY, python=True)
-def concat_from_sequence(op: Op) -> None:
+def concat_from_sequence(op: NodeLowering) -> None:
     """Spec: ONNX ConcatFromSequence-11."""
     join = np.stack if op.attr("new_axis", 0) else np.concatenate
     axis: int = op.attr("axis")
@@ -85,7 +85,7 @@ def concat_from_sequence(op: Op) -> None:
 
 
 @operator("SplitToSequence", since=11, types=ANY, python=True)
-def split_to_sequence(op: Op) -> None:
+def split_to_sequence(op: NodeLowering) -> None:
     """Lengths of the pieces, or one length for all but the last, or 1; then without the axis unless `keepdims`.
 
     Spec: ONNX SplitToSequence-24.
@@ -109,7 +109,7 @@ def split_to_sequence(op: Op) -> None:
 
 
 @operator("SequenceMap", since=17, types=ANY, python=True)
-def sequence_map(op: Op) -> None:
+def sequence_map(op: NodeLowering) -> None:
     """The body for each element of the first sequence, of others the one at its place; tensors are given to each.
 
     Spec: ONNX SequenceMap-17.
@@ -132,13 +132,13 @@ def sequence_map(op: Op) -> None:
 
 
 @operator("Optional", since=15, types=ANY, python=True)
-def optional(op: Op) -> None:
+def optional(op: NodeLowering) -> None:
     """Spec: ONNX Optional-15."""
     op.lowering.host(op.node, lambda *value: [value[0] if value else None], python=True, shared=FIRST)
 
 
 @operator("OptionalGetElement", since=15, types=ANY, python=True)
-def optional_get_element(op: Op) -> None:
+def optional_get_element(op: NodeLowering) -> None:
     """A tensor is handed on as it is. Spec: ONNX OptionalGetElement-18."""
     value = op.node.inputs[0]
     if value is not None and isinstance(op.lowering.inference.of(value).type, TensorType):
@@ -154,6 +154,6 @@ def optional_get_element(op: Op) -> None:
 
 
 @operator("OptionalHasElement", since=15, types=ANY, python=True)
-def optional_has_element(op: Op) -> None:
+def optional_has_element(op: NodeLowering) -> None:
     """False too for an input that is left out. Spec: ONNX OptionalHasElement-18."""
     op.python(lambda *value: [np.array(bool(value) and value[0] is not None)])

@@ -1,10 +1,10 @@
 """Shape and Size: resolved while lowering, from the symbolic shape. What reaches a kernel here has no known rank."""
 
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import ANY, operator
 
 
 @operator("Shape", "Size", types=ANY)
-def shape(op: Op) -> None:
+def shape(op: NodeLowering) -> None:
     """Contents of the output are dimensions of the input: there is nothing to run for an input of up to 64 dimensions."""
     raise op.reject(f"rank {len(op.raw(0).shape)}; up to 64 is there")

@@ -8,7 +8,7 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Requirement
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.fill import emit_fill
@@ -16,7 +16,7 @@ from ort_lite_cpu.registry import MOVABLE, operator
 
 
 @operator("Slice", types=MOVABLE)
-def slice_(op: Op) -> None:
+def slice_(op: NodeLowering) -> None:
     """starts, ends, axes, steps: attributes before opset 10, inputs since. The output's shape is inferred; starts are
     clamped here.
     """
@@ -49,7 +49,7 @@ def _first(start: Dim, step: Dim, length: Dim) -> Dim:
 
 
 @operator("Split", types=MOVABLE)
-def split(op: Op) -> None:
+def split(op: NodeLowering) -> None:
     """Each output is a run of the input along `axis`."""
     x = op.input(0)
     axis = op.attr("axis", 0) % len(x.shape)
@@ -76,7 +76,7 @@ def split(op: Op) -> None:
 
 
 @operator("Concat", types=MOVABLE)
-def concat(op: Op) -> None:
+def concat(op: NodeLowering) -> None:
     """Copies each input to its place; keeps a storage order that the first input has."""
     raws = [op.raw(k) for k in range(len(op.node.inputs))]
     perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
@@ -84,7 +84,7 @@ def concat(op: Op) -> None:
     emit_concat(op, [op.input(k, perm) for k in range(len(raws))], y, op.attr("axis", 1) % len(y.shape))
 
 
-def emit_concat(op: Op, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
+def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
     """y = the inputs, all in y's storage order, behind each other along the logical axis."""
     order = y.perm or tuple(range(len(y.shape)))
     axis = order.index(axis)
@@ -126,7 +126,7 @@ def pad_axis(
 
 @operator("Pad", types=MOVABLE)
 @operator("Pad", domain="com.microsoft", types=MOVABLE)
-def pad(op: Op) -> None:
+def pad(op: NodeLowering) -> None:
     """Modes constant, reflect, edge, wrap; negative pads cut. `pads` is an attribute before opset 11, an input since."""
     x = op.input(0)
     rank = len(x.shape)
@@ -150,7 +150,7 @@ def pad(op: Op) -> None:
         _pad_axes(op, x, before, after, mode)
 
 
-def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> None:
+def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim]) -> None:
     from ort_lite_cpu.kernels import primitives
 
     y = op.output(0)
@@ -168,7 +168,7 @@ def _pad_constant(op: Op, x: Tensor, before: list[Dim], after: list[Dim]) -> Non
     emit_strided(op, x, y, dims, own, out, x_at, y_at)
 
 
-def _pad_axes(op: Op, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:
+def _pad_axes(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim], mode: str) -> None:
     """One axis after the other, the last one into the output."""
     moving = [k for k in range(len(x.shape)) if not (before[k] == 0 and after[k] == 0)]
     if not moving:

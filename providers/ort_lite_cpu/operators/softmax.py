@@ -12,7 +12,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.halves import softmax_rounded
 from ort_lite_cpu.lowering.attributes import axis_of
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
@@ -78,7 +78,7 @@ def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, par
 
 
 @operator("Softmax", types=REAL | frozenset(HALVES))
-def lower_softmax(op: Op) -> None:
+def lower_softmax(op: NodeLowering) -> None:
     """16-bit types are rounded where the operator's function rounds, not only at its end. Spec: ONNX Softmax-13."""
     half = op.raw(0).dtype
 
@@ -98,7 +98,7 @@ def lower_softmax(op: Op) -> None:
 
 
 @operator("LogSoftmax", types=REAL)
-def lower_log_softmax(op: Op) -> None:
+def lower_log_softmax(op: NodeLowering) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         emit_softmax(op, x, y, rows, n, logarithm=True)
 
@@ -106,14 +106,14 @@ def lower_log_softmax(op: Op) -> None:
 
 
 @operator("Hardmax", types=REAL)
-def lower_hardmax(op: Op) -> None:
+def lower_hardmax(op: NodeLowering) -> None:
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:
         op.emit(hardmax, [x, y], rows=rows, n=n, work=x.size)
 
     _own_rows(op, op.input(0), op.output(0), emit)
 
 
-def emit_softmax(op: Op, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: bool = False) -> None:
+def emit_softmax(op: NodeLowering, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: bool = False) -> None:
     """y = softmax of each row of x (rows, n), or its logarithm."""
     op.emit(softmax, [x, y], rows=rows, n=n, logarithm=logarithm, work=x.size * 2, inplace=(1, 0))
 
@@ -121,11 +121,11 @@ def emit_softmax(op: Op, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: boo
 Emit = Callable[[Tensor, Tensor, Dim, Dim], None]
 
 
-def _own_rows(op: Op, x: Tensor, y: Tensor, emit: Emit) -> None:
+def _own_rows(op: NodeLowering, x: Tensor, y: Tensor, emit: Emit) -> None:
     by_rows(op, x, y, op.attr("axis", 1 if op.version < 13 else -1), op.version < 13, emit)
 
 
-def by_rows(op: Op, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:
+def by_rows(op: NodeLowering, x: Tensor, y: Tensor, axis: int, flat: bool, emit: Emit) -> None:
     """Calls emit(x, y, rows, n) with matrices whose rows are normalised; flat: rows are all that lies from the axis on."""
     rank = len(x.shape)
     axis = axis_of(op, axis, max(rank, 1))

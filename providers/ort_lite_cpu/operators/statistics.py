@@ -6,7 +6,7 @@ from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import REDUCE, Ptr, native
 from ort_lite.shapes import product
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 
 
 @native(fastmath=REDUCE)
@@ -32,7 +32,7 @@ def channel_moments(x: Ptr, mean: Ptr, variance: Ptr, n: int, c: int, area: int,
     return OK
 
 
-def train_batch_normalization(op: Op) -> None:
+def train_batch_normalization(op: NodeLowering) -> None:
     """Normalised by the batch's own mean and variance, which move the running ones; before opset 14 they are outputs 3 and 4.
 
     Scale, bias, mean and variance have a number for each of the channels: `batch_normalization`.

@@ -7,7 +7,7 @@ import numpy as np
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import STRING, find_native, operator
 
 
@@ -19,7 +19,7 @@ from ort_lite_cpu.registry import STRING, find_native, operator
 )  # fmt: skip
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)
 @operator("ExpandDims", "GatherND", domain="com.microsoft", types=STRING, python=True)
-def move(op: Op) -> None:
+def move(op: NodeLowering) -> None:
     """The node's own kernel moves positions of strings; two steps number all strings of the inputs and pick those that came out.
 
     Position 0 is the empty string, so that what a kernel fills with zeros (Pad, Trilu) is empty.
@@ -44,7 +44,7 @@ def move(op: Op) -> None:
         lowering.tensors[value] = tensor
         lowering.inference.infos[value] = _as_numbers(infos[value])
     try:
-        native.lower(Op(lowering, node, [_as_numbers(op.info(k)) for k in range(count)]))
+        native.lower(NodeLowering(lowering, node, [_as_numbers(op.info(k)) for k in range(count)]))
     finally:
         lowering.tensors.update(strings)
         lowering.inference.infos.update(infos)
@@ -73,7 +73,7 @@ def _positions(*arrays: Array) -> list[Array]:
 
 
 @operator("Col2Im", since=18, types=STRING, python=True)
-def col2im(op: Op) -> None:
+def col2im(op: NodeLowering) -> None:
     """The sum of strings is one behind the other, in the order of their places in a block. Spec: ONNX Col2Im-18."""
     image, block = op.numbers(1), op.numbers(2)
     rank = len(image)
@@ -98,14 +98,14 @@ def col2im(op: Op) -> None:
 
 
 @operator("NonZero", since=9, types=STRING, python=True)
-def non_zero(op: Op) -> None:
+def non_zero(op: NodeLowering) -> None:
     """Where a string is not empty. Spec: ONNX NonZero-13."""
     op.python(lambda x: [np.array(np.nonzero(np.atleast_1d(x)), np.int64)])
 
 
 @operator("Unique", since=11, types=STRING, python=True)
 @operator("Unique", domain="com.microsoft", types=STRING, python=True)
-def unique(op: Op) -> None:
+def unique(op: NodeLowering) -> None:
     """By their numbers in alphabetical order, since slices of objects cannot be compared. Spec: ONNX Unique-11."""
     older = op.node.domain != ""
     axis, in_order = op.attr("axis"), older or not op.attr("sorted", 1)
@@ -127,13 +127,13 @@ def unique(op: Op) -> None:
 
 
 @operator("Equal", since=19, types=STRING, python=True)
-def equal(op: Op) -> None:
+def equal(op: NodeLowering) -> None:
     """Spec: ONNX Equal-19."""
     op.python(lambda a, b: [np.asarray(a == b, bool)])
 
 
 @operator("Cast", "CastLike", types=STRING, python=True)
-def cast(op: Op) -> None:
+def cast(op: NodeLowering) -> None:
     """To text, and from text as Python reads it: "1e3", "INF", "NaN" are numbers. Spec: ONNX Cast-13."""
     target = op.info().dtype
     assert target is not None

@@ -7,7 +7,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, less, product
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import MOVABLE, operator
 
@@ -50,7 +50,7 @@ def write_rows(
 
 
 @operator("TensorScatter", since=24, types=MOVABLE)
-def tensor_scatter(op: Op) -> None:
+def tensor_scatter(op: NodeLowering) -> None:
     """The cache is copied first, unless nobody else reads it."""
     cache, update, y = op.input(0), op.input(1), op.output(0)
     rank = len(cache.shape)

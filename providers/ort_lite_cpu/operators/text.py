@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import STRING, operator
 
 
@@ -19,7 +19,7 @@ def mapped(function: Any, x: Array, dtype: Any = object) -> Array:
     return made.reshape(x.shape)
 
 
-def pattern(op: Op, text: str) -> re.Pattern[str]:
+def pattern(op: NodeLowering, text: str) -> re.Pattern[str]:
     """A pattern in RE2's syntax, whose classes are ASCII. Raises NotImplemented for what Python's `re` does not know."""
     try:
         return re.compile(text.replace(r"\z", r"\Z"), re.ASCII)
@@ -28,20 +28,20 @@ def pattern(op: Op, text: str) -> re.Pattern[str]:
 
 
 @operator("StringConcat", since=20, types=STRING, python=True)
-def string_concat(op: Op) -> None:
+def string_concat(op: NodeLowering) -> None:
     """Both broadcast. Spec: ONNX StringConcat-20."""
     op.python(lambda a, b: [np.asarray(a + b, object)])
 
 
 @operator("RegexFullMatch", since=20, types=STRING, python=True)
-def regex_full_match(op: Op) -> None:
+def regex_full_match(op: NodeLowering) -> None:
     """Spec: ONNX RegexFullMatch-20."""
     matches = pattern(op, op.attr("pattern", "")).fullmatch
     op.python(lambda x: [mapped(lambda text: matches(text) is not None, x, bool)])
 
 
 @operator("StringSplit", since=20, types=STRING, python=True)
-def string_split(op: Op) -> None:
+def string_split(op: NodeLowering) -> None:
     """Parts, filled up with empty strings, and how many there are. Spec: ONNX StringSplit-20."""
     delimiter, limit = op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
@@ -58,7 +58,7 @@ def string_split(op: Op) -> None:
 
 
 @operator("StringNormalizer", since=10, types=STRING, python=True)
-def string_normalizer(op: Op) -> None:
+def string_normalizer(op: NodeLowering) -> None:
     """(C) or (1, C): stop words go, letters change case, one by one; where nothing is left, one empty string.
 
     What a letter becomes does not depend on the machine: Unicode says it, for the locales "C" and "POSIX" ASCII.

@@ -13,7 +13,7 @@ from ort_lite.native.integers import cast, like, shr, wadd, wmul
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import minimum, product
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import STRING, operator
 
@@ -96,13 +96,13 @@ def count_ngrams(
 
 
 @operator("TfIdfVectorizer", since=9, types=frozenset({"int32", "int64"}))
-def tf_idf(op: Op) -> None:
+def tf_idf(op: NodeLowering) -> None:
     """(C) -> (columns), (N, C) -> (N, columns). Spec: ONNX TfIdfVectorizer-9."""
     _count(op, op.input(0), list(op.attr("pool_int64s") or ()))
 
 
 @operator("TfIdfVectorizer", since=9, types=STRING, python=True)
-def tf_idf_of_strings(op: Op) -> None:
+def tf_idf_of_strings(op: NodeLowering) -> None:
     """As for integers: a string's number is its place among the strings of the pool, -1 for others."""
     pool: list[str] = list(op.attr("pool_strings") or ())
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
@@ -116,7 +116,7 @@ def tf_idf_of_strings(op: Op) -> None:
     _count(op, x, [numbers[text] for text in pool])
 
 
-def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
+def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
     shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
     columns = np.array(op.attr("ngram_indexes"), np.int64)
     if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:
@@ -153,7 +153,7 @@ def _count(op: Op, x: Tensor, pool: Sequence[int]) -> None:
     )
 
 
-def _ngrams(op: Op, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
+def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
     """n-grams of the wanted lengths -> their numbers in the pool."""
     starts = [*op.attr("ngram_counts"), len(pool)]
     found: dict[tuple[int, ...], int] = {}

@@ -2,14 +2,14 @@
 
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.expression import define, formula_tensor
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 
 DOMAIN = "ai.onnx.preview.training"
 
 
-def _groups(op: Op, count: int) -> list[list[Tensor]]:
+def _groups(op: NodeLowering, count: int) -> list[list[Tensor]]:
     """The tensors behind rate and step, as `count` groups: weights, gradients, states; one of each for each weight."""
     each, rest = divmod(len(op.node.inputs) - 2, count)
     if rest or len(op.node.outputs) != each * (count - 1):
@@ -23,25 +23,25 @@ def _groups(op: Op, count: int) -> list[list[Tensor]]:
     return groups
 
 
-def _one(op: Op, index: int) -> Tensor:
+def _one(op: NodeLowering, index: int) -> Tensor:
     """Rate or step, as a scalar."""
     x = op.input(index)
     op.require(equal(x.size, 1), f"input {index} has {{0}} elements, expected 1", x.size)
     return op.view(x, ())
 
 
-def _number(op: Op, formula: str, scalars: list[float]) -> Tensor:
+def _number(op: NodeLowering, formula: str, scalars: list[float]) -> Tensor:
     """A formula of rate {0} and step {1}, computed once and not for each element."""
     rate, step = _one(op, 0), _one(op, 1)
     return op.lowering.computed(formula_tensor(rate.dtype, rate, formula, [rate, step], scalars))
 
 
-def _attr(op: Op, name: str, default: float = 0.0) -> float:
+def _attr(op: NodeLowering, name: str, default: float = 0.0) -> float:
     return float(op.attr(name, default))
 
 
 @operator("Adagrad", domain=DOMAIN, types=REAL)
-def adagrad(op: Op) -> None:
+def adagrad(op: NodeLowering) -> None:
     """Spec: ONNX preview training Adagrad-1."""
     rate = _number(op, "{0} / (like({0}, 1) + like({0}, {1}) * {s0})", [_attr(op, "decay_factor")])
     groups = _groups(op, 3)
@@ -53,7 +53,7 @@ def adagrad(op: Op) -> None:
 
 
 @operator("Adam", domain=DOMAIN, types=REAL)
-def adam(op: Op) -> None:
+def adam(op: NodeLowering) -> None:
     """Spec: ONNX preview training Adam-1."""
     alpha, beta = _attr(op, "alpha", 0.9), _attr(op, "beta", 0.999)
     corrected = "{0} * sqrt(like({0}, 1) - power({s0}, like({0}, {1}))) / (like({0}, 1) - power({s1}, like({0}, {1})))"
@@ -71,7 +71,7 @@ def adam(op: Op) -> None:
 
 
 @operator("Momentum", domain=DOMAIN, types=REAL)
-def momentum(op: Op) -> None:
+def momentum(op: NodeLowering) -> None:
     """Modes "standard" and "nesterov". Spec: ONNX preview training Momentum-1."""
     alpha = _attr(op, "alpha")
     share = _number(op, "{s0} if {1} > 0 else like({0}, 1)", [_attr(op, "beta")])

@@ -9,7 +9,7 @@ from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
 from ort_lite_cpu.lowering.attributes import check_windows, spatial
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import MOVABLE, REAL, operator
@@ -49,7 +49,7 @@ def max_unpool(
 
 
 @operator("MaxUnpool", since=9, types=REAL)
-def lower_max_unpool(op: Op) -> None:
+def lower_max_unpool(op: NodeLowering) -> None:
     """Indices count in the shape that the pooled tensor had by `kernel_shape`; a larger output_shape adds zeros behind."""
     x, index, y = op.input(0), op.input(1), op.output(0)
     window = op.attr("kernel_shape")
@@ -131,7 +131,7 @@ def col2im(
 
 
 @operator("Col2Im", since=18, types=REAL | INTEGERS | {"bool"})
-def lower_col2im(op: Op) -> None:
+def lower_col2im(op: NodeLowering) -> None:
     """Integers wrap; of bools the sum is True where one of them is. Spec: ONNX Col2Im-18."""
     image, block = op.contents(1), op.contents(2)
     x, rank = op.input(0), len(image)
@@ -162,7 +162,7 @@ def lower_col2im(op: Op) -> None:
 
 
 @operator("CenterCropPad", since=18, types=MOVABLE)
-def center_crop_pad(op: Op) -> None:
+def center_crop_pad(op: NodeLowering) -> None:
     """The middle of x in the middle of zeros; of an odd difference the larger half is behind. Spec: ONNX CenterCropPad-18."""
     x, y = op.input(0), op.output(0)
     for dim in y.shape:

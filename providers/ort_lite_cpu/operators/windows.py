@@ -9,7 +9,7 @@ from ort_lite.native.integers import cast, imax, like
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
 from ort_lite.native.libm import cos, expm1, log1p
 from ort_lite.native.marks import Ptr, native
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator
 from ort_lite_cpu.types import HALVES
@@ -27,14 +27,14 @@ _TERMS = {
 }
 
 
-def written(op: Op) -> Tensor:
+def written(op: NodeLowering) -> Tensor:
     """What a kernel writes that becomes output 0: of 16-bit floats in float32 at first."""
     info = op.info()
     assert info.dtype is not None and info.shape is not None
     return op.output(0) if info.dtype not in HALVES else op.temporary("float32", info.shape)
 
 
-def finish(op: Op, y: Tensor) -> None:
+def finish(op: NodeLowering, y: Tensor) -> None:
     dtype = op.info().dtype
     assert dtype is not None
     if dtype != y.dtype:
@@ -52,7 +52,7 @@ def cosine_window(y: Ptr, n: int, period: int, a: float, b: float, c: float, par
 
 
 @operator(*_TERMS, since=17, types=INTEGERS)
-def window(op: Op) -> None:
+def window(op: NodeLowering) -> None:
     """periodic 0: symmetric. Spec: ONNX HannWindow-17 and others."""
     y = written(op)
     if len(y.shape) != 1:
@@ -98,7 +98,7 @@ def edge(k: int, rate: Ptr, low: Ptr, high: Ptr, bins: int, length: int) -> Any:
 
 
 @operator("MelWeightMatrix", since=17, types=INTEGERS | FLOATS)
-def mel_weight_matrix(op: Op) -> None:
+def mel_weight_matrix(op: NodeLowering) -> None:
     """(length // 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
     length, *more = op.contents(1)
     if more:

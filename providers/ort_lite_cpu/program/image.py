@@ -13,7 +13,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
 from ort_lite.errors import InvalidArgument
-from ort_lite.machine.image import Instruction, Region, TableEntry, entry_of, store
+from ort_lite.machine.image import MachineInstruction, Region, TableEntry, entry_of, store
 from ort_lite.memory.arenas import CACHE_LINE, Bytes
 from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
@@ -174,7 +174,7 @@ class ProgramImage:
         return next(made for k in range(2, 1 << 31) if (made := f"{name} {k}") not in self.table)
 
     # --- over memory
-    def load(self, memory: Bytes) -> list[Instruction]:
+    def load(self, memory: Bytes) -> list[MachineInstruction]:
         base = memory.__array_interface__["data"][0]
         self._memory, self._keep = memory, list[Any]()
         for array, offset in self._constants.values():
@@ -188,12 +188,12 @@ class ProgramImage:
             self._lease.memory[FIRST_PLACE + place] = base + max(offset, 0)
         self._slices: list[Callable[[int, int], None]] = []
         self._where: list[tuple[int, int]] = []  # instruction -> (step, index in it)
-        made: list[Instruction] = []
+        made: list[MachineInstruction] = []
         for number, (step, bound) in enumerate(zip(self._steps, self._bound, strict=True)):
             made += self._host_step(number, step) if isinstance(step, HostStep) else self._segment(number, step, bound, base)
         return made
 
-    def _host_step(self, number: int, step: HostStep) -> list[Instruction]:
+    def _host_step(self, number: int, step: HostStep) -> list[MachineInstruction]:
         def execute(start: int = 0, stop: int = 1) -> None:
             arrays = [None if tensor is None else self._view(tensor) for tensor in step.inputs]
             for tensor, result in zip(step.outputs, step.function(*arrays), strict=False):
@@ -204,7 +204,7 @@ class ProgramImage:
         self._slices.append(execute)
         self._where.append((number, 0))
         operands = tuple(self._names[b] for b in _buffers(step))
-        return [Instruction(step.node, "python" if step.python else "control flow", operands, execute)]
+        return [MachineInstruction(step.node, "python" if step.python else "control flow", operands, execute)]
 
     def _view(self, tensor: Tensor) -> Array:
         assert tensor.buffer is not None
@@ -212,7 +212,7 @@ class ProgramImage:
 
     def _segment(
         self, number: int, step: SegmentRun, made: tuple[Bound, dict[str, Any]] | None, base: int
-    ) -> list[Instruction]:
+    ) -> list[MachineInstruction]:
         assert made is not None
         bound, segment = made[0], step.segment
         descriptors, table = bound.descriptors.copy(), bound.table.copy()
@@ -234,7 +234,7 @@ class ProgramImage:
         self._slices.append(execute)
         self._where += [(number, index) for index in range(len(segment.instructions))]
         return [
-            Instruction(
+            MachineInstruction(
                 instruction.node,
                 instruction.spec.name,
                 tuple(self._names[b] for b in instruction.operands if b is not None),

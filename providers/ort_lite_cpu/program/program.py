@@ -19,7 +19,7 @@ from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
@@ -50,7 +50,7 @@ class Program:
         inputs: Sequence[tuple[Value, Info]],
         outputs: Sequence[Value],
         rules: ShapeRules,
-        options: Options,
+        options: CPUOptions,
         bodies: Mapping[Graph, Body],
     ) -> None:
         self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
@@ -160,7 +160,7 @@ class Program:
             special = self._check(key)
             if special is not None:
                 return special(inputs, targets)
-            bound = only.bind(key, [key[s.buffer.place][s.axis] for _, s in only.segment.leaves])
+            bound = only.bind(key, [key[s.buffer.place][s.index] for _, s in only.segment.leaves])
         places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
         allocate(only, bound, places)
         if targets:

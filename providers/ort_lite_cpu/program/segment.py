@@ -21,7 +21,7 @@ from ort_lite.record import Record
 from ort_lite.shapes import Symbol, at_least, less, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, Source
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Requirement, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer
 from ort_lite_cpu.program.code import Code
 
@@ -68,7 +68,7 @@ class Segment(Record, frozen=False):
     code: Array
     initial: Array
     """What is in the slots before the code runs: constants."""
-    leaves: list[tuple[Symbol, Source]]
+    leaves: list[tuple[Symbol, SymbolSource]]
     leaf_slots: Array
     requirements: list[Requirement]
     requirement_slots: Array
@@ -272,7 +272,7 @@ class _Assembler:
             names[name if name not in names and name != "temporary" else f"{name} {number}"] = None
         return list(names)
 
-    def _source(self, leaf: Symbol) -> Source:
+    def _source(self, leaf: Symbol) -> SymbolSource:
         source = self.lowered.sources.get(leaf)
         if source is None:
             raise AssertionError(f"symbol {leaf} of a lowered program has no source")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
-from ort_lite_cpu.lowering.lowered import Source
+from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import address_of
@@ -88,6 +88,6 @@ def _run_halting(job: Job, count: int, options: RunOptions) -> int:
         job.watch(Halt())  # the lease's next run may be another's
 
 
-def read(places: Sequence[Any], source: Source) -> int:
+def read(places: Sequence[Any], source: SymbolSource) -> int:
     array = places[source.buffer.place]
-    return int(array.reshape(-1)[source.axis]) if source.element else int(array.shape[source.axis])
+    return int(array.reshape(-1)[source.index]) if source.element else int(array.shape[source.index])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from ort_lite.memory.arenas import CACHE_LINE, Arena, Growth, Source
+from ort_lite.memory.arenas import CACHE_LINE, Arena, Growth, MemorySource
 from ort_lite_cpu.run.loop import Job
 
 
@@ -16,7 +16,7 @@ class Lease(Arena):
 
     __slots__ = ("fits", "job", "memory", "memory_address")
 
-    def __init__(self, growth: Growth = Growth.half, source: Source | None = None) -> None:
+    def __init__(self, growth: Growth = Growth.half, source: MemorySource | None = None) -> None:
         super().__init__(0, CACHE_LINE, growth, source)
         self.memory = (ctypes.c_int64 * 0)()
         self.fits = (0, 0)

@@ -11,7 +11,7 @@ from ort_lite.errors import InvalidGraph
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import check_op, ramp, rules, run_op, text_program
 
@@ -88,6 +88,6 @@ def test_strings_that_only_the_run_finds_are_refused() -> None:
     """Which kernels there are for was decided before: those that make strings were not asked."""
     x, target, y = Value("x", TensorType("float32", (2,))), Value("target"), Value("y")
     node = Node("CastLike", [x, target], [y], {}, version=21, name="node")
-    program = Program([node], [(x, Info(x.type)), (target, Info())], [y], rules(), Options(threads=1), {})
+    program = Program([node], [(x, Info(x.type)), (target, Info())], [y], rules(), CPUOptions(threads=1), {})
     with pytest.raises(NotSupported, match=r"CastLike 'node' .*Cast to string"):
         program([ramp((2,)), np.array(["a"], object)])

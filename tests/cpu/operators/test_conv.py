@@ -14,7 +14,7 @@ from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
 
@@ -180,7 +180,7 @@ def test_winograd_can_be_turned_off() -> None:
     x, w = ramp((1, 32, 9, 9)), weights(32, 32, 3, 3)
     x_value, y = Value("x", TensorType("float32", x.shape)), Value("y", TensorType("float32", (1, 32, 7, 7)))
     node = Node("Conv", [x_value, Value("w", None, w)], [y], {}, version=21)
-    program = Program([node], [(x_value, Info(x_value.type))], [y], rules(), Options(winograd=False), {})
+    program = Program([node], [(x_value, Info(x_value.type))], [y], rules(), CPUOptions(winograd=False), {})
     assert "winograd" not in names(program)
     assert_close(program([x])[0], convolved(x, w), 1e-5, 1e-5, "direct")
 

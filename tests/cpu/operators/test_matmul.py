@@ -11,7 +11,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info
-from ort_lite_cpu.options import Options
+from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
 
@@ -96,7 +96,7 @@ def test_transposed_operands_are_read_where_they_lie(order: Shape, side: int) ->
     nodes = [Node("Transpose", [x], [t], {"perm": list(order)}, version=21)]
     nodes.append(Node("MatMul", [o, t] if side else [t, o], [y], version=21))
     y.type = TensorType("float32", np.matmul(other, turned).shape if side else np.matmul(turned, other).shape)
-    program = Program(nodes, [(x, Info(x.type)), (o, Info(o.type))], [y], rules(), Options(), dict[Graph, Any]())
+    program = Program(nodes, [(x, Info(x.type)), (o, Info(o.type))], [y], rules(), CPUOptions(), dict[Graph, Any]())
     want = np.matmul(other, turned) if side else np.matmul(turned, other)
     assert_close(program([lying, other])[0], want, 1e-5, 1e-5, f"Transpose {order}")
 

@@ -10,7 +10,7 @@ from ort_lite.shapes import equal, floordiv, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
@@ -18,7 +18,7 @@ from ort_lite_cpu.registry import REAL, operator
 
 
 @operator("Attention", domain="com.microsoft", types=REAL)
-def attention(op: Op) -> None:
+def attention(op: NodeLowering) -> None:
     """x (B, S, I) and weights (I, q + k + v) -> (B, S, v); past and present (2, B, H, rows, size). Spec: Attention-1."""
     for attribute in ("do_rotary", "past_present_share_buffer"):
         if op.attr(attribute, 0):
@@ -40,7 +40,7 @@ def attention(op: Op) -> None:
     attend(op, projected, sizes, past=4, mask=3, bias=5)
 
 
-def attend(op: Op, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
+def attend(op: NodeLowering, projected: Tensor, sizes: Sequence[Dim], *, past: int, mask: int, bias: int | None) -> None:
     """Attention from the projections (B, S, q + k + v) on. past, mask, bias: numbers of inputs."""
     heads, (batch, rows, hidden) = op.attr("num_heads"), projected.shape
     if len(sizes) != 3 or any(isinstance(size, int) and size < 0 for size in sizes):
@@ -64,7 +64,7 @@ def _starts(sizes: Sequence[Dim]) -> tuple[Dim, Dim, Dim]:
     return 0, sizes[0], sizes[0] + sizes[1]
 
 
-def _both_joined(op: Op, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
+def _both_joined(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads, Heads]:
     """Keys and values behind their past, in one tensor: output 1 if it is wanted."""
     batch, heads, rows, size = k.shape
     op.require(equal(size, v.shape[3]), "with a past keys and values have one size: {0} and {1}", size, v.shape[3])
@@ -83,7 +83,7 @@ def _both_joined(op: Op, past: Tensor | None, k: Heads, v: Heads) -> tuple[Heads
 
 
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
-def multi_head_attention(op: Op) -> None:
+def multi_head_attention(op: NodeLowering) -> None:
     """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
     if op.has(8) or op.has(9):
         raise op.reject("a past in a shared buffer, cache_indirection")
@@ -101,7 +101,7 @@ def multi_head_attention(op: Op) -> None:
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
 
 
-def _operands(op: Op, heads: int) -> tuple[Heads, Heads, Heads]:
+def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
     q = op.input(0)
     if len(q.shape) == 5:
         return _packed(op, q, 0, 3), _packed(op, q, 1, 3), _packed(op, q, 2, 3)
@@ -113,7 +113,7 @@ def _operands(op: Op, heads: int) -> tuple[Heads, Heads, Heads]:
     return heads_of(op, q, heads), heads_of(op, k, heads), heads_of(op, op.input(2), heads)
 
 
-def _packed(op: Op, x: Tensor, number: int, count: int) -> Heads:
+def _packed(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     """Operand `number` of (B, S, heads, count, size)."""
     batch, rows, heads, together, size = x.shape
     op.require(equal(together, count), "{0} operands are packed together, expected {1}", together, count)
@@ -121,7 +121,7 @@ def _packed(op: Op, x: Tensor, number: int, count: int) -> Heads:
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
 
-def _biased(op: Op, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, Heads]:
+def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, Heads]:
     """Each with its piece of the bias (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
 
     Keys and values that come as (B, heads, rows, size) have theirs already.
@@ -174,7 +174,7 @@ def add_bias(
 
 
 # --- Masks
-def _mask(op: Op, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
+def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
     """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
     given = _padding(op, padding, wanted[0], total) if op.has(padding) else None
     if bias is None or not op.has(bias):
@@ -193,7 +193,7 @@ def _wider(a: Dim, b: Dim) -> Dim:
     return b if same(a, 1) else a if same(b, 1) or same(a, b) else select(equal(a, 1), b, a)
 
 
-def _padding(op: Op, index: int, batch: Dim, total: Dim) -> Tensor:
+def _padding(op: NodeLowering, index: int, batch: Dim, total: Dim) -> Tensor:
     """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts."""
     mask, dtype = op.input(index), op.info().dtype
     assert dtype is not None

@@ -8,7 +8,7 @@ from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import operator
 
@@ -78,7 +78,7 @@ def bifurcate(
 
 
 @operator("BifurcationDetector", domain="com.microsoft", types=frozenset({"int64"}))
-def bifurcation_detector(op: Op) -> None:
+def bifurcation_detector(op: NodeLowering) -> None:
     """O(source * max_ngram_size**2). Spec: onnxruntime BifurcationDetector-1."""
     source, current, before, guess = op.input(0), op.input(1), op.input(2), op.optional(3)
     guessed: Dim = 0 if guess is None else guess.size

@@ -5,7 +5,7 @@ from ort_lite.native.floats import sqrt
 from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import REDUCE, Ptr, Static, native
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import REAL, operator
 
 
@@ -24,7 +24,7 @@ def distances(a: Ptr, b: Ptr, y: Ptr, m: int, n: int, k: int, squared: Static, p
 
 
 @operator("CDist", domain="com.microsoft", types=REAL)
-def c_dist(op: Op) -> None:
+def c_dist(op: NodeLowering) -> None:
     """Metrics euclidean and sqeuclidean. Spec: onnxruntime CDist-1."""
     metric = op.attr("metric", "sqeuclidean")
     if metric not in ("euclidean", "sqeuclidean"):

@@ -9,7 +9,7 @@ from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, mask_of
 from ort_lite_cpu.operators.rotary import emit_rotation
@@ -22,7 +22,7 @@ _STAGES = {0: kernels.NOTHING, 1: kernels.SEEN, 2: kernels.SOFTMAX}
 
 
 @operator("GroupQueryAttention", domain="com.microsoft", types=REAL)
-def group_query_attention(op: Op) -> None:
+def group_query_attention(op: NodeLowering) -> None:
     """q (B, S, H), k and v (B, S, kv heads * D) or packed behind q; caches (B, kv heads, length, D).
 
     Batch b has seqlens_k[b] + 1 keys, the last S of which are new; in a prompt, where there is no past, the first S.
@@ -59,7 +59,7 @@ def group_query_attention(op: Op) -> None:
     emit_attention(op, q, keys, values, heads_of(op, op.output(0), heads), mask, rules, scores)
 
 
-def _check(op: Op) -> None:
+def _check(op: NodeLowering) -> None:
     for attribute, name in (("sliding_window_cache", "a cache that evicts"), ("kv_cache_bit_width", "a quantised cache")):
         if op.attr(attribute, 0):
             raise op.reject(name)
@@ -79,7 +79,7 @@ def _check(op: Op) -> None:
         op.agree(op.raw(3).shape, op.raw(4).shape, "the pasts of keys and values differ")
 
 
-def _operands(op: Op, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
+def _operands(op: NodeLowering, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
     q = op.input(0)
     if op.has(1):
         return heads_of(op, q, heads), heads_of(op, op.input(1), kv_heads), heads_of(op, op.input(2), kv_heads)
@@ -90,7 +90,7 @@ def _operands(op: Op, heads: int, kv_heads: int) -> tuple[Heads, Heads, Heads]:
     return parts[0], parts[1], parts[2]
 
 
-def _rotated(op: Op, x: Heads, lengths: Tensor, later: Dim) -> Heads:
+def _rotated(op: NodeLowering, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     """As (B, heads, S, D). Positions are given, or follow from the lengths: 0, 1, ... in a prompt."""
     rows = x.shape[2]
     y = heads_of(op, op.temporary(x.tensor.dtype, x.shape), x.shape[1])
@@ -107,7 +107,7 @@ def _rotated(op: Op, x: Heads, lengths: Tensor, later: Dim) -> Heads:
     return y
 
 
-def _cached(op: Op, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
+def _cached(op: NodeLowering, index: int, new: Heads, lengths: Tensor, later: Dim, total: Dim) -> Heads:
     """Output `index`: the past with the new rows behind what of it counts. Returns the first `total` rows."""
     past = op.optional(index + 2)
     before: Dim = 0 if past is None else past.shape[2]
@@ -180,7 +180,7 @@ def append(
     return OK
 
 
-def _sink(op: Op, heads: int) -> Tensor | None:
+def _sink(op: NodeLowering, heads: int) -> Tensor | None:
     """One more score a head, (heads,): given, or 0 for a smooth softmax."""
     if op.has(11):
         return op.input(11)

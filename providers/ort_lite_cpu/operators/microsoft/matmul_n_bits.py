@@ -10,7 +10,7 @@ from ort_lite.native.integers import like
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, product
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import operator
 
@@ -69,7 +69,7 @@ def unpack_weights(
 
 
 @operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
-def matmul_n_bits(op: Op) -> None:
+def matmul_n_bits(op: NodeLowering) -> None:
     """a (..., K) times the transposed weights (N, K), which are unpacked while lowering where they are constants.
 
     Computes in float32 whatever `accuracy_level` says. Spec: onnxruntime MatMulNBits-1.
@@ -101,7 +101,7 @@ def matmul_n_bits(op: Op) -> None:
     emit_computed(op, spec, a, weights, y)
 
 
-def _check_sizes(op: Op, bits: int, size: int, n: int, k: int) -> None:
+def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:
     """That each operand has as many elements as `unpack_weights` has it, and that zero points are bits or float32."""
     blocks = -(-k // size)
     zeros = blocks if op.has(3) and op.raw(3).dtype == "float32" else -(-blocks * bits // 8)

@@ -10,7 +10,7 @@ from ort_lite.native.marks import REDUCE, Ptr, Static, native
 from ort_lite.shapes import equal, less, modulo, product, select
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.expression import define
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.registry import REAL, operator
 
@@ -91,7 +91,7 @@ def skip_normalise(
 
 
 @operator("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain="com.microsoft", types=REAL)
-def skip_layer_normalization(op: Op) -> None:
+def skip_layer_normalization(op: NodeLowering) -> None:
     """x and skip, which may lack the batch axis or have 1 there. Spec: onnxruntime SkipLayerNormalization-1 and Simplified."""
     centred = op.node.op_type == "SkipLayerNormalization"
     x, skip, gamma = (op.input(index) for index in range(3))
@@ -181,7 +181,7 @@ def count_ones(mask: Ptr, y: Ptr, batch: int, steps: int, part: int, parts: int)
 
 
 @operator("EmbedLayerNormalization", domain="com.microsoft", types=REAL, typed_by=2)
-def embed_layer_normalization(op: Op) -> None:
+def embed_layer_normalization(op: NodeLowering) -> None:
     """ids (B, S) -> (B, S, H); how many steps a mask leaves; the sum. Spec: onnxruntime EmbedLayerNormalization-1."""
     ids, segments, positions = op.input(0), op.optional(1), op.optional(8)
     words, places, kinds, gamma, beta = op.input(2), op.input(3), op.optional(4), op.input(5), op.input(6)
@@ -201,7 +201,7 @@ def embed_layer_normalization(op: Op) -> None:
         _mask_index(op)
 
 
-def _require_embeddings(op: Op) -> None:
+def _require_embeddings(op: NodeLowering) -> None:
     """The tables, and what is added to them, have rows of one length; what goes with the ids has their shape."""
     ids, n = op.raw(0).shape, op.raw(2).shape[1:]
     if len(n) != 1:
@@ -232,7 +232,7 @@ def _no_embedding(failure: "Failure") -> str:
     return f"there are {steps} steps, and {places} positions in {failure.name(3)!r}"
 
 
-def _mask_index(op: Op) -> None:
+def _mask_index(op: NodeLowering) -> None:
     """Output 1: what of each row counts; 0 without a mask."""
     index = op.output(1)
     if op.has(7):
@@ -251,13 +251,13 @@ _GELU = "like({0}, 0.5) * ({0} + {1}) * (like({0}, 1) + erf(({0} + {1}) * like({
 
 
 @operator("BiasGelu", domain="com.microsoft", types=REAL)
-def bias_gelu(op: Op) -> None:
+def bias_gelu(op: NodeLowering) -> None:
     """Gelu of x + bias. Spec: onnxruntime BiasGelu-1."""
     define(op, _GELU, [op.raw(0), op.raw(1)], cost=1.7)
 
 
 @operator("FastGelu", domain="com.microsoft", types=REAL)
-def fast_gelu(op: Op) -> None:
+def fast_gelu(op: NodeLowering) -> None:
     """Gelu by a tanh of x + bias. Spec: onnxruntime FastGelu-1."""
     x = "({0} + {1})" if op.has(1) else "{0}"
     inner = f"{x} * (like({{0}}, 0.7978845608028654) + like({{0}}, 0.035677408136300125) * {x} * {x})"

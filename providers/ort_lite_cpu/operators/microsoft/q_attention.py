@@ -1,7 +1,7 @@
 """QAttention of com.microsoft: Attention whose projections are a product of 8-bit integers."""
 
 from ort_lite.shapes import floordiv
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.integer_matmul import integer_product, quotient
 from ort_lite_cpu.operators.microsoft.attention import attend
 from ort_lite_cpu.operators.quantization import as_float, formula, parameter
@@ -9,7 +9,7 @@ from ort_lite_cpu.registry import operator
 
 
 @operator("QAttention", domain="com.microsoft", types=frozenset({"float32"}), typed_by=3)
-def q_attention(op: Op) -> None:
+def q_attention(op: NodeLowering) -> None:
     """x (B, S, I) and weights (I, 3 H) in 8 bits; from the projections on as Attention. Spec: onnxruntime QAttention-1."""
     for attribute in ("do_rotary", "past_present_share_buffer"):
         if op.attr(attribute, 0):

@@ -8,7 +8,7 @@ from functools import partial
 
 from ort_lite.dtypes import DType
 from ort_lite.shapes import equal
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last, reread
 from ort_lite_cpu.operators.pooling import emit_global, emit_pool
 from ort_lite_cpu.operators.quantization import (
@@ -26,35 +26,35 @@ from ort_lite_cpu.registry import operator
 from ort_lite_cpu.types import NATIVE_TYPES
 
 
-def _one(op: Op, index: int) -> Parameter:
+def _one(op: NodeLowering, index: int) -> Parameter:
     """Scale or zero point in input `index`: one for the whole tensor."""
     size = op.raw(index).size
     op.require(equal(size, 1), f"input {index} has {{0}} elements, expected 1", size)
     return parameter(op, index)
 
 
-def _zero(op: Op, index: int) -> Parameter | None:
+def _zero(op: NodeLowering, index: int) -> Parameter | None:
     return _one(op, index) if op.has(index) else None
 
 
-def _input(op: Op, index: int) -> Tensor:
+def _input(op: NodeLowering, index: int) -> Tensor:
     """The float32 values of the quantised input whose scale and zero point follow it, not computed yet."""
     return dequantized(op.raw(index), _one(op, index + 1), _zero(op, index + 2)).tensor()
 
 
-def _finish(op: Op, y: Tensor, scale: int) -> None:
+def _finish(op: NodeLowering, y: Tensor, scale: int) -> None:
     """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
     quantized(y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
 
 
-def _dtype(op: Op) -> DType:
+def _dtype(op: NodeLowering) -> DType:
     dtype = op.info().dtype
     assert dtype is not None
     return dtype
 
 
 @operator("QLinearAdd", "QLinearMul", domain="com.microsoft", types=BYTES)
-def qlinear_binary(op: Op) -> None:
+def qlinear_binary(op: NodeLowering) -> None:
     """a, its scale and zero point, the same of b, scale and zero point of the result; broadcast."""
     sign = "+" if op.node.op_type == "QLinearAdd" else "*"
     text = f'quantized(({{x}} {sign} {{y}}) / {{scale}}, {{zero}}, "{NATIVE_TYPES[_dtype(op)]}")'
@@ -63,18 +63,18 @@ def qlinear_binary(op: Op) -> None:
 
 
 @operator("QLinearSigmoid", domain="com.microsoft", types=BYTES)
-def qlinear_sigmoid(op: Op) -> None:
+def qlinear_sigmoid(op: NodeLowering) -> None:
     _finish(op, formula("sigmoid({x})", _input(op, 0)).tensor(cost=1.0), 3)
 
 
 @operator("QLinearLeakyRelu", domain="com.microsoft", types=BYTES)
-def qlinear_leaky_relu(op: Op) -> None:
+def qlinear_leaky_relu(op: NodeLowering) -> None:
     text = "select({x} >= like({x}, 0), {x}, {x} * {alpha})"
     _finish(op, formula(text, _input(op, 0), alpha=float(op.attr("alpha", 0.01))).tensor(), 3)
 
 
 @operator("QLinearSoftmax", domain="com.microsoft", types=BYTES)
-def qlinear_softmax(op: Op) -> None:
+def qlinear_softmax(op: NodeLowering) -> None:
     """Attribute `opset` says whether rows are an axis, as since 13, or all that lies from it on."""
     x = op.lowering.stored(_input(op, 0))
     y = op.temporary("float32", x.shape)
@@ -83,7 +83,7 @@ def qlinear_softmax(op: Op) -> None:
 
 
 @operator("QLinearGlobalAveragePool", domain="com.microsoft", types=BYTES)
-def qlinear_global_average_pool(op: Op) -> None:
+def qlinear_global_average_pool(op: NodeLowering) -> None:
     """Means of the integers, which are exact, then scale and zero point."""
     x = op.lowering.stored(as_float(_channels_last(op)), channels_last(len(op.raw(0).shape)))
     y = op.lowering.new("float32", (*x.shape[:2], *(1,) * (len(x.shape) - 2)), x.perm)
@@ -92,7 +92,7 @@ def qlinear_global_average_pool(op: Op) -> None:
 
 
 @operator("QLinearAveragePool", domain="com.microsoft", types=BYTES)
-def qlinear_average_pool(op: Op) -> None:
+def qlinear_average_pool(op: NodeLowering) -> None:
     x = dequantized(_channels_last(op), _one(op, 1), _zero(op, 2)).tensor()
     x = op.lowering.stored(x, channels_last(len(x.shape)))
     shape = op.info().shape
@@ -104,14 +104,14 @@ def qlinear_average_pool(op: Op) -> None:
     _finish(op, _own_order(op, y), 3)
 
 
-def _channels_last(op: Op) -> Tensor:
+def _channels_last(op: NodeLowering) -> Tensor:
     """Input 0 as a tensor (N, C, spatial axes); with attribute `channels_last` C is its last axis."""
     if len(op.raw(0).shape) < 3:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}, expected 3 or more")
     return as_channels_last(op.input(0)) if op.attr("channels_last", 0) else op.raw(0)
 
 
-def _own_order(op: Op, y: Tensor) -> Tensor:
+def _own_order(op: NodeLowering, y: Tensor) -> Tensor:
     """y (N, C, spatial axes), stored channels last, with the axes that output 0 has."""
     shape = op.info().shape
     assert shape is not None
@@ -119,7 +119,7 @@ def _own_order(op: Op, y: Tensor) -> Tensor:
 
 
 @operator("QLinearConcat", domain="com.microsoft", types=BYTES, typed_by=2)
-def qlinear_concat(op: Op) -> None:
+def qlinear_concat(op: NodeLowering) -> None:
     """Scale and zero point of the result, then of each input the tensor, its scale and its zero point."""
     if len(op.node.inputs) % 3 != 2:
         raise op.reject(f"{len(op.node.inputs)} inputs: scale, zero point, then three for each tensor")

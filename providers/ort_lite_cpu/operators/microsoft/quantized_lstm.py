@@ -13,7 +13,7 @@ from ort_lite.native.lang import OK, null, shift
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import time_of, update_cell
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
 from ort_lite_cpu.operators.quantization import as_float, emit_dynamic, formula, quantized
@@ -120,7 +120,7 @@ class QuantizedLayer(Layer):
 
     hidden_axis = 1
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: NodeLowering) -> None:
         super().__init__(op, 4, LSTM_ACTIVATIONS)
         self._check_quantized()
         self.scale, self.zero = emit_dynamic(op, self.x)
@@ -165,7 +165,7 @@ class QuantizedLayer(Layer):
 
 
 @operator("DynamicQuantizeLSTM", domain="com.microsoft", types=frozenset({"float32"}))
-def dynamic_quantize_lstm(op: Op) -> None:
+def dynamic_quantize_lstm(op: NodeLowering) -> None:
     """Integer products of what is quantised as it comes: x as a whole, the hidden state row by row of the batch.
 
     Spec: onnxruntime DynamicQuantizeLSTM-1.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.text import pattern
 from ort_lite_cpu.registry import STRING, operator
 
@@ -16,7 +16,7 @@ Tokenize = Callable[[str], Sequence[str]]
 
 
 @operator("Tokenizer", domain="com.microsoft", types=STRING, python=True)
-def tokenizer(op: Op) -> None:
+def tokenizer(op: NodeLowering) -> None:
     """(C) or (N, C) -> (..., most tokens), filled up with `pad_value`; `mark` puts a token before and behind.
 
     Characters (`separators` [""] or `tokenexp` "."), what separators leave, or what an expression finds.
@@ -40,7 +40,7 @@ def tokenizer(op: Op) -> None:
     op.python(step)
 
 
-def _function(op: Op, least: int) -> Tokenize:
+def _function(op: NodeLowering, least: int) -> Tokenize:
     separators, expression = op.attr("separators"), op.attr("tokenexp")
     if not separators and not expression:
         raise op.reject("neither separators nor tokenexp is given")

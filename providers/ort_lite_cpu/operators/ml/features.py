@@ -11,7 +11,7 @@ from ort_lite.native.lang import OK, failed, span
 from ort_lite.native.marks import Ptr, native
 from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits
 from ort_lite_cpu.operators.gather import gather, index_along
 from ort_lite_cpu.operators.ml.labels import find_key
@@ -26,7 +26,7 @@ UNKNOWN_CATEGORY = 2
 
 
 @operator("ArrayFeatureExtractor", domain=ML, types=MOVABLE)
-def array_feature_extractor(op: Op) -> None:
+def array_feature_extractor(op: NodeLowering) -> None:
     """Picks indices along the last axis. Spec: ONNX-ML ArrayFeatureExtractor-1."""
     x, index = op.input(0), op.input(1)
     if not x.shape:
@@ -48,7 +48,7 @@ def put_columns(x: Ptr, y: Ptr, rows: int, given: int, wanted: int, width: int, 
 
 
 @operator("FeatureVectorizer", domain=ML, types=INPUTS)
-def feature_vectorizer(op: Op) -> None:
+def feature_vectorizer(op: NodeLowering) -> None:
     """Several (N, C) side by side, each cut or filled up to its width. Spec: ONNX-ML FeatureVectorizer-1."""
     widths = list(op.attr("inputdimensions") or ())
     count = len(op.node.inputs)
@@ -83,7 +83,7 @@ def one_hot(x: Ptr, keys: Ptr, places: Ptr, y: Ptr, count: int, categories: int,
 
 
 @operator("OneHotEncoder", domain=ML, types=INPUTS)
-def one_hot_encoder(op: Op) -> None:
+def one_hot_encoder(op: NodeLowering) -> None:
     """Numbers, floats cut to integers. Spec: ONNX-ML OneHotEncoder-1."""
     categories = np.array(op.attr("cats_int64s") or (), np.int64)
     order = np.argsort(categories, kind="stable")
@@ -101,7 +101,7 @@ def _no_category(failure: "Failure") -> str:
 
 
 @operator("OneHotEncoder", domain=ML, types=STRING, python=True)
-def one_hot_encoder_of_strings(op: Op) -> None:
+def one_hot_encoder_of_strings(op: NodeLowering) -> None:
     places = {text: k for k, text in enumerate(op.attr("cats_strings") or ())}
     zeros = bool(op.attr("zeros", 1))
     rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])

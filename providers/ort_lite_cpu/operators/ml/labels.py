@@ -8,7 +8,7 @@ from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, native
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import STRING, operator
 
 ML = "ai.onnx.ml"
@@ -41,7 +41,7 @@ def encode(x: Ptr, keys: Ptr, values: Ptr, y: Ptr, size: int, count: int, part: 
     return OK
 
 
-def _list(op: Op, name: str, kind: str) -> Any:
+def _list(op: NodeLowering, name: str, kind: str) -> Any:
     """An attribute that is there for each type: `keys_int64s`, or `keys_tensor` for any. None where it is missing."""
     found = op.attr(f"{name}_{kind}s")
     tensor = op.attr(f"{name}_tensor")
@@ -52,7 +52,7 @@ def _kind(dtype: DType | None) -> str:
     return {"string": "string", "float32": "float", "float64": "float"}.get(dtype or "", "int64")
 
 
-def _table(op: Op) -> tuple[Any, Any, Any]:
+def _table(op: NodeLowering) -> tuple[Any, Any, Any]:
     """Keys, values, and the value of everything else. Before version 2 there are only strings, numbered from 0."""
     source, target = _kind(op.raw(0).dtype), _kind(op.info().dtype)
     given = op.attr("default_tensor")
@@ -68,7 +68,7 @@ def _table(op: Op) -> tuple[Any, Any, Any]:
     return _list(op, "keys", source), _list(op, "values", target), default
 
 
-def _checked(op: Op) -> tuple[Any, Any, Any]:
+def _checked(op: NodeLowering) -> tuple[Any, Any, Any]:
     keys, values, default = _table(op)
     if keys is None or values is None or len(keys) != len(values):
         counts = "not there" if keys is None or values is None else f"{len(keys)} and {len(values)}"
@@ -77,7 +77,7 @@ def _checked(op: Op) -> tuple[Any, Any, Any]:
 
 
 @operator("LabelEncoder", domain=ML, types=NUMBERS)
-def label_encoder(op: Op) -> None:
+def label_encoder(op: NodeLowering) -> None:
     """Numbers to numbers. Of equal keys the first counts. Spec: ONNX-ML LabelEncoder-4."""
     keys, values, default = _checked(op)
     target = op.info().dtype
@@ -85,7 +85,7 @@ def label_encoder(op: Op) -> None:
     _emit_search(op, keys, np.array([*values, default], to_numpy(target)))
 
 
-def _emit_search(op: Op, keys: Any, values: Array) -> None:
+def _emit_search(op: NodeLowering, keys: Any, values: Array) -> None:
     """values[k] for key k, the last one for others; values are numbers, or strings that a Python step puts in their places."""
     x = op.input(0)
     known, first = np.unique(np.array(keys, to_numpy(x.dtype)), return_index=True)
@@ -99,7 +99,7 @@ def _emit_search(op: Op, keys: Any, values: Array) -> None:
 
 
 @operator("CategoryMapper", "LabelEncoder", domain=ML, types=STRING, python=True)
-def label_encoder_of_strings(op: Op) -> None:
+def label_encoder_of_strings(op: NodeLowering) -> None:
     """From or to strings. Spec: ONNX-ML LabelEncoder-4, CategoryMapper-1."""
     keys, values, default = _checked(op)
     target = op.info().dtype

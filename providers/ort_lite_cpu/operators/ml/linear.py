@@ -7,7 +7,7 @@ from ort_lite.native.integers import like
 from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.operators.ml.scores import Labels, float_rows, kind_of, logistic, post_transform, scores_output
@@ -44,7 +44,7 @@ def both_scores(scores: Ptr, z: Ptr, rows: int, kind: Static, part: int, parts: 
     return OK
 
 
-def _product(op: Op, y: Tensor | None, targets: int) -> Tensor:
+def _product(op: NodeLowering, y: Tensor | None, targets: int) -> Tensor:
     """x @ coefficients (targets, C) + intercepts (targets,), to `y` or a temporary."""
     x, rows, features = float_rows(op)
     coefficients = np.array(op.attr("coefficients") or (), np.float32)
@@ -61,7 +61,7 @@ def _product(op: Op, y: Tensor | None, targets: int) -> Tensor:
 
 
 @operator("LinearRegressor", domain=ML, types=INPUTS)
-def linear_regressor(op: Op) -> None:
+def linear_regressor(op: NodeLowering) -> None:
     """(N, C) -> (N, targets). Spec: ONNX-ML LinearRegressor-1."""
     targets = op.attr("targets", 1)
     y = _product(op, op.output(0), targets)
@@ -69,7 +69,7 @@ def linear_regressor(op: Op) -> None:
 
 
 @operator("LinearClassifier", domain=ML, types=INPUTS)
-def linear_classifier(op: Op) -> None:
+def linear_classifier(op: NodeLowering) -> None:
     """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML LinearClassifier-1."""
     labels = Labels(op, "classlabels_strings", "classlabels_ints")
     targets = len(op.attr("intercepts") or ()) or len(labels)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import ANY, operator
 
 ML = "ai.onnx.ml"
 
 
 @operator("ZipMap", domain=ML, types=frozenset({"float32"}), python=True)
-def zip_map(op: Op) -> None:
+def zip_map(op: NodeLowering) -> None:
     """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
     labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
     order = sorted(range(len(labels)), key=lambda k: labels[k])
@@ -29,7 +29,7 @@ def zip_map(op: Op) -> None:
 
 
 @operator("DictVectorizer", domain=ML, types=ANY, python=True)
-def dict_vectorizer(op: Op) -> None:
+def dict_vectorizer(op: NodeLowering) -> None:
     """A dict -> (1, size of the vocabulary) of its values, zeros and empty strings for keys that it lacks.
 
     Spec: ONNX-ML DictVectorizer-1.
@@ -49,7 +49,7 @@ _CASTS: dict[str, tuple[Any, Any, Any]] = {
 
 
 @operator("CastMap", domain=ML, types=ANY, python=True)
-def cast_map(op: Op) -> None:
+def cast_map(op: NodeLowering) -> None:
     """A dict -> (1, entries) of its values by rising keys; sparse: (1, max_map), each at the place that its key names.
 
     Spec: ONNX-ML CastMap-1.

@@ -10,7 +10,7 @@ from ort_lite.native.lang import OK, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import equal, product
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import operator
 
@@ -29,7 +29,7 @@ def scale_features(x: Ptr, offset: Ptr, scale: Ptr, y: Ptr, count: int, columns:
 
 
 @operator("Scaler", domain=ML, types=INPUTS)
-def scaler(op: Op) -> None:
+def scaler(op: NodeLowering) -> None:
     """Spec: ONNX-ML Scaler-1."""
     x = op.input(0)
     dtype = np.float64 if x.dtype == "float64" else np.float32
@@ -41,7 +41,7 @@ def scaler(op: Op) -> None:
     op.emit(scale_features, [x, op.array(offset), op.array(scale), op.output(0)], count=x.size, columns=len(scale))
 
 
-def _require_features(op: Op, x: Tensor, count: int) -> None:
+def _require_features(op: NodeLowering, x: Tensor, count: int) -> None:
     """Of an attribute that has one value for all features, or one for each."""
     features = x.shape[-1] if x.shape else 1
     if count != 1:
@@ -72,7 +72,7 @@ def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: 
 
 
 @operator("Normalizer", domain=ML, types=INPUTS)
-def normalizer(op: Op) -> None:
+def normalizer(op: NodeLowering) -> None:
     """Spec: ONNX-ML Normalizer-1."""
     norm = op.attr("norm", "MAX")
     if norm not in ("MAX", "L1", "L2"):
@@ -96,7 +96,7 @@ def impute(x: Ptr, replaced: Ptr, values: Ptr, y: Ptr, count: int, columns: int,
 
 
 @operator("Imputer", domain=ML, types=INPUTS)
-def imputer(op: Op) -> None:
+def imputer(op: NodeLowering) -> None:
     """Spec: ONNX-ML Imputer-1."""
     x = op.input(0)
     kind = "float" if x.dtype.startswith("float") else "int64"
@@ -119,7 +119,7 @@ def binarize(x: Ptr, y: Ptr, count: int, threshold: float, part: int, parts: int
 
 
 @operator("Binarizer", domain=ML, types=INPUTS)
-def binarizer(op: Op) -> None:
+def binarizer(op: NodeLowering) -> None:
     """Spec: ONNX-ML Binarizer-1."""
     x = op.input(0)
     op.emit(binarize, [x, op.output(0)], count=x.size, threshold=float(op.attr("threshold", 0.0)))

@@ -11,7 +11,7 @@ from ort_lite.native.integers import cast, like
 from ort_lite.native.lang import OK, shift, span
 from ort_lite.native.marks import STRICT, Ptr, Static, native
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -88,14 +88,14 @@ def transform_rows(z: Ptr, rows: int, count: int, kind: Static, part: int, parts
     return OK
 
 
-def post_transform(op: Op, z: Tensor, rows: Dim, count: int) -> None:
+def post_transform(op: NodeLowering, z: Tensor, rows: Dim, count: int) -> None:
     """Emits the node's post_transform of z (rows, count), in place. Of a single score only PROBIT makes anything else."""
     kind = kind_of(op)
     if kind != "NONE" and (count > 1 or kind == "PROBIT"):
         op.emit(transform_rows, [z], rows=rows, count=count, kind=kind, work=rows * count * 8)
 
 
-def kind_of(op: Op) -> str:
+def kind_of(op: NodeLowering) -> str:
     """The node's post_transform. Raises NotImplemented for one that does not exist."""
     kind: str = op.attr("post_transform", "NONE")
     if kind not in TRANSFORMS:
@@ -106,7 +106,7 @@ def kind_of(op: Op) -> str:
 class Labels:
     """The labels of a classifier's classes: kernels write numbers, which stay or stand for strings."""
 
-    def __init__(self, op: Op, strings: str, numbers: str) -> None:
+    def __init__(self, op: NodeLowering, strings: str, numbers: str) -> None:
         self._op = op
         self.strings: list[str] = list(op.attr(strings) or ())
         self.numbers = list(range(len(self.strings))) if self.strings else list(op.attr(numbers) or ())
@@ -132,12 +132,12 @@ class Labels:
             self._op.python(lambda numbers: [texts[np.minimum(numbers, last)]], [written], [0])
 
 
-def scores_output(op: Op, rows: Dim, count: int) -> Tensor:
+def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:
     """The classifier's second output, (rows, count)."""
     return op.output(1) if op.wants(1) else op.temporary("float32", (rows, count))
 
 
-def float_rows(op: Op) -> tuple[Tensor, Dim, Dim]:
+def float_rows(op: NodeLowering) -> tuple[Tensor, Dim, Dim]:
     """Input 0 as float32 with its numbers of rows and of features; a vector is one row."""
     x = op.raw(0)
     x = op.input(0) if x.dtype == "float32" else op.lowering.stored(op.cast(x, "float32"))

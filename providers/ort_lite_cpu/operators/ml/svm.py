@@ -12,7 +12,7 @@ from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.record import Record
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.operators.ml.scores import (
@@ -214,7 +214,7 @@ class _Kernel(Record):
     offset: float
     degree: float
 
-    def emit(self, op: Op, x: Tensor, vectors: Array, rows: Dim, y: Tensor, bias: float = 0.0) -> None:
+    def emit(self, op: NodeLowering, x: Tensor, vectors: Array, rows: Dim, y: Tensor, bias: float = 0.0) -> None:
         """y (rows, n) = kernel(x, vectors (n, C))."""
         count, features = vectors.shape
         if self.kind == "RBF":
@@ -231,7 +231,7 @@ class _Kernel(Record):
             op.emit(kernel_function, [y], count=size, degree=self.degree, kind=self.kind, work=size * 8)
 
 
-def _kernel(op: Op) -> _Kernel:
+def _kernel(op: NodeLowering) -> _Kernel:
     kind = op.attr("kernel_type", "LINEAR")
     if kind not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         raise op.reject(f"kernel_type {kind!r}; it should be LINEAR, POLY, RBF or SIGMOID")
@@ -239,7 +239,7 @@ def _kernel(op: Op) -> _Kernel:
     return _Kernel(kind, gamma, offset, degree)
 
 
-def _vectors(op: Op, name: str, rows: int, features: Dim) -> Array:
+def _vectors(op: NodeLowering, name: str, rows: int, features: Dim) -> Array:
     """An attribute as (rows, C)."""
     values = np.array(op.attr(name) or (), np.float32)
     if rows < 1 or not len(values) or len(values) % rows:
@@ -249,7 +249,7 @@ def _vectors(op: Op, name: str, rows: int, features: Dim) -> Array:
     return values.reshape(rows, depth)
 
 
-def _numbers(op: Op, name: str, least: int) -> Array:
+def _numbers(op: NodeLowering, name: str, least: int) -> Array:
     values = np.array(op.attr(name) or (), np.float32)
     if len(values) < least:
         raise op.reject(f"{name} has {len(values)} elements, expected {least}")
@@ -257,7 +257,7 @@ def _numbers(op: Op, name: str, least: int) -> Array:
 
 
 @operator("SVMRegressor", domain=ML, types=INPUTS)
-def svm_regressor(op: Op) -> None:
+def svm_regressor(op: NodeLowering) -> None:
     """(N, C) -> (N, 1). Spec: ONNX-ML SVMRegressor-1."""
     x, rows, features = float_rows(op)
     count, y = op.attr("n_supports", 0), op.output(0)
@@ -275,7 +275,7 @@ def svm_regressor(op: Op) -> None:
 
 
 @operator("SVMClassifier", domain=ML, types=INPUTS)
-def svm_classifier(op: Op) -> None:
+def svm_classifier(op: NodeLowering) -> None:
     """(N, C) -> labels (N,), scores (N, classes or pairs of classes). Spec: ONNX-ML SVMClassifier-1."""
     labels = Labels(op, "classlabels_strings", "classlabels_ints")
     x, rows, features = float_rows(op)
@@ -294,7 +294,7 @@ def svm_classifier(op: Op) -> None:
     labels.finish(label)
 
 
-def _emit_votes(op: Op, labels: Labels, x: Tensor, rows: Dim, features: Dim, counts: list[int]) -> Tensor:
+def _emit_votes(op: NodeLowering, labels: Labels, x: Tensor, rows: Dim, features: Dim, counts: list[int]) -> Tensor:
     classes, vectors = len(labels), sum(counts)
     pairs = classes * (classes - 1) // 2
     if len(counts) != classes or classes < 2 or min(counts) < 0:

@@ -5,24 +5,24 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.ml.tree_tables import MEMBER, MODES, NEQ, Trees
 
 LEAF = len(MODES)
 _CODES = {**{name: code for code, name in enumerate(MODES[:MEMBER])}, "LEAF": LEAF}
 
 
-def ints(op: Op, name: str) -> Array:
+def ints(op: NodeLowering, name: str) -> Array:
     return np.array(op.attr(name) or (), np.int64)
 
 
-def floats(op: Op, name: str, dtype: Any) -> Array:
+def floats(op: NodeLowering, name: str, dtype: Any) -> Array:
     """A list of floats, or what version 3 has for doubles, a tensor."""
     tensor = op.attr(f"{name}_as_tensor")
     return np.array((op.attr(name) or ()) if tensor is None else tensor.reshape(-1), dtype)
 
 
-def nodes_by_id(op: Op, prefix: str, dtype: Any) -> Trees:
+def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
     """TreeEnsembleClassifier and -Regressor: nodes and weights named by tree and node; `prefix` is "class" or "target".
 
     Nodes that follow each other with one tree's number are a tree, the first of them is its root. Raises ValueError.
@@ -57,7 +57,9 @@ def nodes_by_id(op: Op, prefix: str, dtype: Any) -> Trees:
     )
 
 
-def _weights(op: Op, prefix: str, dtype: Any, find: "_Finder", number: Array, leaves: int) -> tuple[Array, Array, Array]:
+def _weights(
+    op: NodeLowering, prefix: str, dtype: Any, find: "_Finder", number: Array, leaves: int
+) -> tuple[Array, Array, Array]:
     """Leaf by leaf. Weights of inner nodes, which old converters wrote, count for nothing."""
     owners = number[find(ints(op, f"{prefix}_treeids"), ints(op, f"{prefix}_nodeids"))]
     targets, weights = ints(op, f"{prefix}_ids"), floats(op, f"{prefix}_weights", dtype)
@@ -106,7 +108,7 @@ class _Finder:
         return self._order[at]
 
 
-def nodes_by_position(op: Op, dtype: Any) -> Trees:
+def nodes_by_position(op: NodeLowering, dtype: Any) -> Trees:
     """TreeEnsemble-5: children are positions among nodes or leaves. Raises ValueError."""
     modes = np.array(op.attr("nodes_modes"), np.int64).reshape(-1)
     features, splits = ints(op, "nodes_featureids"), np.array(op.attr("nodes_splits"), dtype).reshape(-1)
@@ -139,7 +141,7 @@ def nodes_by_position(op: Op, dtype: Any) -> Trees:
     )
 
 
-def _members(op: Op, count: int, dtype: Any) -> tuple[Array, ...]:
+def _members(op: NodeLowering, count: int, dtype: Any) -> tuple[Array, ...]:
     """`membership_values`, cut at each NaN: one piece for each node with the mode MEMBER."""
     tensor = op.attr("membership_values")
     values = np.empty(0, dtype) if tensor is None else np.array(tensor, dtype).reshape(-1)

@@ -12,7 +12,7 @@ from ort_lite.native.lang import OK, shift, span
 from ort_lite.native.marks import Ptr, Static, native
 from ort_lite.shapes import less
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.op import Op
+from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, reread
 from ort_lite_cpu.operators.ml.scores import TRANSFORMS, Labels, kind_of, logistic, probit, scores_output, transform
 from ort_lite_cpu.operators.ml.tree_attributes import floats, ints, nodes_by_id, nodes_by_position
@@ -263,7 +263,7 @@ def decide(
 
 # --- Operators
 @operator("TreeEnsembleClassifier", domain=ML, types=INPUTS)
-def tree_ensemble_classifier(op: Op) -> None:
+def tree_ensemble_classifier(op: NodeLowering) -> None:
     """(N, C) -> labels (N,), scores (N, classes). Spec: ONNX-ML TreeEnsembleClassifier-3."""
     labels = Labels(op, "classlabels_strings", "classlabels_int64s")
     classes = len(labels)
@@ -291,7 +291,7 @@ def tree_ensemble_classifier(op: Op) -> None:
 
 
 @operator("TreeEnsembleRegressor", domain=ML, types=INPUTS)
-def tree_ensemble_regressor(op: Op) -> None:
+def tree_ensemble_regressor(op: NodeLowering) -> None:
     """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsembleRegressor-3."""
     x, dtype = _input(op)
     targets = op.attr("n_targets", 1)
@@ -300,7 +300,7 @@ def tree_ensemble_regressor(op: Op) -> None:
 
 
 @operator("TreeEnsemble", domain=ML, since=5, types=REAL)
-def tree_ensemble(op: Op) -> None:
+def tree_ensemble(op: NodeLowering) -> None:
     """(N, C) -> (N, targets). Spec: ONNX-ML TreeEnsemble-5."""
     x, dtype = _input(op)
     targets, aggregate, kind = op.attr("n_targets", 1), op.attr("aggregate_function", 1), op.attr("post_transform", 0)
@@ -310,7 +310,7 @@ def tree_ensemble(op: Op) -> None:
     _regress(op, x, trees, targets, ("AVERAGE", "SUM", "MIN", "MAX")[aggregate], TRANSFORMS[kind], np.empty(0, dtype))
 
 
-def _input(op: Op) -> tuple[Tensor, Any]:
+def _input(op: NodeLowering) -> tuple[Tensor, Any]:
     """The rows, and the type of thresholds and sums: float64 for such rows, else float32."""
     x = op.raw(0)
     if not 1 <= len(x.shape) <= 2:
@@ -319,7 +319,7 @@ def _input(op: Op) -> tuple[Tensor, Any]:
     return x, to_numpy(x.dtype)
 
 
-def _forest(op: Op, parse: Callable[[], Trees], outputs: int) -> Forest:
+def _forest(op: NodeLowering, parse: Callable[[], Trees], outputs: int) -> Forest:
     try:
         made = forest(parse())
     except ValueError as error:
@@ -329,7 +329,7 @@ def _forest(op: Op, parse: Callable[[], Trees], outputs: int) -> Forest:
     return made
 
 
-def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tuple[Dim, Tensor, Tensor]:
+def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tuple[Dim, Tensor, Tensor]:
     """Number of rows, their sums, and which of the sums have an addend."""
     rows: Dim = 1 if len(x.shape) == 1 else x.shape[0]
     features = x.shape[-1]
@@ -363,7 +363,7 @@ def _walk(op: Op, x: Tensor, trees: Forest, outputs: int, aggregate: str) -> tup
     return rows, sums, seen
 
 
-def _regress(op: Op, x: Tensor, trees: Forest, targets: int, aggregate: str, kind: str, base: Array) -> None:
+def _regress(op: NodeLowering, x: Tensor, trees: Forest, targets: int, aggregate: str, kind: str, base: Array) -> None:
     function = {"SUM": "sum", "AVERAGE": "sum", "MIN": "min", "MAX": "max"}.get(aggregate)
     if function is None:
         raise op.reject(f"aggregate_function {aggregate!r}; it should be AVERAGE, SUM, MIN or MAX")
