@@ -64,7 +64,7 @@ class Fuser:
         graph, copies, names = copied(partition)
         pairs = list(_body_pairs(partition, graph))
         border = list(graph.inputs), [value.name for value in graph.outputs]
-        newest = dict(sorted({(node.domain, node.version) for node in graph}))
+        newest = dict(sorted({(node.domain, node.version) for node in partition.nodes}))
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
         changes = fusions.apply(graph, partition.rules, newest, fixed, names)
         if not changes:

@@ -444,7 +444,10 @@ def _cycle(node: Node, before: Mapping[Node, Sequence[Node]], waits: Mapping[Nod
 def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
     """A copy of the node with new outputs; inputs and captures go through `mapping`, which receives the outputs."""
     inputs = [None if value is None else mapping.get(value, value) for value in node.inputs]
-    outputs = [None if v is None else mapping.setdefault(v, Value(v.name, v.type, v.constant)) for v in node.outputs]
+    for value in node.outputs:
+        if value is not None and value not in mapping:
+            mapping[value] = Value(value.name, value.type, value.constant)
+    outputs = [None if value is None else mapping[value] for value in node.outputs]
     attributes = []
     for attribute in node.attributes.values():
         if attribute.type[0] == "G" and not attribute.ref:  # GRAPH or GRAPHS; others are shared: nothing changes an Attr

@@ -231,9 +231,9 @@ class _Border:
         """What the nodes read from outside, and what others read of theirs. O(inputs and outputs of the nodes)."""
         inside, claims = set(members), self.claims
         produced = {value: None for k in members for value in claims.nodes[k].outputs if value is not None}
-        read = dict.fromkeys(value for k in members for value in claims.reads[k])
+        read = dict.fromkeys([value for k in members for value in claims.reads[k]])
         inputs = [value for value in read if value.constant is None and value not in produced]
-        outputs = [v for v in produced if v in self.outputs or any(k not in inside for k in self.readers.get(v, ()))]
+        outputs = [v for v in produced if v in self.outputs or not inside.issuperset(self.readers.get(v, ()))]
         return _in_order(inputs, self.inputs), _in_order(outputs, self.outputs)
 
 
