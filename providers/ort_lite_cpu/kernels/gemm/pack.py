@@ -20,11 +20,12 @@ def panels(b: Array, width: int) -> Array:
     *batch, k, n = b.shape
     if not batch and b.T.flags.c_contiguous:
         return np.asarray(filters(b.T[..., None], 1, width)[0])
-    count = -(-n // width)
-    out = np.zeros((*batch, count, k, width), b.dtype)
-    for p in range(count):
-        piece = b[..., p * width : (p + 1) * width]
-        out[..., p, :, : piece.shape[-1]] = piece
+    whole, rest = divmod(n, width)
+    out = np.empty((*batch, whole + (rest > 0), k, width), b.dtype)
+    out[..., :whole, :, :] = b[..., : whole * width].reshape(*batch, k, whole, width).swapaxes(-3, -2)
+    if rest:
+        out[..., whole, :, :rest] = b[..., whole * width :]
+        out[..., whole, :, rest:] = 0
     return out
 
 
