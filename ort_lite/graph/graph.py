@@ -268,13 +268,16 @@ class Graph:
 
     def all_nodes(self) -> Iterator[Node]:
         """Nodes of this graph and of all graphs nested in it; a node comes before those of its bodies."""
-        for node in self:
-            yield node
-            for attribute in node.attributes.values():
-                if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
-                    for body in node.subgraphs():
-                        yield from body.all_nodes()
-                    break
+        node = self._first
+        while node is not None:
+            if node.graph is self:
+                yield node
+                for attribute in node.attributes.values():
+                    if attribute.type[0] == "G":  # GRAPH or GRAPHS: few nodes have one, and this loop is everybody's
+                        for body in node.subgraphs():
+                            yield from body.all_nodes()
+                        break
+            node = node._next
 
     def append(self, node: Node) -> Node:
         return self._link(node, self._last, None)

@@ -135,7 +135,12 @@ class Expr:
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
+            if other == 1:
+                return self
             return Expr(tuple([(monomial, a * other) for monomial, a in self.terms])) if other else 0
+        if len(self.terms) == len(other.terms) == 1:  # most: a dimension, or a product of some
+            ((left, a),), ((right, b),) = self.terms, other.terms
+            return Expr(((tuple(sorted(left + right, key=_name)) if left and right else left or right, a * b),))
         if len(self.terms) * len(other.terms) > _MOST_TERMS:
             raise OverflowError(f"a size that is a sum of more than {_MOST_TERMS} products of dimensions")
         out: dict[Monomial, int] = {}
