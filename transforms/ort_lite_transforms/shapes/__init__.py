@@ -47,12 +47,13 @@ _ONNX = {
     "training": "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
 }
 _MICROSOFT = {
+    "fused": "FusedConv FusedGemm Gelu QuickGelu",
     "microsoft": (
         "BiasAdd BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector BranchwiseRMSNorm CDist "
-        "ConvTransposeWithDynamicPads CropAndResize DequantizeLinear DynamicTimeWarping ExpandDims FastGelu FusedConv "
-        "FusedGemm FusedMatMul GatedAdd GatedRMSNorm GatherND Gelu GemmFastGelu GridSample GroupNorm Inverse IsAllFinite "
+        "ConvTransposeWithDynamicPads CropAndResize DequantizeLinear DynamicTimeWarping ExpandDims FastGelu "
+        "FusedMatMul GatedAdd GatedRMSNorm GatherND GemmFastGelu GridSample GroupNorm Inverse IsAllFinite "
         "MatMulBnb4 MatMulFpQ4 MatMulNBits MaxpoolWithMask MoE MurmurHash3 NGramRepeatBlock NhwcConv NhwcFusedConv Pad QMoE "
-        "QuantizeLinear QuickGelu Range RotaryEmbedding SampleOp ScaledSiLU SkipLayerNormalization "
+        "QuantizeLinear Range RotaryEmbedding SampleOp ScaledSiLU SkipLayerNormalization "
         "SkipSimplifiedLayerNormalization SparseToDenseMatMul Tokenizer TransposeMatMul Trilu UnfoldTensor Unique "
         "WordConvEmbedding"
     ),

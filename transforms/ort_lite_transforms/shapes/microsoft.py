@@ -3,14 +3,13 @@
 Sources: onnxruntime's contrib operator documentation, and its results where that is silent.
 """
 
-from functools import partial
-
-from ort_lite.inference import Info, Op, ShapeRule, shape_rule
+from ort_lite.inference import Info, Op
 from ort_lite.shapes import Dim, Shape, floordiv
-from ort_lite_transforms.shapes.conv import conv, convolved, transposed
+from ort_lite_transforms.shapes.conv import convolved, transposed
 from ort_lite_transforms.shapes.elementwise import like
+from ort_lite_transforms.shapes.fused import also, microsoft_rule
 from ort_lite_transforms.shapes.gather import gather_nd
-from ort_lite_transforms.shapes.matmul import gemm, product_shape
+from ort_lite_transforms.shapes.matmul import product_shape
 from ort_lite_transforms.shapes.operands import numbers, replaced
 from ort_lite_transforms.shapes.pooling import max_pool
 from ort_lite_transforms.shapes.quantization import dequantize_linear, quantize_linear
@@ -18,18 +17,10 @@ from ort_lite_transforms.shapes.resize import grid_sample
 from ort_lite_transforms.shapes.shape_arithmetic import range_
 from ort_lite_transforms.shapes.slice import pad
 
-microsoft_rule = partial(shape_rule, domain="com.microsoft")
-
-
-def also(rules: list[ShapeRule], *op_types: str) -> list[ShapeRule]:
-    """The rule of a standard operator, for operators here that have its shape."""
-    rule = rules[0]
-    return [ShapeRule(name, 1, "com.microsoft", rule.function, rule.types) for name in op_types or (rule.op_type,)]
-
 
 @microsoft_rule(
-    "BiasAdd", "BiasGelu", "BiasSoftmax", "BranchwiseRMSNorm", "FastGelu", "GatedAdd", "GatedRMSNorm", "Gelu", "GroupNorm",
-    "Inverse", "MoE", "QMoE", "QuickGelu", "RotaryEmbedding", "SampleOp", "ScaledSiLU", "Trilu",
+    "BiasAdd", "BiasGelu", "BiasSoftmax", "BranchwiseRMSNorm", "FastGelu", "GatedAdd", "GatedRMSNorm", "GroupNorm",
+    "Inverse", "MoE", "QMoE", "RotaryEmbedding", "SampleOp", "ScaledSiLU", "Trilu",
 )  # fmt: skip
 def same_shape(op: Op) -> list[Info]:
     """y like x."""
@@ -212,8 +203,6 @@ RULES = [
     *bifurcation_detector,
     *is_all_finite,
     *matmul_fp_q4,
-    *also(gemm, "FusedGemm"),
-    *also(conv, "FusedConv"),
     *also(gather_nd),
     *also(range_),
     *also(grid_sample),

@@ -5,7 +5,7 @@ from ort_lite.shapes import Dim, floordiv, maximum
 from ort_lite_transforms.shapes.attention import linear_attention
 from ort_lite_transforms.shapes.conv import causal_conv
 from ort_lite_transforms.shapes.elementwise import like
-from ort_lite_transforms.shapes.microsoft import also, microsoft_rule
+from ort_lite_transforms.shapes.fused import also, microsoft_rule
 
 
 @microsoft_rule("Attention")

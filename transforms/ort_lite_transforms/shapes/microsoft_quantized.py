@@ -4,8 +4,8 @@ from ort_lite.inference import Info, Op, broadcast
 from ort_lite.shapes import Shape
 from ort_lite_transforms.shapes.conv import convolved
 from ort_lite_transforms.shapes.elementwise import like
+from ort_lite_transforms.shapes.fused import also, microsoft_rule
 from ort_lite_transforms.shapes.matmul import gemm_shape, matmul_integer, product_shape
-from ort_lite_transforms.shapes.microsoft import also, microsoft_rule
 from ort_lite_transforms.shapes.operands import replaced
 from ort_lite_transforms.shapes.pooling import pooled
 from ort_lite_transforms.shapes.recurrent import recurrent_infos
