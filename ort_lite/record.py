@@ -5,11 +5,13 @@
         notes: tuple[str, ...] = ()
 
 A dataclass generates source text and compiles it, 0.9 ms a class; a session needs fifty of them before its first result. Here
-that is done for `__init__` alone (0.1 ms), when a class is first used.
+that is done for `__init__` alone, once for classes with as many fields.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
@@ -58,21 +60,33 @@ def _annotations(namespace: Mapping[str, Any]) -> Mapping[str, Any]:
 def _first_init(self: "Record", *values: Any, **named: Any) -> None:
     """Makes the class's own `__init__`, with its fields as parameters, and calls it."""
     cls: Any = type(self)
-    scope: dict[str, Any] = {}
-    parameters, lines = ["self"], []
-    for name in cls.__match_args__:
-        default, value = cls._defaults.get(name), name
-        scope[f"_set_{name}"] = getattr(cls, name).__set__  # past `__setattr__`
-        scope[f"_default_{name}"] = default
-        if isinstance(default, _Factory):
-            scope[f"_make_{name}"] = default.make
-            value = f"_make_{name}() if {name} is _default_{name} else {name}"
-        parameters.append(f"{name}=_default_{name}" if name in cls._defaults else name)
-        lines.append(f" _set_{name}(self, {value})")
-    exec("\n".join([f"def __init__({', '.join(parameters)}):", *lines]), scope)
-    cls.__init__ = scope["__init__"]
+    names, defaults = cls.__match_args__, cls._defaults
+    given = tuple(defaults[name] for name in names if name in defaults)
+    if any(name in defaults for name in names[: len(names) - len(given)]):
+        raise TypeError(f"{cls.__qualname__}: a field with a default comes before one without")
+    scope: dict[str, Any] = {"__name__": cls.__module__}
+    for k, name in enumerate(names):
+        scope[f"set{k}"] = getattr(cls, name).__set__  # past `__setattr__`
+        if isinstance(defaults.get(name), _Factory):
+            scope[f"default{k}"], scope[f"make{k}"] = defaults[name], defaults[name].make
+    code = _template(tuple(isinstance(defaults.get(name), _Factory) for name in names))
+    cls.__init__ = FunctionType(code.replace(co_varnames=("self", *names)), scope, "__init__", given)
     cls.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
     cls.__init__(self, *values, **named)
+
+
+@cache
+def _template(factories: tuple[bool, ...]) -> CodeType:
+    """The code of an `__init__` for fields of these kinds: compiled once, and then given the names of each class."""
+    parameters, lines = ["self"], []
+    for k, factory in enumerate(factories):
+        parameters.append(f"field{k}")
+        value = f"make{k}() if field{k} is default{k} else field{k}" if factory else f"field{k}"
+        lines.append(f" set{k}(self, {value})")
+    scope: dict[str, Any] = {}
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *(lines or [" pass"])]), scope)
+    found: CodeType = scope["__init__"].__code__
+    return found
 
 
 class Record(metaclass=_Fields):
