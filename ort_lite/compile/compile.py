@@ -147,7 +147,7 @@ def _compiled_or_restored(
     label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
 ) -> list[CompiledPartition | BaseException]:
     """Partitions of an EPContext node are compiled already."""
-    made = {p.name: _restored(p) for p in partitions if is_context(p.nodes[0])}
+    made = {p.name: _restored(label, p) for p in partitions if is_context(p.nodes[0])}
     rest = [p for p in partitions if p.name not in made]
     if rest:
         compiled = _compile(label, provider, rest, alone and len(rest) > 1)
@@ -155,11 +155,11 @@ def _compiled_or_restored(
     return [made[p.name] for p in partitions]
 
 
-def _restored(partition: Partition) -> CompiledPartition | BaseException:
+def _restored(label: str, partition: Partition) -> CompiledPartition | BaseException:
     from ort_lite.compile.restore import restored
 
     try:
-        return restored(partition)
+        return restored(label, partition)
     except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
         return error
 

@@ -9,7 +9,7 @@ from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
 from ort_lite.provider.ask import ask
-from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.context_nodes import is_context, owner_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.record import Record
 
@@ -65,7 +65,7 @@ class Claims:
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels[index]))
+        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels, index))
         self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:
@@ -201,19 +201,19 @@ class Claims:
             self.reasons[k].setdefault(index, reason)
 
 
-def _answers(provider: ExecutionProvider, label: str, view: GraphView) -> list[Capability | Rejection]:
+def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, view: GraphView) -> list[Capability | Rejection]:
     contexts = [node for node in view if is_context(node)]
     if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
         view = view.replace(claimed=view.claimed | set(contexts))
-    saved = [_saved(node, provider) for node in contexts]
-    return [*saved, *ask(provider, "get_capability", view, label=label)]
+    saved = [_saved(node, labels, labels[index]) for node in contexts]
+    return [*saved, *ask(provider, "get_capability", view, label=labels[index])]
 
 
-def _saved(node: Node, provider: ExecutionProvider) -> Capability | Rejection:
-    source = node.attr("source", "")
-    if source == provider.name:
+def _saved(node: Node, labels: Sequence[str], label: str) -> Capability | Rejection:
+    owner, why = owner_of(node, labels)
+    if owner == label:
         return Capability([node], merge=False)
-    return Rejection(node, "source", f"it was compiled by {source or 'somebody who is not named'}")
+    return Rejection(node, "source", why or f"it was compiled by {owner}")
 
 
 def _size(size: int, minimum: int) -> str:

@@ -137,19 +137,16 @@ class InferenceSession:
         """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.pipeline.context`), in the
         model's file or, without `embed`, in files of their own beside it.
 
-        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions, and
-        RuntimeException once the session is closed.
+        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions or one fails to,
+        and RuntimeException once the session is closed; then no file is written.
         """
         prepared = self._state.prepared
         if prepared is None:
             raise RuntimeException("the session is closed")
-        from ort_lite.pipeline.context import with_contexts, write_files
-        from ort_lite.serialization.save import save
+        from ort_lite.pipeline.context import save_with_contexts, with_contexts
 
         made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
-        if not embed:
-            write_files(made, os.fspath(path))
-        save(made, path)
+        save_with_contexts(made, os.fspath(path), embed)
 
     def close(self) -> None:
         """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.
