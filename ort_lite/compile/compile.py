@@ -17,6 +17,7 @@ from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
@@ -170,7 +171,10 @@ def _compile(
     """A result for each. When the call fails: each in a call of its own (`alone`), or PartitionsFailed naming all."""
     names = ", ".join(p.name for p in partitions)
     try:
-        compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
+        with unchanged(provider, "compile", dict.fromkeys(p.nodes[0].graph for p in partitions), label):
+            compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
+    except GraphChanged:
+        raise
     except Exception as error:
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]

@@ -8,9 +8,9 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
-from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context, owner_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
+from ort_lite.provider.unchanged import capabilities
 from ort_lite.record import Record
 
 
@@ -206,7 +206,7 @@ def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, vie
     if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
         view = view.replace(claimed=view.claimed | set(contexts))
     saved = [_saved(node, labels, labels[index]) for node in contexts]
-    return [*saved, *ask(provider, "get_capability", view, label=labels[index])]
+    return [*saved, *capabilities(provider, view, labels[index])]
 
 
 def _saved(node: Node, labels: Sequence[str], label: str) -> Capability | Rejection:
