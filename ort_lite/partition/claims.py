@@ -13,6 +13,8 @@ from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView,
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.record import Record
 
+_QDQ = ("DequantizeLinear", "QuantizeLinear")
+
 
 class Unit(Record):
     """A capability that holds so far: its nodes by number."""
@@ -138,16 +140,42 @@ class Claims:
         return dict(zip(groups, (unit for k, unit in enumerate(units) if k not in gone), strict=True))
 
     def _affordable(self, index: int, units: dict[int, Unit]) -> dict[int, Unit]:
-        """The units that fit the provider's budget, in topological order."""
+        """The units that fit the provider's budget, in topological order; those that compute in integers together all or none."""
+        if not self.constraints.has_budget(index):
+            return dict(sorted(units.items()))
         kept = dict[int, Unit]()
+        together = self._quantized(units)
         for g in sorted(units):
-            unit = units[g]
-            why = self.constraints.afford(index, [self.nodes[k] for k in unit.nodes])
-            if why is None:
-                kept[g] = unit
-            else:
-                self._give_up(index, g, unit, "budget", why)
-        return kept
+            if g in together:
+                several = together.pop(g)
+                why = self.constraints.afford(index, [self.nodes[k] for each in several for k in units[each].nodes])
+                for each in several:
+                    together.pop(each, None)
+                    if why is None:
+                        kept[each] = units[each]
+                    else:
+                        self._give_up(index, each, units[each], "budget", why)
+        return {g: kept[g] for g in sorted(kept)}
+
+    def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
+        """By group, the groups that hold the parts of a QDQ unit, itself among them: DequantizeLinear, the operator that reads it,
+        QuantizeLinear of its outputs. Cut apart, the operator would compute in floating point. O(nodes + edges).
+        """
+        home = {k: g for g, unit in units.items() for k in unit.nodes}
+        found = {g: [g] for g in units}
+        for k, node in enumerate(self.nodes):
+            if k not in home or node.op_type in _QDQ:
+                continue
+            before = [v.producer for v in self.reads[k] if v.producer is not None and v.producer.op_type == "DequantizeLinear"]
+            readers = [reader for v in node.outputs if v is not None for reader in v.readers]
+            after = [reader for reader in readers if reader.op_type == "QuantizeLinear"]
+            if before and readers and len(after) == len(readers):
+                parts = [home[number] for other in (*before, *after) if (number := self.number.get(other, -1)) in home]
+                for g in parts:
+                    if found[g] is not found[home[k]]:
+                        found[home[k]].extend(found[g])
+                        found.update(dict.fromkeys(found[g], found[home[k]]))
+        return found
 
     def _give_up(self, index: int, group: int, unit: Unit, code: str, detail: str) -> None:
         self._refuse(index, unit.nodes, "lost", code, detail)
