@@ -5,6 +5,7 @@ from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.moving import Mover
+from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
@@ -223,6 +224,11 @@ class _Linker:
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
         self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        rescuers = [p for p in level.partitions if isinstance(compiled[p.name], Rescuer) and p.provider.device != CPU]
+        self.forgiving = {p.provider.device for p in rescuers}
+        """Devices of partitions that have a next provider."""
+        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
+        """What partitions with a next provider made on a device: the partition, which output, its slots."""
         for copy in level.copies:
             self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
 
@@ -232,6 +238,8 @@ class _Linker:
             device = partition.provider.device
             function = self.compiled[partition.name]
             inputs = [self.slots[value, device] for value in partition.inputs] + self._slots_of(witnesses_of(function))
+            if self.forgiving and device != CPU:
+                function = self._rescued(partition, function, inputs)
             outputs = [self._new(value, device) for value in partition.outputs]
             self.makers.update((value, f"{partition.name} ({_label(partition)})") for value in partition.outputs)
             self._step(partition.name, _label(partition), function, inputs, outputs)
@@ -246,6 +254,15 @@ class _Linker:
         )
         direct, picks = self._direct(steps, returned, shares)
         return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
+
+    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
+        """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
+        if not isinstance(function, Rescuer):
+            return Strict(function)
+        function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
+        inputs += self._slots_of(function.at_home)
+        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
+        return function
 
     def _new(self, value: Value, device: Device) -> int:
         self.slots[value, device] = slot = self.count
@@ -262,8 +279,12 @@ class _Linker:
             if (value, hop.destination) not in self.slots:
                 maker = self.makers.get(value) or (provider.name if provider is not None else reader)
                 source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                function = Mover(value, hop, maker, provider, self.inputs)
-                given = [source, *self._slots_of(function.witnesses)]
+                function: CompiledPartition = (mover := Mover(value, hop, maker, provider, self.inputs))
+                given = [source, *self._slots_of(mover.witnesses)]
+                if self.forgiving:
+                    rescuer, index, slots = self.rescued.get(value, (None, 0, []))
+                    function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
+                    given += slots
                 self._step(name, reader, function, given, [self._new(value, hop.destination)])
 
     def _slots_of(self, values: Sequence[Value]) -> list[int]:
