@@ -100,11 +100,15 @@ def _set(node: Node, **values: Any) -> None:
     node.attributes.update((name, Attr.of(name, value)) for name, value in values.items())
 
 
+class NothingToSave(ProviderError):
+    """No provider of the session can save what it compiled."""
+
+
 def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> Model:
     """A copy of the model in which every partition that its provider can serialise is one EPContext node.
 
     The other nodes stay as they are; so do partitions that run bodies with partitions of their own, which one node cannot stand for:
-    those in the bodies are saved. Raises ProviderError when there is nothing to save, and naming a provider whose `serialize`
+    those in the bodies are saved. Raises NothingToSave, and ProviderError naming a provider whose `serialize`
     fails. O(model).
     """
     mapping: dict[Value, Value] = {}
@@ -132,7 +136,7 @@ def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, C
         copy.metadata_props[f"ep_compatibility_info.{partition.provider.name}"] = node.attr("ep_sdk_version", "")
     if not count:
         names = ", ".join(assignment.providers)
-        raise ProviderError(f"none of {names} saves what it compiled: there is nothing but the model itself to save")
+        raise NothingToSave(f"none of {names} saves what it compiled: there is nothing but the model itself to save")
     copy.opset_imports.setdefault(DOMAIN, 1)
     for node in copy.graph.all_nodes():
         copy.opset_imports.setdefault(node.domain, node.version)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, source_to_keep
@@ -55,6 +56,9 @@ class InferenceSession:
         self._profiler = _profiler(options)
         self._kept = source_to_keep(path_or_bytes)
         self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+        if entries := options.config_entries:
+            acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
+            config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
         self._changing, self._told = threading.Lock(), threading.local()
 
     # Running

@@ -427,3 +427,55 @@ def test_a_provider_that_does_not_take_back_what_it_saved_is_named(saved: Path, 
 
     with pytest.raises(ProviderError, match=r"SavingExecutionProvider: deserialize (returned 3|failed: ValueError: not mine)"):
         session(saved, Forgetful(), CpuStandIn())
+
+
+# Saved when the session is made
+
+
+def creating(source: Any, *providers: Any, **config: str) -> ort_lite.InferenceSession:
+    options = ort_lite.SessionOptions()
+    for key, value in config.items():
+        options.add_session_config_entry(f"ep.context_{key}", value)
+    return ort_lite.InferenceSession(source, options, providers=list(providers))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {TEXT}'), tmp_path / "plain.onnx")
+    return tmp_path / "plain.onnx"
+
+
+@pytest.mark.parametrize(
+    ("embed", "files"), [("1", ["x.onnx"]), ("0", ["x.onnx", *(f"x_SavingExecutionProvider_{k}.bin" for k in range(3))])]
+)
+def test_the_config_saves_when_the_session_is_made(plain: Path, embed: str, files: list[str]) -> None:
+    path = plain.parent / "x.onnx"
+    creating(plain, Saving(), CpuStandIn(), enable="1", file_path=str(path), embed_mode=embed)
+    assert sorted(found.name for found in plain.parent.iterdir()) == sorted([plain.name, *files])
+    provider = Saving()
+    made = session(path, provider, CpuStandIn())
+    assert provider.compiled == []
+    np.testing.assert_array_equal(made.run(["b"], {"x": X, "f": np.array(True)})[0], -(X + np.array([1, 2, 3])))
+
+
+def test_by_default_it_is_saved_beside_the_model(plain: Path) -> None:
+    creating(plain, Saving(), CpuStandIn(), enable="1")
+    assert (plain.parent / "plain_ctx.onnx").exists()
+    creating(plain, Saving(), CpuStandIn(), enable="0", file_path=str(plain.parent / "no.onnx"))
+    assert not (plain.parent / "no.onnx").exists()
+
+
+def test_where_to_save_must_be_known_and_another_file(plain: Path) -> None:
+    with pytest.raises(
+        ort_lite.errors.InvalidArgument, match=r"ep\.context_file_path is not set, and the model comes from no file"
+    ):
+        creating(plain.read_bytes(), Saving(), CpuStandIn(), enable="1")
+    with pytest.raises(ort_lite.errors.InvalidArgument, match=r"ep\.context_file_path is the model's own file"):
+        creating(plain, Saving(), CpuStandIn(), enable="1", file_path=str(plain))
+
+
+def test_where_nobody_saves_anything_the_session_is_made_with_a_warning(plain: Path, caplog: pytest.LogCaptureFixture) -> None:
+    creating(plain, CpuStandIn(), enable="1")
+    assert [path.name for path in plain.parent.iterdir()] == [plain.name]
+    (message,) = caplog.messages
+    assert message.startswith("ep.context_enable: none of CPUExecutionProvider saves what it compiled")
