@@ -5,6 +5,7 @@ from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.moving import Mover
+from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
@@ -17,6 +18,7 @@ from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
@@ -147,7 +149,7 @@ def _compiled_or_restored(
     label: str, provider: ExecutionProvider, partitions: Sequence[Partition], alone: bool
 ) -> list[CompiledPartition | BaseException]:
     """Partitions of an EPContext node are compiled already."""
-    made = {p.name: _restored(p) for p in partitions if is_context(p.nodes[0])}
+    made = {p.name: _restored(label, p) for p in partitions if is_context(p.nodes[0])}
     rest = [p for p in partitions if p.name not in made]
     if rest:
         compiled = _compile(label, provider, rest, alone and len(rest) > 1)
@@ -155,11 +157,11 @@ def _compiled_or_restored(
     return [made[p.name] for p in partitions]
 
 
-def _restored(partition: Partition) -> CompiledPartition | BaseException:
+def _restored(label: str, partition: Partition) -> CompiledPartition | BaseException:
     from ort_lite.compile.restore import restored
 
     try:
-        return restored(partition)
+        return restored(label, partition)
     except Exception as error:  # noqa: BLE001  an exception in a result's place, as from `compile`
         return error
 
@@ -170,7 +172,10 @@ def _compile(
     """A result for each. When the call fails: each in a call of its own (`alone`), or PartitionsFailed naming all."""
     names = ", ".join(p.name for p in partitions)
     try:
-        compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
+        with unchanged(provider, "compile", dict.fromkeys(p.nodes[0].graph for p in partitions), label):
+            compiled: list[CompiledPartition | BaseException] = list(provider.compile(partitions))
+    except GraphChanged:
+        raise
     except Exception as error:
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]
@@ -219,6 +224,11 @@ class _Linker:
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
         self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        rescuers = [p for p in level.partitions if isinstance(compiled[p.name], Rescuer) and p.provider.device != CPU]
+        self.forgiving = {p.provider.device for p in rescuers}
+        """Devices of partitions that have a next provider."""
+        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
+        """What partitions with a next provider made on a device: the partition, which output, its slots."""
         for copy in level.copies:
             self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
 
@@ -228,6 +238,8 @@ class _Linker:
             device = partition.provider.device
             function = self.compiled[partition.name]
             inputs = [self.slots[value, device] for value in partition.inputs] + self._slots_of(witnesses_of(function))
+            if self.forgiving and device != CPU:
+                function = self._rescued(partition, function, inputs)
             outputs = [self._new(value, device) for value in partition.outputs]
             self.makers.update((value, f"{partition.name} ({_label(partition)})") for value in partition.outputs)
             self._step(partition.name, _label(partition), function, inputs, outputs)
@@ -242,6 +254,15 @@ class _Linker:
         )
         direct, picks = self._direct(steps, returned, shares)
         return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
+
+    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
+        """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
+        if not isinstance(function, Rescuer):
+            return Strict(function)
+        function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
+        inputs += self._slots_of(function.at_home)
+        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
+        return function
 
     def _new(self, value: Value, device: Device) -> int:
         self.slots[value, device] = slot = self.count
@@ -258,8 +279,12 @@ class _Linker:
             if (value, hop.destination) not in self.slots:
                 maker = self.makers.get(value) or (provider.name if provider is not None else reader)
                 source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                function = Mover(value, hop, maker, provider, self.inputs)
-                given = [source, *self._slots_of(function.witnesses)]
+                function: CompiledPartition = (mover := Mover(value, hop, maker, provider, self.inputs))
+                given = [source, *self._slots_of(mover.witnesses)]
+                if self.forgiving:
+                    rescuer, index, slots = self.rescued.get(value, (None, 0, []))
+                    function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
+                    given += slots
                 self._step(name, reader, function, given, [self._new(value, hop.destination)])
 
     def _slots_of(self, values: Sequence[Value]) -> list[int]:

@@ -6,7 +6,7 @@ know the unfused nodes, whose operators any provider may claim. The copy is betw
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ort_lite.errors import Fail, ProviderError, hint
+from ort_lite.errors import ProviderError, hint
 from ort_lite.execute.execute import CompiledBody
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
@@ -18,9 +18,9 @@ from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, ExecutionProvider, Partition
 from ort_lite.provider.subgraph import copied
 from ort_lite.record import Record
-from ort_lite.transform.contract import Transform, all_graphs
+from ort_lite.transform.contract import Change, Transform, all_graphs
 from ort_lite.transform.fusions import Fusions
-from ort_lite.transform.transform import Change, chosen_of
+from ort_lite.transform.transform import chosen_of
 
 ALL = "all"
 """In the answer of `ExecutionProvider.fusions`: everything that the hook `ort_lite_fusions` lists."""
@@ -52,7 +52,7 @@ class Fuser:
     def fused(self, partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> Fused | None:
         """The copy; None where the provider wants no fusion, or none is possible. `bodies` are those that were compiled.
 
-        Raises what the transforms raise, and Fail where they took an input or output of the partition away.
+        Raises what the transforms raise, and Fail where they left an invalid graph or other inputs and outputs.
         """
         fusions = self._fusions(partition.provider)
         if (
@@ -63,15 +63,11 @@ class Fuser:
             return None
         graph, copies, names = copied(partition)
         pairs = list(_body_pairs(partition, graph))
-        border = list(graph.inputs), [value.name for value in graph.outputs]
         newest = dict(sorted({(node.domain, node.version) for node in partition.nodes}))
         fixed = [inner for _, copy, _ in pairs for inner in all_graphs(copy)]
         changes = fusions.apply(graph, partition.rules, newest, fixed, names)
         if not changes:
             return None
-        if (graph.inputs, [value.name for value in graph.outputs]) != border:
-            done = ", ".join(dict.fromkeys(change.transform for change in changes))
-            raise Fail(f"{partition.name}: its inputs and outputs are others after the transforms {done}")
         inside: dict[Graph, Body] = {
             copy: bodies[body].captured_as(_captures(bodies[body], body, copy))
             for body, copy, node in pairs

@@ -8,10 +8,11 @@ from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.moving import moved
+from ort_lite.compile.rescue import Rescuer, Stranded, stranded
 from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import Executable, owned
-from ort_lite.execute.results import Wrapper, listed
+from ort_lite.execute.results import listed
 from ort_lite.graph.graph import Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -61,7 +62,7 @@ def compile_or_next(
             raise CompileError(f"{failure}; and {nobody}") from failure
 
 
-class Fallback(Wrapper):
+class Fallback(Rescuer):
     """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
 
     The next run tries the partition again. The first failure is reported.
@@ -77,16 +78,31 @@ class Fallback(Wrapper):
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        device, partition = self.partition.provider.device, self.partition
+        own = inputs[: len(partition.inputs)] if self.at_home else inputs
+        missing = None if device == CPU else stranded(own)
+        if missing is not None:
+            return [Stranded(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
         try:
-            return listed(self.function(inputs), len(self.partition.outputs), self.partition.name)
+            return listed(self.function(own), len(partition.outputs), partition.name)
         except RunTerminated:
             raise
         except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
             error = raised
-        return self._recovered(inputs[: len(self.partition.inputs)], error)
+        results = self.rescue(inputs, error)
+        return results if device == CPU else [Stranded(y, CPU, error) for y in results]
 
-    def _recovered(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
-        device, partition = self.partition.provider.device, self.partition
+    def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
+        made = self._next(error)
+        given = self._on_cpu(inputs)
+        results = made.run(given, CURRENT.options)
+        if made.outputs_may_alias:
+            constants = [value for value in made.returned if type(value) is not int]
+            results = owned(results, [*given, *constants])
+        return results
+
+    def _next(self, error: Exception) -> Executable:
+        partition = self.partition
         what = f"{partition.name} failed in a run: {type(error).__name__}: {error}"
         with self._lock:
             if self._made is None:
@@ -95,12 +111,22 @@ class Fallback(Wrapper):
                 except OrtLiteError as nobody:
                     raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
                 self._report(f"{what}; its nodes went to the next provider")
-        given = [self._moved(v, x, device, CPU) for v, x in zip(partition.inputs, inputs, strict=True)]
-        results = self._made.run(given, CURRENT.options)
-        if self._made.outputs_may_alias:
-            constants = [value for value in self._made.returned if type(value) is not int]
-            results = owned(results, [*given, *constants])
-        return [self._moved(v, y, CPU, device) for v, y in zip(partition.outputs, results, strict=True)]
+            return self._made
+
+    def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
+        """The partition's inputs: as they are on the CPU already, else brought there."""
+        partition = self.partition
+        own = len(partition.inputs)
+        home = dict(zip(self.at_home, inputs[own:], strict=False))
+        found = []
+        for value, x in zip(partition.inputs, inputs[:own], strict=True):
+            if value in home:
+                x = home[value]
+            else:
+                x, device = (x.value, x.device) if type(x) is Stranded else (x, partition.provider.device)
+                x = self._moved(value, x, device, CPU)
+            found.append(x)
+        return found
 
     def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
         if source != destination:

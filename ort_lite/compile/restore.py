@@ -1,16 +1,69 @@
 """Partitions that are compiled already: those of EPContext nodes, which `ort_lite.pipeline.context` writes."""
 
-from ort_lite.errors import CompileError
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.errors import CompileError, ProviderError
+from ort_lite.graph.graph import Value
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import BYTES
-from ort_lite.provider.provider import CompiledPartition, Partition
+from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, ExecutionProvider, Partition
 
 
-def restored(partition: Partition) -> CompiledPartition:
-    """The compiled partition of an EPContext node. Raises CompileError where it does not fit this machine or this reader."""
+def restored(label: str, partition: Partition) -> CompiledPartition:
+    """The compiled partition of an EPContext node. Raises CompileError where it does not fit this machine or this reader, and
+    ProviderError, which names the provider, for what it does not take back.
+
+    The provider sees the inputs and outputs that it was compiled for, whatever became of them in the graph since.
+    """
     (node,) = partition.nodes
     if node.attr("embed_mode", 1) != 1:
         raise CompileError(f"{node}: its context is in a file beside the model; load the model by its path")
-    why = partition.provider.check_compatibility(node.attr("ep_sdk_version", ""))
+    provider = partition.provider
+    why = ask(provider, "check_compatibility", node.attr("ep_sdk_version", ""), label=label)
     if why is not None:
         raise CompileError(f"{node}: {why}; compile the original model again")
-    return partition.provider.deserialize(partition, str(node.attr("ep_cache_context", "")).encode(*BYTES))
+    whole = partition.replace(inputs=_present(node.inputs), outputs=_present(node.outputs))
+    made = ask(provider, "deserialize", whole, str(node.attr("ep_cache_context", "")).encode(*BYTES), label=label)
+    if not callable(made):
+        raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable")
+    if whole.inputs == partition.inputs and whole.outputs == partition.outputs:
+        return made  # type: ignore[no-any-return]  # it is callable
+    return Refitted(made, whole, partition)
+
+
+def _present(values: Sequence[Value | None]) -> tuple[Value, ...]:
+    return tuple(value for value in values if value is not None)
+
+
+class Refitted:
+    """A saved partition in a graph that transforms changed around its node: inputs became constants or one value, outputs lost
+    their readers. It has what the saved one has besides being called, but for memory of the caller's (`into`).
+    """
+
+    def __init__(self, function: CompiledPartition, whole: Partition, partition: Partition) -> None:
+        self._function = function
+        place = {value: k for k, value in enumerate(partition.inputs)}
+        self._inputs = [place.get(value) for value in whole.inputs]
+        self._constants = [None if value in place else _on_device(value, partition.provider) for value in whole.inputs]
+        self._outputs = [whole.outputs.index(value) for value in partition.outputs]
+        self._count, self._name = len(whole.outputs), partition.name
+
+    def __call__(self, inputs: Sequence[Any], *state: Any) -> list[Any]:
+        pairs = zip(self._inputs, self._constants, strict=True)
+        results = self._function([constant if k is None else inputs[k] for k, constant in pairs], *state)
+        if len(results) != self._count:
+            raise ProviderError(f"{self._name} returned {len(results)} values for the {self._count} outputs it was saved with")
+        return [results[k] for k in self._outputs]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("into", "_function"):
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
+
+def _on_device(value: Value, provider: ExecutionProvider) -> Any:
+    if value.constant is None or provider.device == CPU:
+        return value.constant
+    transfer: DataTransfer = ask(provider, "data_transfer")
+    return transfer.copy(value.constant, CPU, provider.device)

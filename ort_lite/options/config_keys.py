@@ -1,11 +1,13 @@
 """The config entries that sessions and runs take: those that onnxruntime documents, and ort_lite's own.
 
-A key that is known and has no effect here (threads' spinning, Qualcomm's power modes) is taken, since programs set it; one that
-nobody knows is an error. Providers add theirs in `ExecutionProvider.config_keys`.
+A key that is known and has no effect here (threads' spinning, Qualcomm's power modes) is taken, since programs set it, and noted once
+a session; those in ACTING and ACTING_IN_RUNS have one. One that nobody knows is an error. Providers add theirs in
+`ExecutionProvider.config_keys`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from ort_lite import log
 from ort_lite.errors import InvalidArgument, hint
 
 DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
@@ -22,6 +24,19 @@ DISABLE_SYNC = "disable_synchronize_execution_providers"
 
 KEEP_CONSTANTS = "ort_lite.keep_constants"
 """A session's entry; "1": it keeps the arrays of constants that providers absorbed, which `run(verify=...)` needs."""
+
+CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
+"""Sessions' entries; "1": what providers compiled is saved when the session is made (see `InferenceSession.save_compiled`); the path
+(by default the model's, with "_ctx" before its ending); contexts in the model's file ("1") or in files beside it ("0", the default).
+"""
+
+SHRINK = "memory.enable_memory_arena_shrinkage"
+"""A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
+
+INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
+OPTIMIZED_BESIDE = "session.optimized_model_external_initializers_file_name"
+OPTIMIZED_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
+CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_allocators"
 
 _SESSION = """
 ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
@@ -60,9 +75,18 @@ OWN_KEYS = frozenset(
 """Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partition.cost.strategy."""
 
 RUN_KEYS = frozenset({
-    "memory.enable_memory_arena_shrinkage", DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",
+    SHRINK, DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",
     "qnn.rpc_control_latency", "qnn.lora_config",
 })  # fmt: skip
+
+ACTING = OWN_KEYS | {
+    DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
+    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT,
+}  # fmt: skip
+"""Sessions' entries that have an effect, beside those of providers."""
+
+ACTING_IN_RUNS = frozenset({SHRINK, DISABLE_SYNC})
+"""Runs' entries that have an effect, beside those of providers."""
 
 OPEN_PREFIXES = ("ep.cuda.",)
 """Families of keys that onnxruntime leaves to a provider of its own."""
@@ -89,6 +113,15 @@ def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:
 def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
     """As `check_session`, for the entries of RunOptions."""
     _check(keys, RUN_KEYS | set(more), "run")
+
+
+def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, severity: int) -> None:
+    """A warning that names the entries that were taken and change nothing, if there are some."""
+    idle = sorted(key for key in keys if key not in acting)
+    if idle:
+        one = len(idle) == 1
+        entries = f"{what} config entr{'y' if one else 'ies'} {', '.join(idle)}"
+        log.warn(severity, f"{entries} {'has' if one else 'have'} no effect here")
 
 
 def _check(keys: Iterable[str], known: frozenset[str], what: str) -> None:

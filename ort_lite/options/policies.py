@@ -4,7 +4,8 @@
 
 on_create_error   "raise" (default): the session is not made; "next": it does without the provider
 on_compile_error  "next" (default): the nodes of that partition go to the next provider; "raise": the session is not made
-on_run_error      "raise" (default): `run` raises; "next": the next provider runs the partition's nodes from the same inputs
+on_run_error      "raise" (default): `run` raises; "next": the next provider runs the partition's nodes from the same inputs, also
+                  where copying to or from the device fails
 required          True: a provider that is not installed or has no device is an error, whatever else is said
 limit_nodes, limit_bytes   the most that it is given: nodes; bytes of their constants and outputs
 

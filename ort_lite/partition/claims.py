@@ -8,10 +8,12 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
-from ort_lite.provider.ask import ask
-from ort_lite.provider.context_nodes import is_context
+from ort_lite.provider.context_nodes import is_context, owner_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
+from ort_lite.provider.unchanged import capabilities
 from ort_lite.record import Record
+
+_QDQ = ("DequantizeLinear", "QuantizeLinear")
 
 
 class Unit(Record):
@@ -65,7 +67,7 @@ class Claims:
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
         view = GraphView(self.graph, claimed, rules, split)
-        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels[index]))
+        answers = self.constraints.answers(index, view, partial(_answers, provider, self.labels, index))
         self._form_groups(index, self._affordable(index, self._convex(index, self._units(index, answers, open_, split))))
         for k in free:
             if self.taken_by[k] is None and index not in self.reasons[k]:
@@ -138,16 +140,42 @@ class Claims:
         return dict(zip(groups, (unit for k, unit in enumerate(units) if k not in gone), strict=True))
 
     def _affordable(self, index: int, units: dict[int, Unit]) -> dict[int, Unit]:
-        """The units that fit the provider's budget, in topological order."""
+        """The units that fit the provider's budget, in topological order; those that compute in integers together all or none."""
+        if not self.constraints.has_budget(index):
+            return dict(sorted(units.items()))
         kept = dict[int, Unit]()
+        together = self._quantized(units)
         for g in sorted(units):
-            unit = units[g]
-            why = self.constraints.afford(index, [self.nodes[k] for k in unit.nodes])
-            if why is None:
-                kept[g] = unit
-            else:
-                self._give_up(index, g, unit, "budget", why)
-        return kept
+            if g in together:
+                several = together.pop(g)
+                why = self.constraints.afford(index, [self.nodes[k] for each in several for k in units[each].nodes])
+                for each in several:
+                    together.pop(each, None)
+                    if why is None:
+                        kept[each] = units[each]
+                    else:
+                        self._give_up(index, each, units[each], "budget", why)
+        return {g: kept[g] for g in sorted(kept)}
+
+    def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
+        """By group, the groups that hold the parts of a QDQ unit, itself among them: DequantizeLinear, the operator that reads it,
+        QuantizeLinear of its outputs. Cut apart, the operator would compute in floating point. O(nodes + edges).
+        """
+        home = {k: g for g, unit in units.items() for k in unit.nodes}
+        found = {g: [g] for g in units}
+        for k, node in enumerate(self.nodes):
+            if k not in home or node.op_type in _QDQ:
+                continue
+            before = [v.producer for v in self.reads[k] if v.producer is not None and v.producer.op_type == "DequantizeLinear"]
+            readers = [reader for v in node.outputs if v is not None for reader in v.readers]
+            after = [reader for reader in readers if reader.op_type == "QuantizeLinear"]
+            if before and readers and len(after) == len(readers):
+                parts = [home[number] for other in (*before, *after) if (number := self.number.get(other, -1)) in home]
+                for g in parts:
+                    if found[g] is not found[home[k]]:
+                        found[home[k]].extend(found[g])
+                        found.update(dict.fromkeys(found[g], found[home[k]]))
+        return found
 
     def _give_up(self, index: int, group: int, unit: Unit, code: str, detail: str) -> None:
         self._refuse(index, unit.nodes, "lost", code, detail)
@@ -201,19 +229,19 @@ class Claims:
             self.reasons[k].setdefault(index, reason)
 
 
-def _answers(provider: ExecutionProvider, label: str, view: GraphView) -> list[Capability | Rejection]:
+def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, view: GraphView) -> list[Capability | Rejection]:
     contexts = [node for node in view if is_context(node)]
     if contexts:  # compiled partitions that were saved: their provider gets them back, each by itself, and nobody is asked
         view = view.replace(claimed=view.claimed | set(contexts))
-    saved = [_saved(node, provider) for node in contexts]
-    return [*saved, *ask(provider, "get_capability", view, label=label)]
+    saved = [_saved(node, labels, labels[index]) for node in contexts]
+    return [*saved, *capabilities(provider, view, labels[index])]
 
 
-def _saved(node: Node, provider: ExecutionProvider) -> Capability | Rejection:
-    source = node.attr("source", "")
-    if source == provider.name:
+def _saved(node: Node, labels: Sequence[str], label: str) -> Capability | Rejection:
+    owner, why = owner_of(node, labels)
+    if owner == label:
         return Capability([node], merge=False)
-    return Rejection(node, "source", f"it was compiled by {source or 'somebody who is not named'}")
+    return Rejection(node, "source", why or f"it was compiled by {owner}")
 
 
 def _size(size: int, minimum: int) -> str:

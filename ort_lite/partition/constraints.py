@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
-from ort_lite.errors import PlacementError
+from ort_lite.errors import InvalidArgument, PlacementError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.placement import PlacementRule
@@ -136,8 +136,13 @@ class Constraints:
 
     @contextmanager
     def without(self, given_back: Mapping[tuple[str, Node], str]) -> Iterator[None]:
-        """Inside, providers do not get these nodes, for these reasons."""
+        """Inside, providers do not get these nodes, for these reasons. Raises InvalidArgument for a label that none of them has."""
         index = {label: k for k, label in enumerate(self.labels)}
+        for label, node in given_back:
+            if label not in index or not isinstance(node, Node):
+                raise InvalidArgument(
+                    f"given back is {node} of {label!r}; expected a node, and one of {', '.join(self.labels)}"
+                )
         self._given_back = {(index[label], node): why for (label, node), why in given_back.items()}
         try:
             yield
@@ -150,6 +155,9 @@ class Constraints:
         return next((why for node in nodes if (why := self._given_back.get((index, node))) is not None), None)
 
     # Budgets
+
+    def has_budget(self, index: int) -> bool:
+        return index in self._accounts
 
     def afford(self, index: int, nodes: Collection[Node]) -> str | None:
         """Takes what the nodes need from the provider's budget; or says why they do not fit."""

@@ -7,17 +7,17 @@ claims are inlined, nodes that nobody takes in their element type get Casts arou
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ort_lite.errors import Fail, OrtLiteError, PlacementError
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.errors import PlacementError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
-from ort_lite.partition.assignment import Apart, Assignment, Level, Placement, Reason
+from ort_lite.partition.assignment import Again, Apart, Assignment, Level, Placement, Reason
 from ort_lite.partition.borders import copies
 from ort_lite.partition.claims import Claims, Group
 from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import DataTransfer, ExecutionProvider, Partition
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def partition(
     `strategy` improves the greedy assignment (see `ort_lite.partition.cost`). Does not change the graph, but `remedies` may, one after
     the other until one returns True; then everybody is asked again. O(providers * (nodes + edges)) beside what the providers
     themselves need. Raises NotImplemented naming each node that is left, with every provider's reason; PlacementError where a
-    hard rule of the constraints keeps it from those that might.
+    hard rule of the constraints keeps it from those that might; Fail naming a strategy that fails or returns nonsense.
     """
     labels = names_of(providers)
     constraints = constraints if constraints is not None else Constraints(labels)
@@ -48,7 +48,11 @@ def partition(
         root, left = dealt(graph, providers, rules, constraints)
         if not left:
             greedy = _Assembly(root, providers, labels, rules).assignment()
-            return greedy if strategy is None else strategy(greedy, partial(_without, graph, providers, rules, constraints))
+            return (
+                greedy
+                if strategy is None
+                else _improved(strategy, greedy, partial(_without, graph, providers, rules, constraints))
+            )
         if constraints.release(left):
             continue
         if not any(remedy(left) for remedy in remedies):
@@ -57,6 +61,22 @@ def partition(
                 raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
             raise NotSupported(_complaint(root, labels))
         constraints.graph_changed()
+
+
+def _improved(strategy: "Strategy", greedy: Assignment, again: Again) -> Assignment:
+    """What the strategy makes of the assignment. Raises Fail, naming it, where it fails or returns none for this graph."""
+    who = f"the partitioning strategy {getattr(strategy, '__name__', type(strategy).__name__)}"
+    try:
+        found: Any = strategy(greedy, again)
+    except OrtLiteError as error:
+        error.add_note(f"in {who}")
+        raise
+    except Exception as error:
+        raise Fail(f"{who} failed: {type(error).__name__}: {error}") from error
+    if isinstance(found, Assignment) and found.graph is greedy.graph and found.placements.keys() == greedy.placements.keys():
+        return found
+    came = "an Assignment of other nodes" if isinstance(found, Assignment) else shown(found)
+    raise Fail(f"{who} returned {came}; expected the Assignment that it was given, or one that `again` made")
 
 
 def dealt(

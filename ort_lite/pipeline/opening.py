@@ -10,6 +10,7 @@ from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
+from ort_lite.options.config_keys import INITIALIZERS_FOLDER, OPTIMIZED_BESIDE, OPTIMIZED_LEAST
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.serialization.load import load
@@ -22,9 +23,6 @@ from ort_lite.transform.contract import all_graphs
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
 """Arrays by name, or what `save_params` made of them."""
 
-_FOLDER = "session.model_external_initializers_file_folder_path"
-_BESIDE = "session.optimized_model_external_initializers_file_name"
-_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
 _KEPT_BYTES = 2**24  # a session remembers bytes that it was made from up to this size, so that parameters can be loaded later
 
 
@@ -43,7 +41,7 @@ def open_model(
         raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
-    model = load(source, parse, folder=options.config(_FOLDER, "") or None)
+    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None)
     if isinstance(source, (str, os.PathLike)) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.pipeline.context import read_files
 
@@ -74,10 +72,10 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
     from ort_lite.pipeline.older_opsets import as_imported
     from ort_lite.serialization.save import save
 
-    least = options.config(_LEAST, "1024")
+    least = options.config(OPTIMIZED_LEAST, "1024")
     if not (least.isascii() and least.isdigit()):
-        raise InvalidArgument(f"{_LEAST} is {least!r}, expected a number of bytes")
-    external = SerializeOptions(external_data=options.config(_BESIDE, "") or None, raw_data_threshold=int(least))
+        raise InvalidArgument(f"{OPTIMIZED_LEAST} is {least!r}, expected a number of bytes")
+    external = SerializeOptions(external_data=options.config(OPTIMIZED_BESIDE, "") or None, raw_data_threshold=int(least))
     save(as_imported(model), options.optimized_model_filepath, external)
 
 

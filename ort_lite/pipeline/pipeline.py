@@ -32,6 +32,7 @@ from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition, Resource
 from ort_lite.provider.subgraph import subgraph
+from ort_lite.provider.unchanged import capabilities
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
     claimed = set[Node]()
     for graph in dict.fromkeys(call.graph for call in calls if call.graph is not None):
         for provider in providers:
-            answers = ask(provider, "get_capability", GraphView(graph, rules=rules))
+            answers = capabilities(provider, GraphView(graph, rules=rules))
             claimed.update(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
     return set(calls) - claimed
 

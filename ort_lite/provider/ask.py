@@ -63,6 +63,14 @@ def _seconds(answer: Any) -> bool:
     return answer is None or (number and bool(0 <= answer < math.inf))
 
 
+def _overhead(answer: Any) -> bool:
+    if not isinstance(answer, Overhead):
+        return answer is None
+    said: list[Any] = [answer.launch, answer.latency]
+    rate: Any = answer.bandwidth
+    return None not in said and all(map(_seconds, said)) and isinstance(rate, (int, float)) and bool(rate > 0)
+
+
 def _all(*classes: type) -> Callable[[Any], bool]:
     def fits(answer: Any) -> bool:
         return (
@@ -84,7 +92,7 @@ _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),
     "available_resource": (_none_or(Resource), "a Resource, or None"),
     "cost": (_seconds, "a finite number of seconds, 0 or more, or None"),
-    "overhead": (_none_or(Overhead), "an Overhead, or None"),
+    "overhead": (_overhead, "an Overhead of finite times, 0 or more, and a bandwidth above 0, or None"),
     "preferred_layout": (lambda answer: answer is None or answer in LAYOUTS, f"one of {', '.join(LAYOUTS)}, or None"),
     "end_profiling": (_all(ProfileEvent), "ProfileEvent objects"),
     "serialize": (_none_or(bytes, bytearray, memoryview), "bytes, or None"),

@@ -198,6 +198,7 @@ class ExecutionProvider:
     "per-thread": any, each with a state of its own (see CompiledPartition). `config_keys` are session and run config entries
     that it reads beside those that onnxruntime documents. `exact` spares partitions on the CPU the look at their outputs' types and
     shapes: native code may read what it says without a test, so only a provider whose own code made sure of them says it.
+    It spares it the look at whether it changed a graph, too.
     `writes_no_input` spares them views that cannot be written to: it neither changes nor returns an array that it is given.
 
     A hook that a class does not override costs nothing. Hooks of a run are called for providers that have a partition.
@@ -223,11 +224,11 @@ class ExecutionProvider:
         """Told once, before the first `get_capability`: the session's threads, memory flags and config entries."""
 
     def get_capability(self, graph: GraphView) -> Iterable[Capability | Rejection]:
-        """What it takes of the nodes in `graph`, and what it declines and why. Must not change the graph."""
+        """What it takes of the nodes in `graph`, and what it declines and why. One that changes the graph is refused by name."""
         raise NotImplementedError
 
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
-        """One CompiledPartition for each, in order, or in the place of one that fails the exception."""
+        """One CompiledPartition for each, in order, or in the place of one that fails the exception. As above of the graph."""
         raise NotImplementedError
 
     def fusions(self) -> "Iterable[Transform | str]":

@@ -9,6 +9,7 @@ import numpy as np
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
+from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
 from ort_lite.provider.ask import ask
@@ -18,9 +19,6 @@ from ort_lite.transform.contract import all_graphs
 
 if TYPE_CHECKING:
     from ort_lite.pipeline.prepared import Prepared
-
-SHRINK = "memory.enable_memory_arena_shrinkage"
-"""A run's config entry: devices ("cpu:0;gpu:0") whose memory that no run has goes back when the run is done."""
 
 
 def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:

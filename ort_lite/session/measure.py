@@ -20,8 +20,8 @@ from ort_lite.partition.partition import names_of, transfers_of
 from ort_lite.pipeline import pipeline
 from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.plugins import selection
-from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Capability, ExecutionProvider, GraphView, Overhead, Partition
+from ort_lite.provider.unchanged import capabilities
 from ort_lite.serialization.source import ModelSource
 from ort_lite.transform.contract import all_graphs
 from ort_lite.verification.reference import Reference, part_of
@@ -79,7 +79,7 @@ class _Stand:
 
     def nodes(self, provider: ExecutionProvider) -> dict[str, float]:
         """Seconds of each node that it takes, started and computed."""
-        answers = ask(provider, "get_capability", GraphView(self._graph, rules=self._rules))
+        answers = capabilities(provider, GraphView(self._graph, rules=self._rules))
         taken = dict.fromkeys(node for answer in answers if isinstance(answer, Capability) for node in answer.nodes)
         found = {node.name: self._node(provider, node) for node in taken}
         return {name: seconds for name, seconds in found.items() if seconds is not None}

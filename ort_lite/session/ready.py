@@ -28,6 +28,7 @@ class Ready:
         "_constants",
         "_feeds",
         "_names",
+        "_noted",
         "_profiler",
         "_run",
         "_shares",
@@ -36,7 +37,11 @@ class Ready:
         "verifier",
     )
 
-    def __init__(self, prepared: Prepared, profiler: "Profiler | None", account: Account) -> None:
+    def __init__(
+        self, prepared: Prepared, profiler: "Profiler | None", account: Account, noted: set[str] | None = None
+    ) -> None:
+        """`noted` are config entries of runs that were found to have no effect."""
+        self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
@@ -54,7 +59,7 @@ class Ready:
         inputs = self._feeds(input_feed)
         after: tuple[Callable[[], None], ...] = ()
         if run_options is not None:
-            config_keys.check_run(run_options.config_entries, self._config_keys)
+            self._check_entries(run_options)
             after = footprint.shrinking(run_options, self.prepared.assignment.providers, self._account)
         outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
         for shrink in after:
@@ -70,7 +75,7 @@ class Ready:
     ) -> list[Any]:
         """As `run`, with another Executable for the model's."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
-        return Ready(prepared, self._profiler, self._account).run(names, feed, run_options)
+        return Ready(prepared, self._profiler, self._account, self._noted).run(names, feed, run_options)
 
     def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """As `run`, outputs by name, computed in the arrays of `targets` where the compiled model can (`Executable.run_into`).
@@ -82,6 +87,16 @@ class Ready:
             return None
         outputs = executable.run_into(self._feeds(input_feed), [targets.get(name) for name in self._names])
         return None if outputs is None else dict(zip(self._names, outputs, strict=True))
+
+    def _check_entries(self, options: RunOptions) -> None:
+        """Raises InvalidArgument for one that nobody knows; one that has no effect is noted in the first run that has it."""
+        entries = options.config_entries
+        if entries:
+            config_keys.check_run(entries, self._config_keys)
+            new = entries.keys() - self._noted
+            self._noted.update(new)
+            acting = config_keys.ACTING_IN_RUNS.union(self._config_keys)
+            config_keys.note_without_effect(new, acting, "run", options.log_severity_level)
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, source_to_keep
@@ -55,6 +56,9 @@ class InferenceSession:
         self._profiler = _profiler(options)
         self._kept = source_to_keep(path_or_bytes)
         self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+        if entries := options.config_entries:
+            acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
+            config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
         self._changing, self._told = threading.Lock(), threading.local()
 
     # Running
@@ -137,19 +141,16 @@ class InferenceSession:
         """Writes a model in which partitions that providers can save are compiled already (see `ort_lite.pipeline.context`), in the
         model's file or, without `embed`, in files of their own beside it.
 
-        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions, and
-        RuntimeException once the session is closed.
+        A session of it compiles the other nodes alone. Raises ProviderError when no provider can save its partitions or one fails to,
+        and RuntimeException once the session is closed; then no file is written.
         """
         prepared = self._state.prepared
         if prepared is None:
             raise RuntimeException("the session is closed")
-        from ort_lite.pipeline.context import with_contexts, write_files
-        from ort_lite.serialization.save import save
+        from ort_lite.pipeline.context import save_with_contexts, with_contexts
 
         made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
-        if not embed:
-            write_files(made, os.fspath(path))
-        save(made, path)
+        save_with_contexts(made, os.fspath(path), embed)
 
     def close(self) -> None:
         """Gives up what is compiled, once the runs in flight are done with it; later runs raise. A second time does nothing.

@@ -1,10 +1,13 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ort_lite import log
 from ort_lite.compile import lifecycle
+from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
@@ -104,6 +107,8 @@ def make_state(
         outputs = refined(outputs, model.graph.outputs, names)
         if options.optimized_model_filepath:
             save_optimized(model, options)
+        if options.config(config_keys.CONTEXT_ENABLE, "0") == "1":
+            _save_contexts(source, prepared, options)
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
@@ -123,3 +128,24 @@ def make_state(
         loaded.defaults,
         overriding,
     )
+
+
+def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:
+    """What the config entry `ep.context_enable` asks for; a warning where no provider saves what it compiled.
+
+    Raises InvalidArgument where no path is given and the model comes from no file, or both are the same.
+    """
+    from ort_lite.pipeline.context import NothingToSave, save_with_contexts, with_contexts
+
+    own = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+    stem, ending = os.path.splitext(os.fsdecode(own))
+    path = options.config(config_keys.CONTEXT_PATH, "") or (f"{stem}_ctx{ending}" if own else "")
+    if not path or (own and os.path.realpath(path) == os.path.realpath(own)):
+        why = "is the model's own file" if path else "is not set, and the model comes from no file"
+        raise InvalidArgument(f"{config_keys.CONTEXT_ENABLE}: {config_keys.CONTEXT_PATH} {why}")
+    try:
+        made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
+    except NothingToSave as nothing:
+        log.warn(options.log_severity_level, f"{config_keys.CONTEXT_ENABLE}: {nothing}")
+        return
+    save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")

@@ -49,6 +49,20 @@ class GraphPass(NamedTuple):
 
 
 Transform = LocalRule | GraphPass
+
+
+class Change(NamedTuple):
+    """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
+
+    transform: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
+
+
 CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
 """(graph, element type that each node is to compute in) -> the Casts that were inserted."""
 

@@ -7,10 +7,11 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Names
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
-from ort_lite.transform.contract import GraphPass, LocalRule, Transform
+from ort_lite.transform.contract import Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import find, operators_before
 from ort_lite.transform.rewriter import Rewriter
-from ort_lite.transform.transform import Change, Driver, index_of, phases_of
+from ort_lite.transform.soundness import Outline
+from ort_lite.transform.transform import Driver, index_of, phases_of
 
 
 class Fusions:
@@ -43,13 +44,17 @@ class Fusions:
         fixed: Collection[Graph] = (),
         names: Names | None = None,
     ) -> tuple[Change, ...]:
-        """Changes the graph, whose values have their types, in place; returns what was done. Graphs in `fixed` stay as they are.
+        """Changes the graph, whose values have their types, in place; returns what was done. Graphs in `fixed` stay.
 
         What is new is of the opset versions in `opset_imports`, and has names that are not taken in `names`; None: in the graph.
+        Raises Fail for a transform that left an invalid graph.
         """
         driver = Driver(Rewriter(graph, Inference(rules, inferred=True), opset_imports, names=names), fixed)
+        outline = Outline(graph)
         for phase in self._phases:
             driver.run(phase)
+        if driver.changes:
+            outline.check(driver.changes, ())
         return tuple(driver.changes)
 
 

@@ -17,9 +17,10 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
-from ort_lite.transform.contract import LEVELS, GraphPass, LocalRule, Transform
+from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Rewriter, Skip
+from ort_lite.transform.soundness import Outline
 
 # onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
 UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "layout": "extended", "all": "all"}
@@ -27,18 +28,6 @@ UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "l
 # Far above what real models need (8 rounds a level, a change for two nodes): what reaches them goes on for ever.
 _MOST_ROUNDS = 64
 _MOST_CHANGES = (1000, 20)  # a constant, and as many again for each node
-
-
-class Change(NamedTuple):
-    """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
-
-    transform: str
-    removed: tuple[str, ...]
-    added: tuple[str, ...]
-    times: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
 
 
 class Skipped(NamedTuple):
@@ -104,7 +93,8 @@ def transform(
 
     `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
     when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
-    names that are not known, ShapeInferenceError for a model whose shapes do not fit.
+    names that are not known, ShapeInferenceError for a model whose shapes do not fit, Fail naming a transform that left a
+    cycle, an input that nobody makes, or other outputs than there were.
     """
     _check(transforms, level, disabled)
     graph = model.graph
@@ -115,8 +105,10 @@ def transform(
     driver.passes([t for t in chosen if isinstance(t, GraphPass) and t.level == "required"])
     driver.rewriter.inference = annotate(graph, rules)
     driver.rewriter.stale.clear()
+    outline = Outline(graph)
     for phase in phases_of(chosen):
         driver.run(phase)
+    outline.check(driver.changes, [t.name for t in chosen])
     return TransformReport(
         level=level,
         nodes_before=before,

@@ -24,7 +24,14 @@ def session(key: str) -> ort_lite.InferenceSession:
 
 
 @pytest.mark.parametrize(
-    "key", ["session.intra_op.allow_spinning", "ep.context_enable", "session.use_env_allocators", "ep.cuda.any", "mine.speed"]
+    "key",
+    [
+        "session.intra_op.allow_spinning",
+        "session.name_based_layer_assignment",
+        "session.use_env_allocators",
+        "ep.cuda.any",
+        "mine.speed",
+    ],
 )
 def test_known_keys_are_taken_whether_they_have_an_effect_or_not(key: str) -> None:
     np.testing.assert_array_equal(session(key).run(None, {"x": X})[0], np.abs(X))
@@ -65,3 +72,37 @@ def test_the_list_holds_what_onnxruntime_documents() -> None:
     assert all(
         key.count(" ") == 0 and key.partition(".")[0] in ("ep", "mlas", "optimization", "ort_lite", "session") for key in keys
     )
+
+
+# What has no effect
+
+
+def test_entries_without_an_effect_are_noted_once_a_session(caplog: pytest.LogCaptureFixture) -> None:
+    options = ort_lite.SessionOptions()
+    for key in ("session.name_based_layer_assignment", "session.use_env_allocators", "mine.speed", "mlas.disable_kleidiai"):
+        options.add_session_config_entry(key, "1")
+    made = ort_lite.InferenceSession(MODEL, options, providers=[Configurable()])
+    expected = "session config entries mlas.disable_kleidiai, session.name_based_layer_assignment have no effect here"
+    assert caplog.messages == [expected]
+    run = ort_lite.RunOptions()
+    for key in ("mine.speed", "gpu_graph_id", "disable_synchronize_execution_providers"):
+        run.add_run_config_entry(key, "1")
+    for _ in range(2):
+        made.run(None, {"x": X}, run)
+        made.run(None, {"x": X}, run, verify="partition")
+    assert caplog.messages == [expected, "run config entry gpu_graph_id has no effect here"]
+
+
+def test_those_that_act_are_not_noted(caplog: pytest.LogCaptureFixture) -> None:
+    session("session.disable_model_compile")
+    assert caplog.messages == []
+    assert config_keys.session_keys() >= config_keys.ACTING
+    assert config_keys.RUN_KEYS >= config_keys.ACTING_IN_RUNS
+
+
+def test_every_key_that_is_read_is_listed() -> None:
+    """A constant of the module that is a key acts, or nobody would have named it."""
+    constants = {name: value for name, value in vars(config_keys).items() if name.isupper() and not name.startswith("_")}
+    named = {value for value in constants.values() if isinstance(value, str)}
+    assert len(named) > 10
+    assert named <= config_keys.ACTING | config_keys.ACTING_IN_RUNS

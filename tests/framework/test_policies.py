@@ -16,8 +16,8 @@ from ort_lite.inference import ShapeRules
 from ort_lite.options.policies import Policy, split
 from ort_lite.partition.partition import partition
 from ort_lite.plugins import Registry, plugins
-from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, Partition
-from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
+from ort_lite.provider import CPU, Capability, CompiledPartition, DataTransfer, Device, ExecutionProvider, Partition
+from tests.framework.numpy_provider import BoxTransfer, CpuStandIn, NumpyProvider, OtherDevice, evaluate, reference
 from tests.framework.random_graphs import feeds, random_graph
 
 X = np.array([1, -2, 3], np.float32)
@@ -284,6 +284,103 @@ def test_values_of_another_device_come_back_for_it() -> None:
 
     made = session(CHAIN, Lost(named("b", "c")), CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}])
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.maximum(np.tanh(-np.abs(X)), 0))
+
+
+class Cable(BoxTransfer):
+    """Copies that fail: those "in" to the device, "out" of it, or "all" once it has run."""
+
+    def __init__(self, provider: "Frail") -> None:
+        super().__init__(provider.device)
+        self.provider = provider
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        broken = {"in": source == CPU, "out": destination == CPU, "all": self.provider.calls > 0 or source == CPU}
+        if broken.get(self.provider.broken):
+            raise OSError("cable cut")
+        return super().copy(value, source, destination)
+
+
+class Frail(OtherDevice):
+    """A device whose memory fails in runs."""
+
+    def __init__(self, broken: str, takes: Callable[[Node], bool]) -> None:
+        super().__init__(takes)
+        self.broken, self.calls = broken, 0
+
+    def data_transfer(self) -> DataTransfer:
+        return Cable(self)
+
+    def _boxed(self, partition: Partition, inputs: Any) -> Any:
+        self.calls += 1
+        if self.broken == "run":
+            self.broken = "all"
+            raise OSError("device lost")
+        return super()._boxed(partition, inputs)
+
+
+WIDE = """(float[3] x) => (float[3] y, float[3] z, float[3] b) {
+    a = Abs(x)  b = Neg(a)  c = Tanh(b)  y = Relu(c)  d = Neg(c)  z = Add(d, x)
+}"""
+
+
+@pytest.mark.parametrize("broken", ["in", "out", "all", "run"])
+@pytest.mark.parametrize("taken", ["bc", "bd", "abcdyz", "bz"])
+def test_copies_that_fail_in_a_run_send_the_nodes_to_the_next(
+    broken: str, taken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    frail = Frail(broken, named(*taken))
+    made = session(WIDE, frail, CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}])
+    b = -np.abs(X)
+    for _ in range(2):
+        y, z, b_ = made.run(None, {"x": X})
+        np.testing.assert_array_equal(b_, b)
+        np.testing.assert_array_equal(y, np.maximum(np.tanh(b), 0))
+        np.testing.assert_array_equal(z, X - np.tanh(b))
+    assert any("its nodes went to the next provider" in message for message in caplog.messages)
+    assert "BoxExecutionProvider_0 failed in a run: OSError: " in str(made.explain())
+
+
+def test_memory_that_cannot_be_allocated_sends_the_nodes_to_the_next() -> None:
+    class Full:
+        device = Device("box")
+
+        def allocate(self, nbytes: int) -> Any:
+            raise MemoryError(f"{nbytes} bytes")
+
+        def free(self, handle: Any) -> None:
+            raise AssertionError("nothing was allocated")
+
+    class Copying(Cable):
+        def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any:
+            raise AssertionError("there is no memory")
+
+    class Small(Frail):
+        def allocator(self) -> Any:
+            return Full()
+
+        def data_transfer(self) -> DataTransfer:
+            return Copying(self)
+
+    made = session(CHAIN, Small("", named("b", "c")), CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}])
+    np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.maximum(np.tanh(-np.abs(X)), 0))
+    assert "BoxExecutionProvider_0 failed in a run: MemoryError: 12 bytes" in str(made.explain())
+
+
+@pytest.mark.parametrize("broken", ["in", "out"])
+def test_copies_that_fail_without_a_next_provider_fail_the_run(broken: str) -> None:
+    made = session(CHAIN, Frail(broken, named("b", "c")), CpuStandIn())
+    with pytest.raises(RuntimeException, match="OSError: cable cut"):
+        made.run(None, {"x": X})
+
+
+def test_a_provider_of_the_same_device_that_has_no_next_says_what_did_not_arrive() -> None:
+    class Other(Frail):
+        name: ClassVar[str] = "OtherExecutionProvider"
+
+    first, second = Frail("in", named("b")), Other("", named("c"))
+    made = session(CHAIN, first, second, CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}, {}])
+    with pytest.raises(RuntimeException, match="an input did not come to the device: OSError: cable cut"):
+        made.run(None, {"x": X})
 
 
 def test_where_nobody_else_can_run_the_nodes_the_failure_is_told() -> None:

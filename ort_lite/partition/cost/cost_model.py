@@ -47,6 +47,23 @@ class CostModel(Record):
     free: int = 32
     trips: int = 10
 
+    def check(self) -> None:
+        """Raises InvalidArgument naming a number that no cost is."""
+        for label, nodes in self.nodes.items():
+            for name, seconds in nodes.items():
+                _least(f"nodes[{label!r}][{name!r}]", seconds, 0)
+        for label, overhead in self.overheads.items():
+            _check_overhead(f"overheads[{label!r}]", overhead)
+        for label, rates in self.rates.items():
+            where = f"rates[{label!r}]"
+            _least(f"{where}.node", rates.node, 0)
+            _least(f"{where}.flops", rates.flops, _TINY)
+            _least(f"{where}.memory", rates.memory, _TINY)
+            _check_overhead(f"{where}.overhead", rates.overhead)
+        for name, size in {**{f"dims[{name!r}]": size for name, size in self.dims.items()}, "free": self.free}.items():
+            _least(name, size, 0)
+        _least("trips", self.trips, 0)
+
     def cost(self, assignment: Assignment) -> float:
         """Seconds of one run. O(nodes)."""
         return Prices(self, assignment.providers).cost(assignment)
@@ -66,7 +83,7 @@ class CostModel(Record):
         try:
             if data["format"] != _FORMAT:
                 raise ValueError(f"format {data['format']!r}, expected {_FORMAT!r}")
-            return cls(
+            made = cls(
                 {name: {node: float(s) for node, s in found.items()} for name, found in data["nodes"].items()},
                 {name: Overhead(**found) for name, found in data["overheads"].items()},
                 {name: Rates(**{**found, "overhead": Overhead(**found["overhead"])}) for name, found in data["rates"].items()},
@@ -76,6 +93,8 @@ class CostModel(Record):
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidArgument(f"not a cost model: {type(error).__name__}: {error}") from error
+        made.check()
+        return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
         import json
@@ -98,10 +117,27 @@ def _fields(record: Record) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__match_args__}
 
 
+_TINY = 1e-300
+"""The least that something may be that costs are divided by."""
+
+
+def _check_overhead(where: str, overhead: Overhead) -> None:
+    _least(f"{where}.launch", overhead.launch, 0)
+    _least(f"{where}.latency", overhead.latency, 0)
+    _least(f"{where}.bandwidth", overhead.bandwidth, _TINY)
+
+
+def _least(where: str, number: Any, least: float) -> None:
+    if not isinstance(number, (int, float)) or not least <= number < float("inf"):
+        expected = "0 or more" if least == 0 else "above 0"
+        raise InvalidArgument(f"cost model: {where} is {number!r}; expected a finite number, {expected}")
+
+
 class Prices:
     """A CostModel for these providers: what was asked once is known."""
 
     def __init__(self, model: CostModel, providers: Mapping[str, ExecutionProvider]) -> None:
+        model.check()
         self._model, self._providers = model, providers
         self._size = sizes_for(model.dims, model.free)
         self._known: dict[tuple[str, Node], float] = {}

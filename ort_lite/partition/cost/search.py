@@ -8,8 +8,8 @@ from ort_lite.graph.graph import Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Again, Assignment
 from ort_lite.partition.cost.cost_model import CostModel, Prices
-from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Capability, Device, GraphView, Partition
+from ort_lite.provider.unchanged import capabilities
 
 Bar = tuple[str, Node]
 Move = frozenset[Bar]
@@ -238,7 +238,7 @@ def _takers(greedy: Assignment) -> dict[Node, list[str]]:
         found.update((node, [label]) for node, label in owners.items())
         for label in order[1:]:
             view = GraphView(level.graph, rules=level.partitions[0].rules if level.partitions else ShapeRules(()))
-            for answer in ask(greedy.providers[label], "get_capability", view):
+            for answer in capabilities(greedy.providers[label], view, label):
                 for node in answer.nodes if isinstance(answer, Capability) else ():
                     if node in owners and order.index(owners[node]) < order.index(label) and label not in found[node]:
                         found[node].append(label)

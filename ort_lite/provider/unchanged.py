@@ -1,0 +1,85 @@
+"""Providers look at graphs and do not change them: whether one did is seen after each call that was given a graph."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import ProviderError
+from ort_lite.graph.graph import Graph, Node
+from ort_lite.provider.ask import ask, who
+from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
+
+_SMALL = 64
+"""Elements of an attribute that are compared; of larger ones which object it is."""
+
+
+class GraphChanged(ProviderError):
+    """A provider changed a graph that it was shown."""
+
+
+def capabilities(provider: ExecutionProvider, view: GraphView, label: str = "") -> list[Capability | Rejection]:
+    """What `get_capability` answers. Raises what `ask` raises, and GraphChanged where it changed the graph."""
+    with unchanged(provider, "get_capability", [view.graph], label):
+        answers: list[Capability | Rejection] = ask(provider, "get_capability", view, label=label)
+    return answers
+
+
+@contextmanager
+def unchanged(provider: ExecutionProvider, hook: str, graphs: Iterable[Graph | None], label: str = "") -> Iterator[None]:
+    """Raises GraphChanged, naming provider, hook and place, where the graphs are others after the block.
+
+    Those that are `exact` are not looked at. O(nodes).
+    """
+    if provider.exact:
+        yield
+        return
+    before = [_State(graph) for graph in graphs if graph is not None]
+    yield
+    for state in before:
+        if where := state.change():
+            raise GraphChanged(
+                f"{label or who(provider)}: {hook} changed the graph: {where}. Providers do not change graphs; transforms do, "
+                "through the Rewriter (`ExecutionProvider.fusions`, or the hook `ort_lite_transforms`)"
+            )
+
+
+class _State:
+    """What a graph is, down to its bodies: which objects it is made of, and what small attributes hold."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._nodes = [(node, _node(node), [*node.attributes.values()]) for node in graph.all_nodes()]
+        self._frames = [_frame(found) for found in dict.fromkeys((graph, *(node.graph for node, _, _ in self._nodes)))]
+
+    def change(self) -> str:
+        """Where the graph is another than it was; "" where it is the same."""
+        now = _State(self._graph)
+        for (node, was, _), (other, found, _) in zip(self._nodes, now._nodes, strict=False):
+            if node is not other or was != found:
+                return f"the node {was[0]} {was[1]!r}"
+        if self._frames != now._frames or len(self._nodes) != len(now._nodes):
+            return f"nodes, inputs, outputs or initialisers of {self._graph.name!r}"
+        return ""
+
+
+def _node(node: Node) -> tuple[Any, ...]:
+    """To be compared while the node's attributes are held: a new one could else have the address of an old one."""
+    made = [(v.name, v.type, v.producer, id(v.constant)) for v in node.outputs if v is not None]
+    attributes = node.attributes
+    said = [(name, id(found), _contents(found.value)) for name, found in attributes.items()] if attributes else None
+    return node.op_type, node.name, node.domain, node.version, node.overload, node.graph, node.inputs, node.outputs, made, said
+
+
+def _contents(value: Any) -> Any:
+    if type(value) is list:
+        return tuple(value) if len(value) <= _SMALL else len(value)
+    return value.tobytes() if isinstance(value, np.ndarray) and value.size <= _SMALL and value.dtype != object else None
+
+
+def _frame(graph: Graph | None) -> tuple[Any, ...]:
+    if graph is None:
+        return ()
+    own = [(v, v.name, v.type, v.producer, id(v.constant)) for v in (*graph.inputs, *graph.initializers.values())]
+    return graph, graph.name, len(graph.inputs), *own, *graph.initializers, graph.outputs
