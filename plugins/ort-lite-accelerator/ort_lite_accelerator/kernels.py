@@ -45,7 +45,8 @@ def _windows(image: Array, s: Settings, fill: float) -> Array:
 
 def _global_average_pool(stream: Stream, s: Settings, x: Array) -> Array:
     axes = tuple(range(1, x.ndim - 1)) if s["last"] else tuple(range(2, x.ndim))
-    return x.sum(axis=axes, keepdims=True) / np.float32(prod(x.shape[axis] for axis in axes))
+    total: Array = x.sum(axis=axes, keepdims=True)
+    return total / np.float32(prod(x.shape[axis] for axis in axes))
 
 
 def _gemm(stream: Stream, s: Settings, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -54,8 +55,7 @@ def _gemm(stream: Stream, s: Settings, a: Array, b: Array, c: Array | None = Non
 
 
 def _flatten(stream: Stream, s: Settings, x: Array) -> Array:
-    axis = s["axis"] % x.ndim if s["axis"] < 0 else s["axis"]
-    return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
+    return x.reshape(prod(x.shape[: s["axis"]]), prod(x.shape[s["axis"] :]))
 
 
 def _reshape(stream: Stream, s: Settings, x: Array) -> Array:

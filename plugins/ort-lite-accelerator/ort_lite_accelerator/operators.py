@@ -29,7 +29,7 @@ def misfit(node: Node) -> Rejection | None:
         if value is not None and value.constant is None:
             return Rejection(node, "constant", f"{value.name!r} is computed when the model runs, takes constants")
     if node.attr("auto_pad", "NOTSET") != "NOTSET" or node.attr("ceil_mode", 0) or len(node.outputs) > 1:
-        return Rejection(node, "attribute", "auto_pad, ceil_mode or a second output, takes explicit pads and one output")
+        return Rejection(node, "attribute", "auto_pad, ceil_mode or a second output; takes explicit pads and one output")
     return None
 
 
@@ -38,25 +38,20 @@ def unit(node: Node, free: Collection[Node]) -> list[Node]:
     found = [node]
     for wanted in {"Conv": ("Add", "Relu"), "MatMul": ("Add",)}.get(node.op_type, ()):
         result = found[-1].output
-        after = result.readers[0] if len(result.readers) == 1 and not result.is_graph_output() else None
-        if after in free and after.op_type == wanted and after.output.type == result.type and after.inputs.count(result) == 1:
-            found.append(after)
+        for after in result.readers if len(result.uses) == 1 and not result.is_graph_output() else ():
+            if after in free and after.op_type == wanted and after.output.type == result.type:
+                found.append(after)
     return found
 
 
 def work(node: Node) -> int | None:
-    """Operations of the card's arithmetic; None where sizes are known only when the model runs."""
-    result, depth = _sizes(node.output), [1]
-    if node.op_type in ("MatMul", "Gemm", "Conv"):
-        operand = _sizes(node.inputs[1] if node.op_type == "Conv" else node.inputs[0])
-        depth = [2, *operand[1:]] if node.op_type == "Conv" and operand else [2, *(operand or [])[-1:]]
-        result = result if operand else None
-    return prod(result) * prod(depth) if result is not None else None
-
-
-def _sizes(value: Value | None) -> list[int] | None:
-    sizes = [dim for dim in value.shape if isinstance(dim, int)] if value is not None and value.shape is not None else None
-    return sizes if sizes is not None and value is not None and len(sizes) == len(value.shape or ()) else None
+    """Multiplications and additions, about; None where sizes are known only when the model runs."""
+    operand, axes = (node.inputs[1], slice(1, None)) if node.op_type == "Conv" else (node.inputs[0], slice(-1, None))
+    if node.output.shape is None or operand is None or operand.shape is None:
+        return None
+    depth = operand.shape[axes] if node.op_type in ("Conv", "Gemm", "MatMul") else ()
+    sizes = [dim for dim in (*node.output.shape, *depth) if isinstance(dim, int)]
+    return prod(sizes) if len(sizes) == len(node.output.shape) + len(depth) else None
 
 
 @rule(

@@ -1,7 +1,7 @@
 """The card's compiler: a partition becomes instructions over numbered values, which can be saved; and what runs them."""
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from io import BytesIO
 from time import perf_counter_ns
 from typing import Any, NamedTuple
@@ -16,6 +16,12 @@ from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
 from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
 from ort_lite_accelerator.operators import OWN
+
+CONVOLUTIONS = ("Conv", "FusedConv")
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "Flatten": {"axis": 1},
+    "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
+}
 
 
 class Instruction(NamedTuple):
@@ -38,9 +44,9 @@ class Program(NamedTuple):
     constants: dict[int, Array]
 
     def to_bytes(self) -> bytes:
-        head = json.dumps([self.inputs, self.outputs, self.instructions]).encode()
-        file = BytesIO()
-        np.savez(file, head=np.frombuffer(head, np.uint8), **{str(k): array for k, array in self.constants.items()})
+        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
+        file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
+        np.savez(file, allow_pickle=False, head=head, **arrays)
         return file.getvalue()
 
     @classmethod
@@ -51,34 +57,41 @@ class Program(NamedTuple):
         return cls(inputs, outputs, [Instruction(*row) for row in rows], constants)
 
 
-def compiled(partition: Partition) -> Program:
-    """Raises KeyError for a node that is none of the card's."""
-    numbers: dict[Hashable, int] = {}
-    constants: dict[int, Array] = {}
+class _Numbers:
+    """Values by number; constants in the form that the kernel wants which reads them."""
 
-    def number(node: Node, value: Value | None, position: int) -> int:
-        if value is None:
-            return -1
-        packed = node.op_type in ("Conv", "FusedConv") and position == 1
-        key = (value, node.attr("group", 1)) if packed else value
-        known = numbers.setdefault(key, len(numbers))
-        if value.constant is not None and known not in constants:
-            constants[known] = _packed(value.constant, node.attr("group", 1)) if packed else value.constant.copy()
+    def __init__(self) -> None:
+        self.constants: dict[int, Array] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, value: Value) -> int:
+        return self._known.setdefault(value, len(self._known))
+
+    def operand(self, node: Node, value: Value | None) -> int:
+        if value is None or value.constant is None:
+            return -1 if value is None else self.of(value)
+        groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and value is node.inputs[1] else 0
+        known = self._known.setdefault((value, groups), len(self._known))
+        if known not in self.constants:
+            self.constants[known] = _packed(value.constant, groups) if groups else value.constant.copy()
         return known
 
-    inputs = [numbers.setdefault(value, len(numbers)) for value in partition.inputs]
+
+def compiled(partition: Partition) -> Program:
+    """Instructions in the order of the nodes."""
+    numbers = _Numbers()
+    inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
     for node in partition.nodes:
-        read = node.inputs[:1] if node.op_type == "Reshape" else node.inputs
-        operands = [number(node, value, k) for k, value in enumerate(read)]
-        result = numbers.setdefault(node.output, len(numbers))
-        rows.append(Instruction(node.name, node.op_type.removeprefix("Fused"), operands, result, _settings(node), []))
-    outputs = [numbers[value] for value in partition.outputs]
-    kept = {-1, *outputs, *constants}
+        operands = [numbers.operand(node, value) for value in (node.inputs[:1] if node.op_type == "Reshape" else node.inputs)]
+        kernel = node.op_type.removeprefix("Fused")
+        rows.append(Instruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
+    outputs = [numbers.of(value) for value in partition.outputs]
+    kept = {-1, *outputs, *numbers.constants}
     for row in reversed(rows):
         row.last.extend({*row.operands, row.result} - kept)
         kept.update(row.last)
-    return Program(inputs, outputs, rows, constants)
+    return Program(inputs, outputs, rows, numbers.constants)
 
 
 def _packed(w: Array, groups: int) -> Array:
@@ -88,22 +101,16 @@ def _packed(w: Array, groups: int) -> Array:
 
 def _settings(node: Node) -> dict[str, Any]:
     """Of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
-    last = node.domain in (NHWC_DOMAIN, OWN)
-    if node.op_type in ("Conv", "FusedConv", "MaxPool"):
-        weights = node.inputs[1] if node.op_type != "MaxPool" else None
-        window = list(node.attr("kernel_shape") or (weights.shape[2:] if weights is not None and weights.shape else ()))
-        rank = len(window)
-        lists = {name: list(node.attr(name) or [1] * rank) for name in ("strides", "dilations")}
-        return {
-            "last": last, "window": window, "pads": list(node.attr("pads") or [0] * 2 * rank), "relu": node.attr("relu", 0), **lists,
-        }  # fmt: skip
-    if node.op_type == "Reshape":
-        shape = node.inputs[1]
-        assert shape is not None and shape.constant is not None
-        return {"shape": shape.constant.tolist(), "allowzero": node.attr("allowzero", 0)}
-    if node.op_type == "Gemm":
-        return {name: node.attr(name, default) for name, default in (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))}
-    return {"last": last, "axis": node.attr("axis", 1)}
+    found: dict[str, Any] = {"last": node.domain in (NHWC_DOMAIN, OWN)}
+    if node.op_type in (*CONVOLUTIONS, "MaxPool"):
+        second = node.inputs[1] if len(node.inputs) > 1 else None
+        window = list(node.attr("kernel_shape") or (second.shape[2:] if second is not None and second.shape else ()))
+        ones = [1] * len(window)
+        defaults: dict[str, Any] = {"pads": [0, 0] * len(window), "strides": ones, "dilations": ones, "relu": 0}
+        found |= {"window": window, **{name: node.attr(name, default) for name, default in defaults.items()}}
+    elif node.op_type == "Reshape" and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        found |= {"shape": node.inputs[1].constant.tolist(), "allowzero": node.attr("allowzero", 0)}
+    return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
 class Profile:
