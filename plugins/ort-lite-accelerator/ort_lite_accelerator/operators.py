@@ -38,9 +38,8 @@ def unit(node: Node, free: Collection[Node]) -> list[Node]:
     found = [node]
     for wanted in {"Conv": ("Add", "Relu"), "MatMul": ("Add",)}.get(node.op_type, ()):
         result = found[-1].output
-        for after in result.readers if len(result.uses) == 1 and not result.is_graph_output() else ():
-            if after in free and after.op_type == wanted and after.output.type == result.type:
-                found.append(after)
+        readers = result.readers if len(result.uses) == 1 and not result.is_graph_output() else []
+        found += [n for n in readers if n in free and n.op_type == wanted and n.output.type == result.type]
     return found
 
 

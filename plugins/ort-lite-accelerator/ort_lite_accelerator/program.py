@@ -67,10 +67,11 @@ class _Numbers:
     def of(self, value: Value) -> int:
         return self._known.setdefault(value, len(self._known))
 
-    def operand(self, node: Node, value: Value | None) -> int:
+    def operand(self, node: Node, position: int) -> int:
+        value = node.inputs[position]
         if value is None or value.constant is None:
             return -1 if value is None else self.of(value)
-        groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and value is node.inputs[1] else 0
+        groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and position == 1 else 0
         known = self._known.setdefault((value, groups), len(self._known))
         if known not in self.constants:
             self.constants[known] = _packed(value.constant, groups) if groups else value.constant.copy()
@@ -83,7 +84,7 @@ def compiled(partition: Partition) -> Program:
     inputs = [numbers.of(value) for value in partition.inputs]
     rows = []
     for node in partition.nodes:
-        operands = [numbers.operand(node, value) for value in (node.inputs[:1] if node.op_type == "Reshape" else node.inputs)]
+        operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
         kernel = node.op_type.removeprefix("Fused")
         rows.append(Instruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
     outputs = [numbers.of(value) for value in partition.outputs]
