@@ -342,3 +342,9 @@ def test_its_entry_point_leads_to_the_class(tmp_path: Path) -> None:
     registry = Registry([str(tmp_path)])
     assert registry.provider(NAME) is AcceleratorExecutionProvider
     assert registry.available_providers() == ["CPUExecutionProvider"], "it takes part only where it is named"
+
+
+def test_a_unit_is_taken_whole_or_not_at_all() -> None:
+    for limit, taken in ((1, 0), (2, 2), (4, 2), (5, 5)):
+        made = session(model(RESIDUAL), (AcceleratorExecutionProvider(), {"limit_nodes": limit}))
+        assert sum(place.provider == NAME for place in made.explain().assignment.placements.values()) == taken
