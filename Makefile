@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PLUGIN := plugins/ort-lite-sample
+EXAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
 WORKERS ?= 2
 
 # Plugins that need an accelerator's package. Each is tested in .venv-NAME, with the real one.
@@ -51,12 +51,12 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/installed: $(VENV)/created pyproject.toml ort_lite/_version.py $(PLUGIN)/pyproject.toml
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e . -e $(PLUGIN)
+$(VENV)/installed: $(VENV)/created pyproject.toml ort_lite/_version.py $(EXAMPLES:%=%/pyproject.toml)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e . $(EXAMPLES:%=-e %)
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" -e $(PLUGIN)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" $(EXAMPLES:%=-e %)
 	touch $@
 
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml

@@ -1,6 +1,9 @@
 """An allocator for a provider: an arena of regions, cut best fit first, which grows, shrinks, keeps a limit and counts."""
 
 from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
@@ -58,7 +61,7 @@ class Chunk:
     __slots__ = ("_owner", "_region", "nbytes", "offset", "reserved")
 
     def __init__(self, owner: "ArenaAllocator", region: Region, offset: int, nbytes: int, reserved: int) -> None:
-        self._owner: ArenaAllocator | None = owner
+        self._owner = owner
         self._region, self.offset, self.nbytes, self.reserved = region, offset, nbytes, reserved
 
     @property
@@ -77,10 +80,11 @@ class Chunk:
 
 
 class ArenaAllocator:
-    """Chunks of one device's memory. Thread-safe. For `ExecutionProvider.allocator()`, which returns the same one each time.
+    """Chunks of one device's memory, for `ExecutionProvider.allocator()`, which returns the same one each time.
 
-    `source` has the device's own allocate and free (None: the host's memory). Regions grow as `growth` says: each of twice the
-    last one's bytes (kNextPowerOfTwo), or of what was asked for (kSameAsRequested).
+    Thread-safe; the garbage collector may free chunks inside of any call. `source` has the device's own allocate and free (None: the
+    host's memory). Regions grow as `growth` says: each of twice the last one's bytes (kNextPowerOfTwo), or of what was asked for
+    (kSameAsRequested).
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class ArenaAllocator:
         self.device, self.limit = device, limit
         self._growth, self._source = growth, source if source is not None else HostSource()
         self._lock = Lock()
+        self._returned: deque[Chunk] = deque()
         self._regions: list[Region] = []
         self._step = FIRST_REGION
         self._in_use = self._total = self._most = self._largest = 0
@@ -107,7 +112,7 @@ class ArenaAllocator:
         if nbytes < 0:
             raise InvalidArgument(f"allocator of {self.device}: {nbytes} bytes asked for, expected 0 or more")
         reserved = max(GRAIN, -(-nbytes // GRAIN) * GRAIN)
-        with self._lock:
+        with self._inside():
             region, offset = self._best_fit(reserved) or (self._extended(reserved), 0)
             region.take(offset, reserved)
             self._in_use += reserved
@@ -117,22 +122,26 @@ class ArenaAllocator:
 
     def free(self, handle: Chunk) -> None:
         """Raises InvalidArgument for a chunk that is not this allocator's, or was freed."""
-        with self._lock:
-            if handle._owner is not self:
-                raise InvalidArgument(f"allocator of {self.device}: this chunk is another's, or it was freed before")
-            handle._owner = None
-            handle._region.give(handle.offset, handle.reserved)
-            self._in_use -= handle.reserved
+        try:
+            mine = handle._owner is self
+            if mine:
+                del handle._owner  # of two threads one succeeds
+        except AttributeError:
+            mine = False
+        if not mine:
+            raise InvalidArgument(f"allocator of {self.device}: this chunk is another's, or it was freed before")
+        self._returned.append(handle)
+        self._settle()
 
     def reserve(self, nbytes: int) -> None:
         """Takes a region of so many bytes from the source at once, for what is to come. Raises OutOfMemory."""
-        with self._lock:
+        with self._inside():
             self._add(-(-nbytes // GRAIN) * GRAIN)
             self._reserves += 1
 
     def shrink(self) -> None:
         """Gives regions that nobody has a chunk of back to the source."""
-        with self._lock:
+        with self._inside():
             idle = [region for region in self._regions if region.idle]
             self._regions = [region for region in self._regions if not region.idle]
             self._total -= sum(region.nbytes for region in idle)
@@ -142,7 +151,7 @@ class ArenaAllocator:
 
     def statistics(self) -> dict[str, int]:
         """By onnxruntime's names; Limit 0 where there is none."""
-        with self._lock:
+        with self._inside():
             return {
                 "Limit": self.limit or 0,
                 "InUse": self._in_use,
@@ -154,6 +163,33 @@ class ArenaAllocator:
                 "NumArenaShrinkages": self._shrinkages,
                 "MaxAllocSize": self._largest,
             }
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """One thread at a time, and nothing that was freed is still outside."""
+        try:
+            with self._lock:
+                self._take_back()
+                yield
+        finally:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Takes back what was freed, unless somebody is inside, who does it on the way out.
+
+        It never waits: a chunk may be freed by the garbage collector in the thread that is inside.
+        """
+        while self._returned and self._lock.acquire(blocking=False):
+            try:
+                self._take_back()
+            finally:
+                self._lock.release()
+
+    def _take_back(self) -> None:
+        while self._returned:
+            chunk = self._returned.popleft()
+            chunk._region.give(chunk.offset, chunk.reserved)
+            self._in_use -= chunk.reserved
 
     def _best_fit(self, nbytes: int) -> tuple[Region, int] | None:
         fits = [

@@ -289,7 +289,8 @@ class ExecutionProvider:
         """For a node that it took: "NHWC" where it wants the image channels-last; None: as it is.
 
         Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
-        those between two such nodes go. Not taken in that form, it is put back.
+        those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
+        Not taken in that form, it is put back.
         """
         return None
 

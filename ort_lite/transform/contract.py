@@ -73,7 +73,7 @@ OlderForm = Callable[[Node, int], bool]
 class LayoutConversion(Protocol):
     """Moves nodes to NHWC_DOMAIN, with Transposes around them, and back. Both return the Transposes that were inserted.
 
-    Nodes that have no layout are left alone. Two Transposes that undo each other do not stay.
+    Nodes that have no layout are left alone, or compute in that of their neighbours. Two Transposes that undo each other do not stay.
     """
 
     def convert(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]: ...

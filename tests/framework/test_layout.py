@@ -135,3 +135,30 @@ def test_a_run_that_fails_so_is_finished_by_others() -> None:
 
     made = session(Faulty(ALL, ALL, ALL), on_run_error="next")
     assert "went to the next provider" in str(made.explain())
+
+
+def test_what_moves_between_two_layouts_computes_the_same() -> None:
+    text = """(float[1,2,4,4] x) => (float[1,4,3,3] y) <float[2,1,1] k = {1, -2}, float s = {3}> {
+        a = AveragePool<kernel_shape=[1,1]>(x)
+        b = Add(k, a)
+        c = Sigmoid(b)
+        d = Mul(b, c)
+        e = Mul(d, s)
+        f = Concat<axis=1>(e, b)
+        y = MaxPool<kernel_shape=[2,2]>(f)
+    }"""
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
+    made = ort_lite.InferenceSession(proto, providers=[Images(ALL, ALL, ALL), "CPUExecutionProvider"])
+    assert operators(made) == [
+        "CPU Transpose",
+        "Images AveragePool*",
+        "CPU Add",
+        "CPU Sigmoid",
+        "CPU Mul",
+        "CPU Mul",
+        "CPU Concat",
+        "Images MaxPool*",
+        "CPU Transpose",
+    ]
+    (expected,) = ort_lite.InferenceSession(proto, providers=["CPUExecutionProvider"]).run(None, {"x": X})
+    np.testing.assert_allclose(made.run(None, {"x": X})[0], expected, rtol=1e-6)

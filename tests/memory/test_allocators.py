@@ -1,5 +1,11 @@
 """ArenaAllocator: chunks never overlap, regions grow, shrink and keep the limit, the figures are onnxruntime's."""
 
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -55,6 +61,64 @@ def test_chunks_never_overlap_and_everything_comes_back(steps: list[tuple[bool, 
     memory.shrink()
     assert not books.live
     assert memory.statistics()["InUse"] == memory.statistics()["TotalAllocated"] == 0
+
+
+class Owner:
+    """In a circle with itself: the garbage collector frees its chunk, wherever it happens to come by."""
+
+    def __init__(self, memory: ArenaAllocator) -> None:
+        self.me, self.chunk = self, memory.allocate(100)
+        weakref.finalize(self, memory.free, self.chunk).atexit = False
+
+
+def test_the_garbage_collector_may_free_inside_of_any_call() -> None:
+    memory = ArenaAllocator(CPU)
+
+    def work() -> None:
+        for k in range(3000):
+            gc.set_threshold(3 + k % 60)
+            Owner(memory)
+            memory.statistics()
+
+    before, worker = gc.get_threshold(), threading.Thread(target=work, daemon=True)
+    try:
+        worker.start()
+        worker.join(20)
+    finally:
+        gc.set_threshold(*before)
+    assert not worker.is_alive(), "it waits for itself"
+    gc.collect()
+    assert memory.bytes_in_use == 0
+
+
+def test_threads_that_free_at_once_lose_nothing() -> None:
+    memory = ArenaAllocator(CPU, limit=1 << 20, growth=AS_REQUESTED)
+
+    def work() -> None:
+        for k in range(2000):
+            chunks = [memory.allocate(k % 999) for _ in range(3)]
+            for chunk in chunks:
+                memory.free(chunk)
+
+    with switching_often():
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert memory.bytes_in_use == 0
+    memory.shrink()
+    assert memory.statistics()["TotalAllocated"] == 0
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_chunk_of_the_hosts_is_memory() -> None:

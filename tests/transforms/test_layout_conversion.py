@@ -1,9 +1,10 @@
 """Channels-last and back: the graph computes the same, and Transposes that undo each other do not stay."""
 
+import numpy as np
 import onnx.parser
 import pytest
 
-from ort_lite.graph import Graph
+from ort_lite.graph import Graph, Node
 from ort_lite.inference.annotate import annotate
 from ort_lite.plugins import plugins
 from ort_lite.serialization.load import load
@@ -39,14 +40,13 @@ def test_nodes_with_a_layout_move_and_types_follow() -> None:
         "Conv*",
         "Transpose",
         "Relu",
-        "Transpose",
         "MaxPool*",
         "AveragePool*",
         "LRN*",
         "Transpose",
         "GlobalLpPool*",
-        "Transpose",
         "Tanh",
+        "Transpose",
     ]
     assert inserted == [node for node in made if node.op_type == "Transpose"]
     conv = made.nodes[1]
@@ -76,6 +76,47 @@ def test_what_is_restored_is_as_it_was(keep: tuple[str, ...]) -> None:
     assert {name for name in plain if name.endswith("*")} == {f"{name}*" for name in keep if name in before}
     assert keep or operators(made) == before
     assert [value.name for value in made.outputs] == ["c", "y", "z"]
+
+
+def shape_of(node: Node) -> tuple[int, ...]:
+    """What NumPy makes of the node's operands."""
+    arrays = [
+        np.zeros([dim for dim in v.shape if isinstance(dim, int)]) for v in node.inputs if v is not None and v.shape is not None
+    ]
+    if node.op_type == "Transpose":
+        turned: tuple[int, ...] = arrays[0].transpose(node.attr("perm")).shape
+        return turned
+    return np.concatenate(arrays, node.attr("axis")).shape if node.op_type == "Concat" else np.broadcast(*arrays).shape
+
+
+IMAGE = "(float[1,2,4,4] x, float[2,2,1,1] w, float[1,2,4,4] z) => (float[1,{}] y) <float[2,1,1] k = {{1, 2}}, float s = {{3}}> {{{}}}"
+
+
+@pytest.mark.parametrize(
+    ("result", "body", "expected"),
+    [
+        ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Conv(b, w) y = Relu(c)", "T Conv* Relu Conv* Relu T"),
+        ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Conv(b, w) d = Add(c, b) y = Relu(d)", "T Conv* Relu Conv* Add Relu T"),
+        ("2,4,4", "a = Conv(x, w) b = Sigmoid(a) c = Mul(a, b) y = Conv(c, w)", "T Conv* Sigmoid Mul Conv* T"),
+        ("2,4,4", "a = Conv(x, w) b = Add(a, k) c = Mul(s, b) y = Conv(c, w)", "T Conv* Add Mul Conv* T"),
+        ("2,4,4", "a = Conv(x, w) b = GlobalAveragePool(a) c = Mul(a, b) y = Conv(c, w)", "T Conv* GlobalAveragePool* Mul Conv* T"),
+        ("4,4,4", "a = Conv(x, w) b = Relu(a) c = Conv(b, w) y = Concat<axis = -3>(b, c)", "T Conv* Relu Conv* Concat T"),
+        ("2,4,4", "a = Conv(x, w) b = Add(a, z) y = Conv(b, w)", "T Conv* T Add T Conv* T"),
+        ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Softmax(a) y = Add(b, c)", "T Conv* T Relu Softmax Add"),
+        ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Softmax(a) d = Conv(b, w) y = Add(c, d)", "T Conv* T Relu Softmax Conv* T Add"),
+    ],
+)  # fmt: skip
+def test_transposes_move_behind_what_any_layout_suits_where_one_goes_by_it(result: str, body: str, expected: str) -> None:
+    made = graph(IMAGE.format(result, body))
+    before = operators(made)
+    conversion = ChannelsLast()
+    conversion.convert(made, list(made))
+    assert " ".join(operators(made)).replace("Transpose", "T") == expected
+    for node in made:
+        if not node.domain:
+            assert node.output.shape == shape_of(node), str(node)
+    conversion.restore(made, list(made))
+    assert operators(made) == before
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,27 @@
 """Image operators channels-last, for a provider that prefers them so: Transposes around them, and back again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from ort_lite.graph import Graph, Names, Node, TensorType, Value
+import numpy as np
+
+from ort_lite.graph import Attr, Graph, Names, Node, TensorType, Value
 from ort_lite.transform import NHWC_DOMAIN
+from ort_lite_transforms.transpose_sink import BINARY, UNARY
 
 # Their first input and their first output are images; other operands have no layout.
 SENSITIVE = frozenset({
     "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalLpPool",
     "GlobalMaxPool", "InstanceNormalization", "LRN", "LpPool", "MaxPool", "SpaceToDepth",
 })  # fmt: skip
+AHEAD = 4
+"""Elementwise nodes in a row that are looked at for whether a Transpose will get past all its readers."""
 
 
 class ChannelsLast:
-    """What the hook `ort_lite_layout_conversion` gives. Nodes keep their identity; Transposes that undo each other go."""
+    """What the hook `ort_lite_layout_conversion` gives. Nodes keep their identity; Transposes that undo each other go.
+
+    Elementwise nodes and Concat between such nodes compute in the layout that these have: Transposes move behind them in place.
+    """
 
     def convert(self, graph: Graph, nodes: Iterable[Node]) -> list[Node]:
         """Moves those of the nodes that have a layout to NHWC_DOMAIN; returns the Transposes that stay. O(graph)."""
@@ -60,11 +68,109 @@ def _around(
         node.replace_output(0, result)
         made.append(home.insert_after(node, _transpose(result, y, behind(rank), node, names)))
         node.domain = domain
-    for transpose in made:
-        for second in (transpose, *transpose.output.readers):
-            if second.graph is not None and second.op_type == "Transpose" and not second.domain:
-                _cancel(second)
-    return [transpose for transpose in made if transpose.graph is not None]
+    return _Settling(made, names).run()
+
+
+class _Settling:
+    """Transposes that were inserted move down, behind nodes that any layout suits, until they meet one that undoes them."""
+
+    def __init__(self, made: Iterable[Node], names: Names) -> None:
+        self._made, self._names = dict.fromkeys(made), names
+
+    def run(self) -> list[Node]:
+        """Those that stay. Ends: each move takes a Transpose behind a node."""
+        moved = True
+        while moved:
+            moved = False
+            for transpose in list(self._made):
+                for second in (transpose, *transpose.output.readers):
+                    if second.graph is not None and second.op_type == "Transpose" and not second.domain:
+                        _cancel(second)
+                for reader in transpose.output.readers if transpose.graph is not None else ():
+                    moved = self._sink(reader, transpose) or moved
+        return [transpose for transpose in self._made if transpose.graph is not None]
+
+    def _sink(self, node: Node, transpose: Node) -> bool:
+        """Moves the node's Transposes behind it, where they go by that or the new one does; whether it did."""
+        perm, home = transpose.attr("perm"), transpose.graph
+        if home is None or not self._moves(node, perm, home, 0):
+            return False
+        before = [maker for v in node.inputs if v is not None and (maker := v.producer) in self._made and maker is not None]
+        if not all(self._leaves(t) for t in before) and not _undone(node.output, perm):
+            return False
+        self._turn(node, perm, home)
+        for t in before:
+            if t.graph is not None and not t.output.uses and not t.output.is_graph_output():
+                t.graph.remove(t)
+        return True
+
+    def _turn(self, node: Node, perm: list[int], home: Graph) -> None:
+        """The node computes in the layout that its operands had before they were transposed; a Transpose comes behind it."""
+        back = [int(k) for k in np.argsort(perm)]
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                node.replace_input(index, self._source(value, back, home))
+        if node.op_type == "Concat":
+            node.attributes["axis"] = Attr.of("axis", perm[node.attr("axis")])
+        y, result = node.output, _permuted(node.output, back, self._names)
+        node.replace_output(0, result)
+        self._made[home.insert_after(node, _transpose(result, y, perm, node, self._names))] = None
+
+    def _source(self, value: Value, back: Sequence[int], home: Graph) -> Value:
+        """An operand with its axes put back: what its Transpose reads, or another constant."""
+        if value.producer is not None and value.producer in self._made:
+            source = value.producer.inputs[0]
+            assert source is not None
+            return source
+        if value.constant is None or (value.constant.size == 1 and value.constant.ndim <= 1):
+            return value
+        full = value.constant.reshape((1,) * (len(back) - value.constant.ndim) + value.constant.shape)
+        moved = np.ascontiguousarray(full.transpose(back))
+        return home.add_initializer(Value(self._names(f"{value.name}_layout"), constant=moved))
+
+    def _leaves(self, transpose: Node) -> bool:
+        """Whether nobody will read the Transpose once those after it that can have moved."""
+        perm, home, y = transpose.attr("perm"), transpose.graph, transpose.output
+        readers = [reader for reader in y.readers if not _undoes(reader, perm)]
+        return not y.is_graph_output() and all(self._moves(reader, perm, home, AHEAD) for reader in readers)
+
+    def _moves(self, node: Node, perm: list[int], home: Graph | None, ahead: int) -> bool:
+        """Whether its operands come out of such Transposes or have no layout, now or when so many nodes before it have moved."""
+        many = node.op_type == "Concat"
+        if node.graph is not home or node.domain or not (many or _is_elementwise(node)):
+            return False
+        if len(node.outputs) != 1 or len(node.output.shape or ()) != len(perm):
+            return False
+        return all(
+            v is None or (not many and _has_no_layout(v, len(perm))) or self._arrives(v, perm, home, ahead) for v in node.inputs
+        )
+
+    def _arrives(self, value: Value, perm: list[int], home: Graph | None, ahead: int) -> bool:
+        maker = value.producer
+        if maker is None or maker.graph is not home:
+            return False
+        if maker in self._made:
+            return bool(maker.attr("perm") == perm)
+        return ahead > 0 and self._moves(maker, perm, home, ahead - 1)
+
+
+def _is_elementwise(node: Node) -> bool:
+    """Before opset 7, operators broadcast by attributes."""
+    return node.op_type in UNARY or (node.op_type in BINARY and node.version >= 7)
+
+
+def _has_no_layout(value: Value, rank: int) -> bool:
+    """A scalar, or a constant whose axes can be put in another order."""
+    return value.shape == () or (isinstance(value.constant, np.ndarray) and value.constant.ndim <= rank)
+
+
+def _undoes(node: Node, perm: list[int]) -> bool:
+    again = node.attr("perm") if node.op_type == "Transpose" and not node.domain else None
+    return again is not None and [perm[k] for k in again] == sorted(perm)
+
+
+def _undone(value: Value, perm: list[int]) -> bool:
+    return bool(value.uses) and not value.is_graph_output() and all(_undoes(reader, perm) for reader in value.readers)
 
 
 def _cancel(second: Node) -> None:
@@ -74,9 +180,7 @@ def _cancel(second: Node) -> None:
     if first is None or first.op_type != "Transpose" or first.domain or first.graph is None:
         return
     source, perm = first.inputs[0], first.attr("perm")
-    again = second.attr("perm")
-    undone = perm is not None and again is not None and [perm[k] for k in again] == sorted(perm)
-    if source is None or not undone or not second.output.can_be_replaced_by(source):
+    if source is None or perm is None or not _undoes(second, perm) or not second.output.can_be_replaced_by(source):
         return
     second.output.replace_all_uses_with(source)
     for node in (second, first):

@@ -6,16 +6,16 @@ from ort_lite.graph import Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, constant, op, rule
 from ort_lite_transforms.transpose_pair import permutation
 
-_UNARY = (
+UNARY = (
     "Abs", "Cast", "Ceil", "Celu", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log",
     "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt", "Swish",
     "Tanh", "ThresholdedRelu",
 )  # fmt: skip
-_BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Less", "Greater")
+BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor", "Equal", "Less", "Greater")
 
 
 @rule(
-    op(_UNARY, op("Transpose", "x", name="transpose"), name="root"),
+    op(UNARY, op("Transpose", "x", name="transpose"), name="root"),
     op(("Gelu", "QuickGelu"), op("Transpose", "x", name="transpose"), name="root", domain="com.microsoft"),
     level="basic",
     private=True,
@@ -27,7 +27,7 @@ def sink_transpose_below_unary(rewriter: Rewriter, x: Value, transpose: Node, ro
 
 
 @rule(
-    op(_BINARY, op("Transpose", "a", name="left"), op("Transpose", "b", name="right"), name="root", since=7),
+    op(BINARY, op("Transpose", "a", name="left"), op("Transpose", "b", name="right"), name="root", since=7),
     level="basic",
     private=True,
 )
@@ -42,8 +42,8 @@ def sink_two_transposes(rewriter: Rewriter, a: Value, b: Value, left: Node, righ
 
 
 @rule(
-    op(_BINARY, op("Transpose", "x", name="transpose"), constant("other"), name="root", since=7),
-    op(_BINARY, constant("other"), op("Transpose", "x", name="transpose"), name="root", since=7),
+    op(BINARY, op("Transpose", "x", name="transpose"), constant("other"), name="root", since=7),
+    op(BINARY, constant("other"), op("Transpose", "x", name="transpose"), name="root", since=7),
     level="basic",
     private=True,
 )

@@ -1,0 +1,101 @@
+"""The card's memory: regions that the host cannot look into, values in them, and the way in and out."""
+
+import weakref
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.provider import CPU, Device
+
+
+class Region:
+    """Bytes of the card: neither a buffer nor an array. `on_card` alone looks inside."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, data: memoryview) -> None:
+        self._bytes = data
+
+    def __getitem__(self, part: slice) -> "Region":
+        return Region(self._bytes[part])
+
+
+class Driver:
+    """Where the arena gets its regions: malloc and free of the card's driver."""
+
+    def allocate(self, nbytes: int) -> Region:
+        return Region(memoryview(bytearray(nbytes)))
+
+    def free(self, handle: Region) -> None:
+        """Python's reference counts do it here."""
+
+
+class Tensor:
+    """A value on the card."""
+
+    __slots__ = ("__weakref__", "dtype", "memory", "shape")
+
+    def __init__(self, memory: Chunk, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.memory, self.dtype, self.shape = memory, dtype, shape
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def on_card(x: Tensor) -> Array:
+    """What the card's kernels and its copy engine see of a value."""
+    region: Region = x.memory.data
+    return np.ndarray(x.shape, x.dtype, region._bytes)
+
+
+def stored(array: Array, arena: ArenaAllocator) -> Tensor:
+    """A copy of the array in memory that goes back to the arena with the value."""
+    chunk = arena.allocate(array.nbytes)
+    made = Tensor(chunk, array.dtype, array.shape)
+    weakref.finalize(made, arena.free, chunk).atexit = False
+    on_card(made)[...] = array
+    return made
+
+
+class CardTransfer:
+    """Copies between the host and one card."""
+
+    def __init__(self, arena: ArenaAllocator) -> None:
+        self._arena = arena
+
+    def can_copy(self, source: Device, destination: Device) -> bool:
+        return {source, destination} == {CPU, self._arena.device}
+
+    def copy(self, value: Any, source: Device, destination: Device) -> Any:
+        return on_card(value).copy() if destination == CPU else stored(value, self._arena)
+
+    def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> Tensor:
+        """An input of a partition: ort_lite took `memory` from the arena, and gives it back."""
+        made = Tensor(memory, value.dtype, value.shape)
+        on_card(made)[...] = value
+        return made
+
+
+class Stream:
+    """What a thread needs besides the inputs: scratch memory on the card, as much as its largest instruction asked for."""
+
+    def __init__(self, arena: ArenaAllocator) -> None:
+        self._arena = arena
+        self._chunk: Chunk | None = None
+
+    def scratch(self, shape: tuple[int, ...]) -> Array:
+        """float32; the contents are anything."""
+        nbytes = 4 * prod(shape)
+        if self._chunk is None or self._chunk.nbytes < nbytes:
+            self.release()
+            self._chunk = self._arena.allocate(nbytes)
+        return on_card(Tensor(self._chunk, np.dtype(np.float32), shape))
+
+    def release(self) -> None:
+        if self._chunk is not None:
+            self._arena.free(self._chunk)
+            self._chunk = None

@@ -1,0 +1,77 @@
+"""What the card can do: why it declines a node, and which nodes one instruction does together."""
+
+from collections.abc import Collection
+from math import prod
+
+from ort_lite.graph import Node, Value
+from ort_lite.provider import Rejection
+from ort_lite.transform import NHWC_DOMAIN, Done, Rewriter, Skip, op, rule
+
+SINCE = {
+    "Add": 7, "Conv": 1, "Flatten": 1, "Gemm": 7, "GlobalAveragePool": 1, "MatMul": 1, "MaxPool": 1, "Mul": 7, "Relu": 6, "Reshape": 5,
+}  # fmt: skip
+"""Operator -> the first opset version of the form that it takes."""
+IMAGES = ("Conv", "MaxPool", "GlobalAveragePool")
+OWN = "npu"
+"""The domain of what fusions make: FusedConv(x, w, b, z), channels-last, with `relu`."""
+
+
+def misfit(node: Node) -> Rejection | None:
+    """Why the card cannot run the node."""
+    if node.op_type not in SINCE or node.domain not in (("", NHWC_DOMAIN) if node.op_type in IMAGES else ("",)):
+        return Rejection(node, "operator", f"{node.op_type} is none of {', '.join(SINCE)}")
+    if node.version < SINCE[node.op_type]:
+        return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {SINCE[node.op_type]} and newer")
+    for value in (*node.inputs[: 1 if node.op_type == "Reshape" else None], *node.outputs):
+        if value is not None and value.dtype != "float32":
+            return Rejection(node, "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes float32")
+    for value in node.inputs[1:] if node.op_type in ("Conv", "Reshape") else ():
+        if value is not None and value.constant is None:
+            return Rejection(node, "constant", f"{value.name!r} is computed when the model runs, takes constants")
+    if node.attr("auto_pad", "NOTSET") != "NOTSET" or node.attr("ceil_mode", 0) or len(node.outputs) > 1:
+        return Rejection(node, "attribute", "auto_pad, ceil_mode or a second output; takes explicit pads and one output")
+    return None
+
+
+def unit(node: Node, free: Collection[Node]) -> list[Node]:
+    """The node, and those after it that the card does in the same instruction: Conv + Add + Relu, MatMul + Add."""
+    found = [node]
+    for wanted in {"Conv": ("Add", "Relu"), "MatMul": ("Add",)}.get(node.op_type, ()):
+        result = found[-1].output
+        readers = result.readers if len(result.uses) == 1 and not result.is_graph_output() else []
+        found += [n for n in readers if n in free and n.op_type == wanted and n.output.type == result.type]
+    return found
+
+
+def work(node: Node) -> int | None:
+    """Multiplications and additions, about; None where sizes are known only when the model runs."""
+    operand, axes = (node.inputs[1], slice(1, None)) if node.op_type == "Conv" else (node.inputs[0], slice(-1, None))
+    if node.output.shape is None or operand is None or operand.shape is None:
+        return None
+    depth = operand.shape[axes] if node.op_type in ("Conv", "Gemm", "MatMul") else ()
+    sizes = [dim for dim in (*node.output.shape, *depth) if isinstance(dim, int)]
+    return prod(sizes) if len(sizes) == len(node.output.shape) + len(depth) else None
+
+
+@rule(
+    op("Add", op("Conv", name="conv", domain=NHWC_DOMAIN), "z", name="root", since=7, commutative=True),
+    level="extended",
+    private=True,
+)
+def fuse_conv_add(rewriter: Rewriter, conv: Node, z: Value, root: Node) -> Done | Skip:
+    """FusedConv adds z before it rounds; z must not widen the result."""
+    if root.output.type != conv.output.type:
+        return Skip(f"{z.name} may widen the result")
+    x, w, b = (*conv.inputs, None)[:3]
+    return rewriter.replace(root, rewriter.op("FusedConv", x, w, b, z, domain=OWN, like=conv))
+
+
+@rule(
+    op("Relu", op("Conv", name="conv", domain=NHWC_DOMAIN), name="root"),
+    op("Relu", op("FusedConv", name="conv", domain=OWN), name="root"),
+    level="extended",
+    private=True,
+)
+def fuse_conv_relu(rewriter: Rewriter, conv: Node, root: Node) -> Done | Skip:
+    """Relu costs nothing where the sums are."""
+    return rewriter.replace(root, rewriter.op("FusedConv", *conv.inputs, domain=OWN, like=conv, relu=1))

@@ -1,0 +1,159 @@
+"""The card's compiler: a partition becomes instructions over numbered values, which can be saved; and what runs them."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from io import BytesIO
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.graph import Node, Value
+from ort_lite.memory.allocators import ArenaAllocator
+from ort_lite.provider import Partition, ProfileEvent
+from ort_lite.transform import NHWC_DOMAIN
+from ort_lite_accelerator.kernels import KERNELS
+from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
+from ort_lite_accelerator.operators import OWN
+
+CONVOLUTIONS = ("Conv", "FusedConv")
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "Flatten": {"axis": 1},
+    "Gemm": {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0},
+}
+
+
+class Instruction(NamedTuple):
+    """`operands`, `result` and `last`, the values that nobody reads any more, are numbers; an operand left out is -1."""
+
+    name: str
+    kernel: str
+    operands: list[int]
+    result: int
+    settings: dict[str, Any]
+    last: list[int]
+
+
+class Program(NamedTuple):
+    """What the card's compiler made of a partition; values of a run are numbered, constants are in the form that kernels want."""
+
+    inputs: list[int]
+    outputs: list[int]
+    instructions: list[Instruction]
+    constants: dict[int, Array]
+
+    def to_bytes(self) -> bytes:
+        head = np.frombuffer(json.dumps([self.inputs, self.outputs, self.instructions]).encode(), np.uint8)
+        file, arrays = BytesIO(), {str(k): array for k, array in self.constants.items()}
+        np.savez(file, allow_pickle=False, head=head, **arrays)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Program":
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            inputs, outputs, rows = json.loads(file["head"].tobytes())
+            constants = {int(key): file[key] for key in file.files if key != "head"}
+        return cls(inputs, outputs, [Instruction(*row) for row in rows], constants)
+
+
+class _Numbers:
+    """Values by number; constants in the form that the kernel wants which reads them."""
+
+    def __init__(self) -> None:
+        self.constants: dict[int, Array] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, value: Value) -> int:
+        return self._known.setdefault(value, len(self._known))
+
+    def operand(self, node: Node, position: int) -> int:
+        value = node.inputs[position]
+        if value is None or value.constant is None:
+            return -1 if value is None else self.of(value)
+        groups = node.attr("group", 1) if node.op_type in CONVOLUTIONS and position == 1 else 0
+        known = self._known.setdefault((value, groups), len(self._known))
+        if known not in self.constants:
+            self.constants[known] = _packed(value.constant, groups) if groups else value.constant.copy()
+        return known
+
+
+def compiled(partition: Partition) -> Program:
+    """Instructions in the order of the nodes."""
+    numbers = _Numbers()
+    inputs = [numbers.of(value) for value in partition.inputs]
+    rows = []
+    for node in partition.nodes:
+        operands = [numbers.operand(node, k) for k in range(1 if node.op_type == "Reshape" else len(node.inputs))]
+        kernel = node.op_type.removeprefix("Fused")
+        rows.append(Instruction(node.name, kernel, operands, numbers.of(node.output), _settings(node), []))
+    outputs = [numbers.of(value) for value in partition.outputs]
+    kept = {-1, *outputs, *numbers.constants}
+    for row in reversed(rows):
+        row.last.extend({*row.operands, row.result} - kept)
+        kept.update(row.last)
+    return Program(inputs, outputs, rows, numbers.constants)
+
+
+def _packed(w: Array, groups: int) -> Array:
+    """(channels, depth, window ...) -> (groups, taps, channels of a group): what the kernel multiplies with."""
+    return np.ascontiguousarray(w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1))
+
+
+def _settings(node: Node) -> dict[str, Any]:
+    """Of the node's kernel, with ONNX's defaults; plain data, so that programs can be saved."""
+    found: dict[str, Any] = {"last": node.domain in (NHWC_DOMAIN, OWN)}
+    if node.op_type in (*CONVOLUTIONS, "MaxPool"):
+        second = node.inputs[1] if len(node.inputs) > 1 else None
+        window = list(node.attr("kernel_shape") or (second.shape[2:] if second is not None and second.shape else ()))
+        ones = [1] * len(window)
+        defaults: dict[str, Any] = {"pads": [0, 0] * len(window), "strides": ones, "dilations": ones, "relu": 0}
+        found |= {"window": window, **{name: node.attr(name, default) for name, default in defaults.items()}}
+    elif node.op_type == "Reshape" and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        found |= {"shape": node.inputs[1].constant.tolist(), "allowzero": node.attr("allowzero", 0)}
+    return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
+
+
+class Profile:
+    """What the card did while somebody wanted to know; None: nobody does."""
+
+    def __init__(self) -> None:
+        self.events: list[ProfileEvent] | None = None
+
+
+class Executable:
+    """A program on a card: constants are there from the start, every result goes there. States are streams."""
+
+    def __init__(self, program: Program, arena: ArenaAllocator, profile: Profile, absorbed: Sequence[Value] = ()) -> None:
+        self.program, self.absorbed = program._replace(constants={}), absorbed
+        self._arena, self._profile = arena, profile
+        self._constants = {k: stored(array, arena) for k, array in program.constants.items()}
+
+    def create_state(self) -> Stream:
+        return Stream(self._arena)
+
+    def release_state(self, state: Stream) -> None:
+        state.release()
+
+    def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
+        values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+        for one in self.program.instructions:
+            begin, events = perf_counter_ns(), self._profile.events
+            arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
+            with np.errstate(all="ignore"):  # ONNX does not warn of overflows
+                y = KERNELS[one.kernel](state, one.settings, *arrays)
+            values[one.result] = stored(np.asarray(y, np.float32), self._arena)
+            if events is not None:
+                shape = "x".join(map(str, y.shape))
+                events.append(ProfileEvent(one.name, begin, perf_counter_ns(), {"kernel": one.kernel, "shape": shape}))
+            for k in one.last:
+                del values[k]
+        return [values[k] for k in self.program.outputs]
+
+    def to_bytes(self) -> bytes:
+        constants = {k: on_card(x) for k, x in self._constants.items()}
+        return self.program._replace(constants=constants).to_bytes()
+
+    def facts(self) -> dict[str, int | str]:
+        held = sum(x.nbytes for x in self._constants.values())
+        return {"python_steps": len(self.program.instructions), "card": str(self._arena.device), "constant_bytes": held}

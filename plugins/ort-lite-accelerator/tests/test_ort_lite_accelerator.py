@@ -1,0 +1,350 @@
+"""The accelerator in sessions, beside the CPU provider: results, memory, layouts, fusions, threads, saved programs, options."""
+
+import gc
+import json
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+from ort_lite_accelerator import AcceleratorExecutionProvider
+from ort_lite_accelerator.memory import on_card
+
+import ort_lite
+from ort_lite.errors import CompileError, NoDevice, OutOfMemory, ProviderError
+from ort_lite.plugins import Registry
+from ort_lite.provider import CPU, Device
+from ort_lite.transform import NHWC_DOMAIN
+from tests.models.light_models import image, randomised
+
+NAME = AcceleratorExecutionProvider.name
+HEAD = '<ir_version: 8, opset_import: ["": 17]>'
+PLAIN = "(float[1,3,8,8] x, float[4,3,3,3] v, float[4,4,3,3] w) => (float[1,4,8,8] y)"
+CHAIN = f"{PLAIN} {{ a = Conv<pads=[1,1,1,1]>(x, v)  b = Relu(a)  c = Conv<pads=[1,1,1,1]>(b, w)  y = Relu(c) }}"
+RESIDUAL = (
+    f"{PLAIN} {{ a = Conv<pads=[1,1,1,1]>(x, v)  b = Relu(a)  c = Conv<pads=[1,1,1,1]>(b, w)  d = Add(c, b)  y = Relu(d) }}"
+)
+MLP = """(float[N,6] x, float[6,5] v, float[5] b, float[5,3] w, float[3] c) => (float[N,3] y) {
+    p = MatMul(x, v)  q = Add(p, b)  r = Relu(q)  y = Gemm(r, w, c)
+}"""
+
+
+def model(text: str) -> onnx.ModelProto:
+    """Inputs but x become constants with random contents."""
+    made, rng = onnx.parser.parse_model(f"{HEAD} main {text}"), np.random.default_rng(0)
+    for value in list(made.graph.input)[1:]:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        weights = rng.standard_normal(shape).astype(np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(weights, value.name))
+    del made.graph.input[1:]
+    return made
+
+
+def session(source: Any, *accelerators: Any, options: ort_lite.SessionOptions | None = None) -> ort_lite.InferenceSession:
+    given = accelerators or (AcceleratorExecutionProvider(),)
+    return ort_lite.InferenceSession(source, options, providers=[*given, "CPUExecutionProvider"])
+
+
+def on_cpu(source: Any, feed: dict[str, Any]) -> list[Any]:
+    return ort_lite.InferenceSession(source, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
+def pixels(seed: int = 0) -> dict[str, Any]:
+    return {"x": np.random.default_rng(seed).standard_normal((1, 3, 8, 8)).astype(np.float32)}
+
+
+def operators(made: ort_lite.InferenceSession) -> list[str]:
+    places = made.explain().assignment.placements.values()
+    return [("" if p.provider == NAME else "CPU ") + p.node.op_type + "*" * (p.node.domain == NHWC_DOMAIN) for p in places]
+
+
+def instructions(made: ort_lite.InferenceSession) -> list[str]:
+    """Kernels that one run calls, by its profile."""
+    events = json.loads(Path(made.end_profiling()).read_text())
+    return [event["args"]["kernel"] for event in events if event["cat"] == "Kernel" and event["args"]["provider"] == NAME]
+
+
+def profiled(tmp_path: Path) -> ort_lite.SessionOptions:
+    options = ort_lite.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    return options
+
+
+# Results
+
+
+@pytest.mark.slow
+def test_squeezenet_gives_what_the_cpu_gives() -> None:
+    network = randomised("squeezenet")
+    made = session(network)
+    feed = {made.get_inputs()[0].name: image()}
+    for mine, right in zip(made.run(None, feed), on_cpu(network, feed), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-3, atol=1e-4)
+    taken = [name.rstrip("*") for name in operators(made) if not name.startswith("CPU")]
+    assert taken.count("Conv") == taken.count("Relu") == 26
+    assert sum(name == "CPU Transpose" for name in operators(made)) == 2, "channels-last from end to end"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_an_mlp_is_one_partition_with_the_right_result(rows: int) -> None:
+    made = session(model(MLP))
+    feed = {"x": np.random.default_rng(rows).standard_normal((rows, 6)).astype(np.float32)}
+    np.testing.assert_allclose(made.run(None, feed)[0], on_cpu(model(MLP), feed)[0], rtol=1e-5, atol=1e-5)
+    assert [p.provider.name for p in made.explain().assignment.partitions] == [NAME]
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        "Conv<pads=[1,0,2,1], strides=[2,1], dilations=[1,2]>(x, v)",
+        "Conv<group=3>(x, g)",
+        "MaxPool<kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,1]>(x)",
+        "GlobalAveragePool(x)",
+    ],
+)
+@pytest.mark.parametrize("last", [True, False], ids=["channels-last", "as it is"])
+def test_image_operators_follow_their_attributes(conv: str, last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not last:
+        monkeypatch.setattr(AcceleratorExecutionProvider, "preferred_layout", lambda self, node: None)
+    network = model(f"(float[1,3,8,8] x, float[4,3,3,3] v, float[6,1,3,3] g) => (float[N,C,H,W] y) {{ y = {conv} }}")
+    made = session(network)
+    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(network, pixels())[0], rtol=1e-4, atol=1e-5)
+    assert any(name.endswith("*") for name in operators(made)) == last
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("y = Softmax(x)", "operator"),
+        ("y = MaxPool<kernel_shape=[2,2], ceil_mode=1>(x)", "attribute"),
+        ("y = Conv<auto_pad=\"SAME_UPPER\">(x, v)", "attribute"),
+        ("s = Shape(x) y = Reshape(x, s)", "constant"),
+        ("y = Conv(x, x)", "constant"),
+    ],
+)  # fmt: skip
+def test_what_it_declines_it_declines_with_a_reason(body: str, code: str) -> None:
+    options = ort_lite.SessionOptions()
+    options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    planned = ort_lite.plan(
+        model(f"(float[1,3,8,8] x, float[4,3,3,3] v) => (float[N,C,H,W] y) {{ {body} }}"),
+        [AcceleratorExecutionProvider(), "CPUExecutionProvider"],
+        options,
+    )
+    assert code in [said[NAME].code for said in planned.verdicts().values()]
+
+
+# Layout and fusions
+
+
+@pytest.mark.parametrize("text", [CHAIN, RESIDUAL], ids=["chain", "residual"])
+def test_transposes_are_at_the_borders_alone(text: str) -> None:
+    made = session(model(text))
+    middle = ["Conv*", "Relu", "Conv*", *(["Add"] if text is RESIDUAL else []), "Relu"]
+    assert operators(made) == ["CPU Transpose", *middle, "CPU Transpose"]
+    assert [p.provider.name for p in made.explain().assignment.partitions].count(NAME) == 1
+    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "expected"),
+    [
+        (RESIDUAL, "ORT_ENABLE_ALL", ["Conv", "Conv"]),
+        (RESIDUAL, "ORT_ENABLE_BASIC", ["Conv", "Relu", "Conv", "Add", "Relu"]),
+        (MLP, "ORT_ENABLE_ALL", ["Gemm", "Relu", "Gemm"]),
+    ],
+)
+def test_a_group_is_one_instruction_and_the_profile_has_it(text: str, level: str, expected: list[str], tmp_path: Path) -> None:
+    options = profiled(tmp_path)
+    options.graph_optimization_level = getattr(ort_lite.GraphOptimizationLevel, level)
+    made = session(model(text), options=options)
+    feed = {"x": np.ones([dim if isinstance(dim, int) else 2 for dim in made.get_inputs()[0].shape], np.float32)}
+    np.testing.assert_allclose(made.run(None, feed)[0], on_cpu(model(text), feed)[0], rtol=1e-4, atol=1e-4)
+    facts = [facts for name, facts in made.explain().facts.items() if name.startswith(NAME)]
+    assert [fact["python_steps"] for fact in facts] == [len(expected)]
+    assert instructions(made) == expected
+
+
+# Memory
+
+
+def test_values_are_on_the_card_and_nobody_else_reads_them() -> None:
+    provider = AcceleratorExecutionProvider()
+    inside = provider.data_transfer().copy(np.ones(2, np.float32), CPU, provider.device)
+    assert not isinstance(inside, np.ndarray)
+    for thing in (inside, inside.memory, inside.memory.data):
+        with pytest.raises((TypeError, AttributeError)):
+            memoryview(thing)
+        assert np.asarray(thing).dtype == object
+    assert provider.allocator().bytes_in_use > 0
+    del inside, thing
+    assert provider.allocator().bytes_in_use == 0
+
+
+def test_inputs_come_into_memory_of_the_arena_and_a_closed_session_leaves_nothing() -> None:
+    provider = AcceleratorExecutionProvider()
+    made = session(model(RESIDUAL), provider)
+    held = provider.allocator().bytes_in_use
+    assert held > 0, "constants"
+    made.run(None, pixels())
+    streaming = provider.allocator().bytes_in_use
+    assert streaming > held, "the thread's scratch memory"
+    for _ in range(3):
+        made.run(None, pixels())
+    assert provider.allocator().bytes_in_use == streaming
+    made.close()
+    del made
+    gc.collect()
+    assert provider.allocator().bytes_in_use == 0
+
+
+def test_a_thread_that_ends_gives_its_stream_back() -> None:
+    provider = AcceleratorExecutionProvider()
+    made = session(model(CHAIN), provider)
+    before = provider.allocator().bytes_in_use
+    worker = threading.Thread(target=made.run, args=(None, pixels()))
+    worker.start()
+    worker.join()
+    gc.collect()
+    assert provider.allocator().bytes_in_use == before
+    assert provider.allocator().statistics()["MaxInUse"] > before
+
+
+def test_a_model_beyond_the_memory_is_left_to_others_and_a_run_beyond_it_says_so() -> None:
+    made = session(model(CHAIN), AcceleratorExecutionProvider(mem_limit=1000))
+    assert {said[NAME].code for said in made.explain().verdicts().values()} == {"budget"}
+    made = session(model(MLP), AcceleratorExecutionProvider(mem_limit=1 << 13))
+    with pytest.raises(OutOfMemory, match="allocator of npu:0"):
+        made.run(None, {"x": np.zeros((1000, 6), np.float32)})
+
+
+def test_constants_are_given_up_by_the_session() -> None:
+    provider = AcceleratorExecutionProvider()
+    made = session(model(CHAIN), provider)
+    (partition,) = [p for p in made.explain().assignment.partitions if p.provider is provider]
+    for value in partition.constants:
+        with pytest.raises(Exception, match="given up"):
+            np.asarray(value.constant)
+
+
+# Sessions, threads, cards
+
+
+def test_two_sessions_on_two_cards() -> None:
+    first, second = (AcceleratorExecutionProvider(device_id=k) for k in (0, "1"))
+    assert [str(p.device) for p in (first, second)] == ["npu:0", "npu:1"]
+    chain, residual = session(model(CHAIN), first), session(model(RESIDUAL), second)
+    for _ in range(2):
+        for made, text in ((chain, CHAIN), (residual, RESIDUAL)):
+            np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
+    assert residual.get_provider_options()[NAME] == {"device_id": 1, "mem_limit": 1 << 30}
+
+
+def test_a_session_with_both_cards_takes_values_through_the_host() -> None:
+    both = [AcceleratorExecutionProvider(device_id=k) for k in (0, 1)]
+    text = f"{PLAIN} {{ a = Conv<pads=[1,1,1,1]>(x, v)  b = Relu(a)  y = Mul(b, b) }}"
+    made = ort_lite.InferenceSession(
+        model(text),
+        providers=[(both[0], {"limit_nodes": 2}), both[1], "CPUExecutionProvider"],
+    )
+    assert {str(p.provider.device) for p in made.explain().assignment.partitions} >= {"npu:0", "npu:1"}
+    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
+
+
+def test_many_threads_get_what_one_alone_gets() -> None:
+    made = session(model(RESIDUAL))
+    expected = [made.run(None, pixels(seed))[0] for seed in range(4)]
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        wrong.extend(seed for _ in range(30) if not np.array_equal(made.run(None, pixels(seed))[0], expected[seed]))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# Saved programs
+
+
+@pytest.mark.parametrize("device_id", [0, 1])
+def test_a_saved_program_runs_on_any_card_without_compiling(
+    device_id: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session(model(RESIDUAL)).save_compiled(tmp_path / "saved.onnx")
+    monkeypatch.setattr(AcceleratorExecutionProvider, "compile", lambda self, partitions: pytest.fail("it compiled"))
+    made = session(tmp_path / "saved.onnx", AcceleratorExecutionProvider(device_id=device_id))
+    assert operators(made) == ["CPU Transpose", "EPContext", "CPU Transpose"]
+    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(RESIDUAL), pixels())[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("saved", "fits"), [("1.0", True), ("1.1", False), ("2.0", False), ("", False)])
+def test_programs_of_newer_compilers_are_refused(saved: str, fits: bool) -> None:
+    assert (AcceleratorExecutionProvider().check_compatibility(f"npu-program {saved}") is None) == fits
+
+
+def test_a_program_of_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AcceleratorExecutionProvider, "compatibility", lambda self: "npu-program 7.0")
+    session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
+    monkeypatch.undo()
+    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this card runs 'npu-program 1.0'"):
+        session(tmp_path / "saved.onnx")
+
+
+def test_bytes_that_are_no_program_are_an_error() -> None:
+    partition = session(model(CHAIN)).explain().assignment.partitions[0]
+    with pytest.raises(ProviderError, match="is no saved program"):
+        AcceleratorExecutionProvider().deserialize(partition, b"nonsense")
+
+
+# Options, costs, packaging
+
+
+def test_its_options_are_checked() -> None:
+    with pytest.raises(NoDevice, match="there is no card 2; there are 0 to 1"):
+        AcceleratorExecutionProvider(device_id=2)
+    with pytest.raises(ProviderError, match="knows no option device"):
+        AcceleratorExecutionProvider(device=1)
+    with pytest.raises(ProviderError, match="device_id is '-1'; expected a number"):
+        AcceleratorExecutionProvider(device_id="-1")
+
+
+def test_small_work_is_not_worth_the_way_to_the_card() -> None:
+    for size, taken in ((2, False), (2048, True)):
+        text = f"(float[{size},{size}] x, float[{size},{size}] w) => (float[{size},{size}] y) {{ y = MatMul(x, w) }}"
+        bare = onnx.parser.parse_model(f"{HEAD} main {text}")
+        planned = ort_lite.plan(bare, [AcceleratorExecutionProvider(), "CPUExecutionProvider"], partitioning="cost")
+        assert [p.provider for p in planned.assignment.placements.values()] == [NAME if taken else "CPUExecutionProvider"]
+
+
+def test_what_comes_back_is_a_copy() -> None:
+    provider = AcceleratorExecutionProvider()
+    transfer, x = provider.data_transfer(), np.arange(3, dtype=np.float32)
+    inside = transfer.copy_into(x, CPU, provider.device, provider.allocator().allocate(x.nbytes))
+    out = transfer.copy(inside, provider.device, CPU)
+    on_card(inside)[...] = 0
+    assert out.tolist() == [0, 1, 2]
+    assert not transfer.can_copy(provider.device, Device("npu", 1))
+
+
+def test_its_entry_point_leads_to_the_class(tmp_path: Path) -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ((group, entries),) = project["entry-points"].items()
+    folder = tmp_path / "ort_lite_accelerator-0.1.0.dist-info"
+    folder.mkdir()
+    (folder / "entry_points.txt").write_text("\n".join([f"[{group}]", *(f"{name} = {path}" for name, path in entries.items())]))
+    registry = Registry([str(tmp_path)])
+    assert registry.provider(NAME) is AcceleratorExecutionProvider
+    assert registry.available_providers() == ["CPUExecutionProvider"], "it takes part only where it is named"
+
+
+def test_a_unit_is_taken_whole_or_not_at_all() -> None:
+    for limit, taken in ((1, 0), (2, 2), (4, 2), (5, 5)):
+        made = session(model(RESIDUAL), (AcceleratorExecutionProvider(), {"limit_nodes": limit}))
+        assert sum(place.provider == NAME for place in made.explain().assignment.placements.values()) == taken
