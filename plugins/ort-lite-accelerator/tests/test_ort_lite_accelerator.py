@@ -2,6 +2,7 @@
 
 import gc
 import json
+import random
 import threading
 import tomllib
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from onnx import numpy_helper
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_accelerator.memory import on_card
+from ort_lite_accelerator.operators import misfit
 
 import ort_lite
 from ort_lite.errors import CompileError, NoDevice, OutOfMemory, ProviderError
 from ort_lite.plugins import Registry
-from ort_lite.provider import CPU, Device
+from ort_lite.provider import CPU, Device, Rejection
 from ort_lite.transform import NHWC_DOMAIN
 from tests.models.light_models import image, randomised
 
@@ -79,10 +81,10 @@ def profiled(tmp_path: Path) -> ort_lite.SessionOptions:
 
 @pytest.mark.slow
 def test_squeezenet_gives_what_the_cpu_gives() -> None:
-    network = randomised("squeezenet")
-    made = session(network)
+    squeezenet = randomised("squeezenet")
+    made = session(squeezenet)
     feed = {made.get_inputs()[0].name: image()}
-    for mine, right in zip(made.run(None, feed), on_cpu(network, feed), strict=True):
+    for mine, right in zip(made.run(None, feed), on_cpu(squeezenet, feed), strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-3, atol=1e-4)
     taken = [name.rstrip("*") for name in operators(made) if not name.startswith("CPU")]
     assert taken.count("Conv") == taken.count("Relu") == 26
@@ -110,9 +112,9 @@ def test_an_mlp_is_one_partition_with_the_right_result(rows: int) -> None:
 def test_image_operators_follow_their_attributes(conv: str, last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not last:
         monkeypatch.setattr(AcceleratorExecutionProvider, "preferred_layout", lambda self, node: None)
-    network = model(f"(float[1,3,8,8] x, float[4,3,3,3] v, float[6,1,3,3] g) => (float[N,C,H,W] y) {{ y = {conv} }}")
-    made = session(network)
-    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(network, pixels())[0], rtol=1e-4, atol=1e-5)
+    alone = model(f"(float[1,3,8,8] x, float[4,3,3,3] v, float[6,1,3,3] g) => (float[N,C,H,W] y) {{ y = {conv} }}")
+    made = session(alone)
+    np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(alone, pixels())[0], rtol=1e-4, atol=1e-5)
     assert any(name.endswith("*") for name in operators(made)) == last
 
 
@@ -147,6 +149,46 @@ def test_transposes_are_at_the_borders_alone(text: str) -> None:
     assert operators(made) == ["CPU Transpose", *middle, "CPU Transpose"]
     assert [p.provider.name for p in made.explain().assignment.partitions].count(NAME) == 1
     np.testing.assert_allclose(made.run(None, pixels())[0], on_cpu(model(text), pixels())[0], rtol=1e-4, atol=1e-4)
+
+
+def network(rng: random.Random) -> str:
+    """Ten nodes, each of some of those before it; images keep their size."""
+    forms = (
+        "{o} = Conv<pads=[1,1,1,1]>({a}, v)", "q{o} = Concat<axis=1>({a}, {b})  {o} = Conv(q{o}, w)", "{o} = Add({a}, {b})",
+        "g{o} = GlobalAveragePool({a})  {o} = Mul({b}, g{o})", "{o} = Mul(k, {a})", "{o} = Sub({a}, l)", "{o} = Max({a}, {b})",
+        "{o} = Relu({a})", "{o} = Sigmoid({a})", "{o} = Softmax({a})",
+    )  # fmt: skip
+    names = ["x"]
+    lines = []
+    for k in range(10):
+        a, b = rng.choices(names[-4:], k=2)
+        form = rng.choice(forms)
+        lines.append(form.format(o=f"n{k}", a=a, b=b))
+        names.append(f"n{k}")
+    head = "(float[1,3,4,5] x, float[3,3,3,3] v, float[3,6,1,1] w, float[3,1,1] k, float[5] l)"
+    return f"{head} => (float[1,3,4,5] n9, float[1,3,4,5] {rng.choice(names[1:-1])}) {{ {'  '.join(lines)} }}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("put_back", [False, True], ids=["all taken", "some put back"])
+def test_random_networks_give_what_the_cpu_gives(put_back: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = restored = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        text = network(rng)
+        bad = {f"Conv_{k}" for k in range(10) if put_back and rng.random() < 0.3}
+        monkeypatch.setattr(
+            "ort_lite_accelerator.provider.misfit",
+            lambda node, bad=bad: Rejection(node, "layout", "") if node.domain and node.name in bad else misfit(node),
+        )
+        made = session(model(text))
+        feed = {"x": np.random.default_rng(seed).standard_normal((1, 3, 4, 5)).astype(np.float32)}
+        for mine, right in zip(made.run(None, feed), on_cpu(model(text), feed), strict=True):
+            np.testing.assert_allclose(mine, right, rtol=1e-3, atol=1e-4 * max(1, np.abs(right).max()), err_msg=text)
+        turned += sum(name.endswith("*") for name in operators(made))
+        restored += len(made.explain().assignment.remarks)
+    assert turned > 40
+    assert (restored > 0) == put_back
 
 
 @pytest.mark.parametrize(
