@@ -10,6 +10,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.memory.arenas import Arena, Growth
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import A, Budget, ReturningPool, ScratchPool
+from ort_lite.options import config_keys
 
 if TYPE_CHECKING:
     from ort_lite.memory.environment import Environment
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 LIMIT_KEY = "session.memory_limit_bytes"
 """A session's config entry: bytes that its constants, packed weights and scratch memory may have together."""
-
-ENVIRONMENT_KEY = "session.use_env_allocators"
 
 
 class Account:
@@ -71,14 +70,14 @@ class Account:
 
 def account_of(options: "SessionOptions") -> Account:
     """The account of a session with these options. Raises InvalidArgument for config entries that make no sense."""
-    text, shared = options.config(LIMIT_KEY, ""), options.config(ENVIRONMENT_KEY, "0") == "1"
+    text, shared = options.config(LIMIT_KEY, ""), options.config(config_keys.ENVIRONMENT, "0") == "1"
     if text and not (text.isascii() and text.isdigit()):
         raise InvalidArgument(f"{LIMIT_KEY} is {text!r}: expected a number of bytes")
     if text and shared:
         raise InvalidArgument(
-            f"{LIMIT_KEY} and {ENVIRONMENT_KEY} exclude each other: limit what sessions share by `max_mem` of the allocator"
+            f"{LIMIT_KEY} and {config_keys.ENVIRONMENT} exclude each other: limit what sessions share by `max_mem` of the allocator"
         )
-    keep = options.enable_cpu_mem_arena and options.config("session.enable_cpu_mem_arena", "1") != "0"
+    keep = options.enable_cpu_mem_arena and options.config(config_keys.CPU_ARENA, "1") != "0"
     return Account(int(text) if text else None, keep, _environment() if shared else None)
 
 
@@ -88,4 +87,4 @@ def _environment() -> "Environment":
     return ENVIRONMENT
 
 
-__all__ = ["ENVIRONMENT_KEY", "LIMIT_KEY", "Account", "account_of"]
+__all__ = ["LIMIT_KEY", "Account", "account_of"]
