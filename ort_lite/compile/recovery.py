@@ -8,7 +8,7 @@ from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.moving import moved
-from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import Wrapper, listed
@@ -87,7 +87,7 @@ class Fallback(Wrapper):
 
     def _recovered(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         device, partition = self.partition.provider.device, self.partition
-        what = f"{partition.name} failed in a run: {type(error).__name__}: {error}"
+        what = f"{partition.name} failed in a run: {told(error)}"
         with self._lock:
             if self._made is None:
                 try:

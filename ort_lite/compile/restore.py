@@ -1,6 +1,7 @@
 """Partitions that are compiled already: those of EPContext nodes, which `ort_lite.pipeline.context` writes."""
 
 from ort_lite.errors import CompileError
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import BYTES
 from ort_lite.provider.provider import CompiledPartition, Partition
 
@@ -10,7 +11,9 @@ def restored(partition: Partition) -> CompiledPartition:
     (node,) = partition.nodes
     if node.attr("embed_mode", 1) != 1:
         raise CompileError(f"{node}: its context is in a file beside the model; load the model by its path")
-    why = partition.provider.check_compatibility(node.attr("ep_sdk_version", ""))
+    why = ask(partition.provider, "check_compatibility", node.attr("ep_sdk_version", ""))
     if why is not None:
         raise CompileError(f"{node}: {why}; compile the original model again")
-    return partition.provider.deserialize(partition, str(node.attr("ep_cache_context", "")).encode(*BYTES))
+    data = str(node.attr("ep_cache_context", "")).encode(*BYTES)
+    compiled: CompiledPartition = ask(partition.provider, "deserialize", partition, data)
+    return compiled

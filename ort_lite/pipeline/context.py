@@ -17,6 +17,7 @@ from ort_lite.graph.model import Model
 from ort_lite.graph.released import check_there
 from ort_lite.partition.assignment import Assignment
 from ort_lite.pipeline.older_opsets import bring_to_imports
+from ort_lite.provider.ask import ask
 from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context
 from ort_lite.provider.provider import CompiledPartition, Partition
 
@@ -82,7 +83,10 @@ def with_contexts(model: Model, assignment: Assignment, compiled: Mapping[str, C
 
 def _serialized(partition: Partition, compiled: CompiledPartition) -> bytes | None:
     (first, *_) = partition.nodes
-    return str(first.attr("ep_cache_context")).encode(*BYTES) if is_context(first) else partition.provider.serialize(compiled)
+    if is_context(first):
+        return str(first.attr("ep_cache_context")).encode(*BYTES)
+    data = ask(partition.provider, "serialize", compiled)
+    return None if data is None else bytes(data)
 
 
 def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, mapping: dict[Value, Value]) -> Node:
@@ -92,7 +96,7 @@ def _replace(nodes: Sequence[Node], partition: Partition, data: bytes, mapping: 
     new = [Value(value.name, value.type) for value in old]
     attributes: dict[str, Any] = {
         "main_context": 1, "ep_cache_context": data.decode(*BYTES), "embed_mode": 1, "source": partition.provider.name,
-        "partition_name": partition.name, "ep_sdk_version": partition.provider.compatibility(),
+        "partition_name": partition.name, "ep_sdk_version": ask(partition.provider, "compatibility"),
     }  # fmt: skip
     inputs = [mapping[value] for value in partition.inputs]
     made = Node(OPERATOR, inputs, new, attributes, domain=DOMAIN, version=1, name=partition.name)

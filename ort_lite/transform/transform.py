@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
@@ -19,7 +19,7 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.transform.contract import LEVELS, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
-from ort_lite.transform.rewriter import FOLD_LIMIT, Rewriter, Skip
+from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
 
 # onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
 UP_TO = {"disable_all": "required", "basic": "basic", "extended": "extended", "layout": "extended", "all": "all"}
@@ -110,6 +110,7 @@ def transform(
     graph = model.graph
     chosen = chosen_of(transforms, level, disabled)
     before = sum(1 for _ in graph.all_nodes())
+    border = _names(graph)
     driver = Driver(Rewriter(graph, Inference(rules), model.opset_imports, fold_limit))
     # Before inference, so that a weight in a Constant node is a weight to it.
     driver.passes([t for t in chosen if isinstance(t, GraphPass) and t.level == "required"])
@@ -117,6 +118,9 @@ def transform(
     driver.rewriter.stale.clear()
     for phase in phases_of(chosen):
         driver.run(phase)
+    if _names(graph) != border:
+        done = ", ".join(dict.fromkeys(change.transform for change in driver.changes))
+        raise Fail(f"{graph.name}: its inputs and outputs are others after the transforms {done}")
     return TransformReport(
         level=level,
         nodes_before=before,
@@ -126,6 +130,11 @@ def transform(
         skipped=tuple(driver.skipped),
         levels=tuple((t.name, t.level) for t in chosen),
     )
+
+
+def _names(graph: Graph) -> tuple[list[str], list[str]]:
+    """Of its inputs and outputs, which callers go by."""
+    return [value.name for value in graph.inputs], [value.name for value in graph.outputs]
 
 
 def chosen_of(transforms: Sequence[Transform], level: str, disabled: Collection[str]) -> list[Transform]:
@@ -216,10 +225,13 @@ class Driver:
             self.rewriter.skips.clear()
             try:
                 count = found.function(self.graph, self.rewriter)
-            except OrtLiteError:
+            except OrtLiteError as error:
+                error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
                 raise
             except Exception as error:
                 raise _failure(found, f"graph {self.graph.name!r}", error) from error
+            if not isinstance(count, int) or count < 0:
+                raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
             self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
             if count:
                 self._note(found.name, count)
@@ -290,6 +302,8 @@ class Driver:
             raise _failure(rule, str(node), error) from error
         if isinstance(result, Skip):
             return Skipped(rule.name, who, result.reason)
+        if not isinstance(result, Done):
+            raise Fail(f"the transform {rule.name} returned {result!r} at {who}; expected Done or Skip")
         self._note(rule.name)
         return None
 
@@ -302,8 +316,7 @@ class Driver:
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:
     return Fail(
-        f"the transform {transform.name} failed at {where}: {type(error).__name__}: {error}; without it: "
-        f"disabled_optimizers=[{transform.name!r}]"
+        f"the transform {transform.name} failed at {where}: {told(error)}; without it: disabled_optimizers=[{transform.name!r}]"
     )
 
 

@@ -138,7 +138,7 @@ MEMBERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "config-keys-none": ({"config_keys": None}, (NASTY, "config_keys")),
     "config-keys-numbers": ({"config_keys": [3]}, (NASTY, "config_keys")),
     "name-a-number": ({"name": 7}, ("Nasty",)),
-    "name-empty": ({"name": ""}, ("Nasty",)),
+    "name-empty": ({"name": ""}, ()),
 }
 
 

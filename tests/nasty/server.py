@@ -3,6 +3,7 @@
 A case that dies or hangs costs its own process alone.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -30,7 +31,7 @@ def forked(case: Case, limit: float = LIMIT) -> Outcome:
     if not child:
         os.setpgid(0, 0)
         os.close(reader)
-        os.write(writer, json.dumps(ended(case)).encode()[:60000])
+        os.write(writer, json.dumps(ended(case)).encode())
         os._exit(0)
     os.close(writer)
     return _awaited(child, reader, limit)
@@ -55,6 +56,7 @@ def warm() -> None:
     for model in MODELS:
         wanted(model)
     assert threading.active_count() == 1, "a fork would lose threads"
+    gc.freeze()
 
 
 def main(lines: Any = sys.stdin) -> None:

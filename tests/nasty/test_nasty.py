@@ -14,7 +14,7 @@ from tests.nasty.cases import Case, Outcome, ended, fault, raises
 from tests.nasty.server import forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
-GROUPS = ["answers", "compiling", "computing", "devices", "threads"]
+GROUPS = ["answers", "compiling", "computing", "devices", "graphs", "plugged", "rules", "saved", "threads"]
 CASES = {(group, name): case for group in GROUPS for name, case in importlib.import_module(f"tests.nasty.{group}").CASES.items()}
 ROOT = Path(__file__).parents[2]
 
@@ -27,14 +27,15 @@ def outcome() -> Iterator[Callable[[str, str], Outcome]]:
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
-        assert server.stdin is not None and server.stdout is not None
+        questions, answers = server.stdin, server.stdout
+        assert questions is not None and answers is not None
 
         def ask(group: str, name: str) -> Outcome:
-            print(json.dumps([group, name]), file=server.stdin, flush=True)
-            return Outcome(*json.loads(server.stdout.readline()))
+            print(json.dumps([group, name]), file=questions, flush=True)
+            return Outcome(*json.loads(answers.readline()))
 
         yield ask
-        server.stdin.close()
+        questions.close()
 
 
 @pytest.mark.parametrize(
