@@ -148,12 +148,8 @@ class Rewriter:
             raise ValueError(f"{what} {value.name!r}, which no node of the graph computes")
 
     def _is_input(self, value: Value) -> bool:
-        graph = self.graph if self.anchor is None or self.anchor.graph is None else self.anchor.graph
-        while value not in graph.inputs:
-            if graph.parent is None or graph.parent.graph is None:
-                return False
-            graph = graph.parent.graph
-        return True
+        """Of this graph or of one around or inside it: nodes that are there read it, or it is listed."""
+        return any(reader.graph is not None for reader, _ in value.uses) or value in self.graph.inputs
 
     def _title(self, op_type: str) -> str:
         """Says what a new node stands for: "conv1+relu1", or the operator with the root's name where many are fused."""

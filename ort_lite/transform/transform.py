@@ -311,7 +311,9 @@ class Driver:
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
         self._budget -= 1
         if not self._budget and not self._counted:
-            self._budget, self._counted = _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes()), True
+            grown = sum(len(change.added) - len(change.removed) for change in self.changes)
+            nodes = sum(1 for _ in self.graph.all_nodes()) - grown
+            self._budget, self._counted = _MOST_CHANGES[1] * max(nodes, 0), True
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

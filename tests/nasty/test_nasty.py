@@ -14,7 +14,9 @@ from tests.nasty.cases import Case, Outcome, ended, fault, raises
 from tests.nasty.server import forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
-GROUPS = ["answers", "compiling", "computing", "devices", "graphs", "plugged", "rules", "saved", "threads"]
+GROUPS = [
+    "answers", "compiling", "computing", "devices", "forks", "graphs", "layouts", "plugged", "rules", "saved", "threads", "verifying",
+]  # fmt: skip
 CASES = {(group, name): case for group in GROUPS for name, case in importlib.import_module(f"tests.nasty.{group}").CASES.items()}
 ROOT = Path(__file__).parents[2]
 
