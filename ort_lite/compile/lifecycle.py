@@ -159,14 +159,10 @@ def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
 
 def _absorbed(one: "Absorbs", name: str) -> set[Value]:
     """Raises ProviderError where they are no Values."""
-    found = one.absorbed
-    try:
-        values = set(found)
-    except TypeError:
-        values = {None}
-    if not all(isinstance(value, Value) for value in values):
+    found: Any = one.absorbed
+    if not isinstance(found, Iterable) or not all(isinstance(value, Value) for value in found):
         raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")
-    return values
+    return set(found)
 
 
 def close_states(compiled: Compiled) -> None:

@@ -105,10 +105,11 @@ class Claims:
 
     def _check(self, index: int, answer: Capability | Rejection) -> None:
         """Raises ProviderError for an answer that holds something else than nodes."""
+        found: Any = answer
         if isinstance(answer, Rejection):
-            right = isinstance(answer.node, Node)
+            right = isinstance(found.node, Node)
         else:
-            right = isinstance(answer.minimum, int) and _are_nodes(answer.nodes)
+            right = isinstance(found.minimum, int) and _are_nodes(found.nodes)
         if not right:
             raise ProviderError(
                 f"{self.labels[index]}: get_capability returned {shown(answer)}; expected nodes, and a number of them as `minimum`"

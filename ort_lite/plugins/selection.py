@@ -95,7 +95,7 @@ def select(
 
 
 def _keys(provider: ExecutionProvider) -> Collection[str]:
-    keys = provider.config_keys
+    keys: Any = provider.config_keys
     if isinstance(keys, str) or not isinstance(keys, Collection) or not all(isinstance(key, str) for key in keys):
         raise ProviderError(f"{_name(provider)}: config_keys is {shown(keys)}; expected names of config entries")
     return keys

@@ -15,7 +15,11 @@ LAYOUTS = ("NCHW", "NHWC")
 
 
 def ask(
-    provider: ExecutionProvider, hook: str, *arguments: Any, label: str = "", error: type[OrtLiteError] = ProviderError
+    provider: ExecutionProvider | type[ExecutionProvider],
+    hook: str,
+    *arguments: Any,
+    label: str = "",
+    error: type[OrtLiteError] = ProviderError,
 ) -> Any:
     """provider.hook(*arguments); an iterable answer comes as a list. `label` is the provider's name in the session.
 

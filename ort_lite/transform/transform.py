@@ -230,7 +230,8 @@ class Driver:
                 raise
             except Exception as error:
                 raise _failure(found, f"graph {self.graph.name!r}", error) from error
-            if not isinstance(count, int) or count < 0:
+            answer: object = count
+            if not isinstance(answer, int) or answer < 0:
                 raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
             self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
             if count:

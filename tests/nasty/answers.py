@@ -37,7 +37,7 @@ NONSENSE: dict[str, Callable[[list[Node]], Any]] = {
     "nodes": lambda nodes: nodes,
     "nones": lambda nodes: [None],
     "classes": lambda nodes: [Capability, Rejection],
-    "map": lambda nodes: {node: True for node in nodes},
+    "map": lambda nodes: dict.fromkeys(nodes, True),
     "capability-of-none": lambda nodes: [Capability(None)],  # type: ignore[arg-type]
     "capability-of-a-number": lambda nodes: [Capability(7)],  # type: ignore[arg-type]
     "capability-of-names": lambda nodes: [Capability([node.name for node in nodes])],  # type: ignore[misc]
@@ -179,7 +179,10 @@ def many_instances() -> Any:
 
 CASES: Table = table(
     [
-        *((f"nonsense-{name}", Case(lambda make=make: ran("chain", claims(make)), (NASTY, "get_capability"))) for name, make in NONSENSE.items()),
+        *(
+            (f"nonsense-{name}", Case(lambda make=make: ran("chain", claims(make)), (NASTY, "get_capability")))
+            for name, make in NONSENSE.items()
+        ),
         *(
             (f"harmless-{name}", Case(lambda make=make, m=model: ran(m, claims(make))))
             for name, (model, make) in crossed(model={"chain": "chain", "split": "split"}, answer=HARMLESS)
@@ -195,6 +198,15 @@ CASES: Table = table(
         ("forty-instances", Case(many_instances)),
         ("it-is-no-provider", Case(lambda: ran("chain", object()), ("object",))),
         ("it-is-another-class", Case(lambda: ran("chain", dict), ("dict",))),
-        ("its-class-raises", Case(lambda: ran("chain", type("Nasty", (ort_lite.provider.ExecutionProvider,), {"name": NASTY, "__init__": raises(OSError("no"))})), (NASTY, "OSError: no"))),
+        (
+            "its-class-raises",
+            Case(
+                lambda: ran(
+                    "chain",
+                    type("Nasty", (ort_lite.provider.ExecutionProvider,), {"name": NASTY, "__init__": raises(OSError("no"))}),
+                ),
+                (NASTY, "OSError: no"),
+            ),
+        ),
     ]
 )

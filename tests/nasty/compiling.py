@@ -12,8 +12,22 @@ from ort_lite.provider import Partition
 from tests.framework.models import proto
 from tests.framework.numpy_provider import evaluate
 from tests.nasty.cases import (
-    MODELS, NASTY, Case, Table, compiled_to, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted,
-)  # fmt: skip
+    MODELS,
+    NASTY,
+    Case,
+    Table,
+    compiled_to,
+    crossed,
+    feeds,
+    nasty,
+    options,
+    raises,
+    ran,
+    says,
+    session,
+    table,
+    wanted,
+)
 
 ERRORS: dict[str, BaseException] = {
     "os": OSError("bus"),
@@ -41,7 +55,7 @@ ANSWERS: dict[str, Callable[[Sequence[Partition]], Any]] = {
     "a-function": lambda ps: partial(evaluate, ps[0]),
     "nones": lambda ps: [None for _ in ps],
     "numbers": lambda ps: [3 for _ in ps],
-    "partitions": lambda ps: list(ps),
+    "partitions": list,
     "lists": lambda ps: [[partial(evaluate, p)] for p in ps],
     "by-name": lambda ps: {p.name: partial(evaluate, p) for p in ps},
     "exceptions": lambda ps: [OSError("bus") for _ in ps],
@@ -51,7 +65,7 @@ ANSWERS: dict[str, Callable[[Sequence[Partition]], Any]] = {
 FINE: dict[str, Callable[[Sequence[Partition]], Any]] = {
     "a-tuple": lambda ps: tuple(right(ps)),
     "a-generator": lambda ps: (one for one in right(ps)),
-    "a-map": lambda ps: map(lambda p: partial(evaluate, p), ps),
+    "a-map": lambda ps: map(partial(partial, evaluate), ps),
     "an-array": lambda ps: np.array(right(ps), object),
 }
 
@@ -143,7 +157,10 @@ def _cases() -> Iterator[tuple[str, Case]]:
             act = lambda n=name, e=error, k=look: having(n, raises(e), k)  # noqa: E731
             yield f"{name}-raises-{kind}", Case(act, (NASTY, name))
     for kind, answer in ABSORBED.items():
-        yield f"absorbed-{kind}", Case(lambda a=answer: having("absorbed", a, says(None)), (NASTY, "absorbed"), kind == "a-stranger")
+        yield (
+            f"absorbed-{kind}",
+            Case(lambda a=answer: having("absorbed", a, says(None)), (NASTY, "absorbed"), kind == "a-stranger"),
+        )
 
 
 CASES: Table = table(
@@ -151,7 +168,22 @@ CASES: Table = table(
         *_cases(),
         ("a-session-in-compile", Case(lambda: ran("chain", compiling(model_in_compile)))),
         ("sets-a-field", Case(lambda: ran("chain", strict(compiling(changing(set_attribute)))), (NASTY,))),
-        ("takes-its-nodes-out", Case(lambda: ran("split", strict(compiling(changing(drop_nodes)))), (NASTY,), either=True, defect="a graph that `compile` changes is not looked at")),
-        ("an-error-then-right", Case(lambda: ran("split", (compiling(lambda ps: [*right(ps[:1]), OSError("bus")][: len(ps)]), {"on_compile_error": "next"})))),
+        (
+            "takes-its-nodes-out",
+            Case(
+                lambda: ran("split", strict(compiling(changing(drop_nodes)))),
+                (NASTY,),
+                either=True,
+                defect="a graph that `compile` changes is not looked at",
+            ),
+        ),
+        (
+            "an-error-then-right",
+            Case(
+                lambda: ran(
+                    "split", (compiling(lambda ps: [*right(ps[:1]), OSError("bus")][: len(ps)]), {"on_compile_error": "next"})
+                )
+            ),
+        ),
     ]
 )

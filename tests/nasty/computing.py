@@ -3,14 +3,29 @@
 import asyncio
 import collections
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidGraph, ProviderError
+from ort_lite.errors import InvalidGraph, ProviderError, RuntimeException
 from tests.nasty.cases import (
-    NASTY, Case, Table, compiled_to, computing, crossed, differs, feeds, options, raises, ran, says, session, table, wanted,
-)  # fmt: skip
+    NASTY,
+    Case,
+    Table,
+    compiled_to,
+    computing,
+    crossed,
+    differs,
+    feeds,
+    options,
+    raises,
+    ran,
+    says,
+    session,
+    table,
+    wanted,
+)
 
 TAKES = "Abs Identity"
 WHO = rf"{NASTY}_0 \({NASTY}\)"
@@ -62,7 +77,7 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
     "in-columns": lambda y: np.asfortranarray(y) if y.ndim else y,
     "swapped": lambda y: y.astype(y.dtype.newbyteorder(">")),
     "subclass": lambda y: y.view(Sub),
-    "masked": lambda y: np.ma.masked_array(y),
+    "masked": np.ma.masked_array,
     "locked": lambda y: np.require(y.copy(), requirements="W").view() if y.flags.writeable else y,
     "broadcast": lambda y: np.broadcast_to(y, y.shape),
 }
@@ -159,9 +174,11 @@ def returns_its_input(view: Callable[[Any], Any]) -> Any:
     (y,) = made.run(None, fed)
     y[...] = 5
     made = session("two", computing(lambda inputs, ys: [view(inputs[0])]))
-    y, z = made.run(None, fed)
+    y, _ = made.run(None, fed)
     y[...] = 5
-    return [(fed, feeds("two"))] if differs(fed["x"], feeds("two")["x"]) else [(list(fed.values()), list(feeds("two").values()))]
+    return (
+        [(fed, feeds("two"))] if differs(fed["x"], feeds("two")["x"]) else [(list(fed.values()), list(feeds("two").values()))]
+    )
 
 
 def one_array_for_all() -> Any:
@@ -189,15 +206,18 @@ def goes_on_after_an_error() -> Any:
         return ys
 
     made = session("open", computing(once))
-    try:
+    with suppress(RuntimeException):
         made.run(None, feeds("open"))
-    except Exception as error:
-        assert "once" in str(error)
+    assert calls == [1]
     return [(made.run(None, feeds("open")), wanted("open"))]
 
 
 def run_by_another(function: Any, model: str) -> Any:
     return ran(model, (computing(function, TAKES), {"on_run_error": "next"}), times=2)
+
+
+def nothing() -> Any:
+    return []
 
 
 async def later(inputs: Any) -> Any:
@@ -220,7 +240,15 @@ def _cases() -> Iterator[tuple[str, Case]]:
         act = lambda m=model, c=change, t=takes: ran(m, computing(lambda inputs, ys: c(ys), t))  # noqa: E731
         yield f"returns-{name}", Case(act, () if right else (WHO,), either=name.endswith("deque"))
     for name, (model, error) in crossed(model={"chain": "chain", "open": "open", "last": "last"}, error=ERRORS):
-        yield f"raises-{name}", Case(lambda m=model, e=error: ran(m, computing(raises(e))), (WHO, type(error).__name__ if "wordless" not in name else "Wordless")[: 1 if name.endswith(("provider", "graph")) else 2])
+        yield (
+            f"raises-{name}",
+            Case(
+                lambda m=model, e=error: ran(m, computing(raises(e))),
+                (WHO, type(error).__name__ if "wordless" not in name else "Wordless")[
+                    : 1 if name.endswith(("provider", "graph")) else 2
+                ],
+            ),
+        )
     for name, error in ERRORS.items():
         yield f"raises-and-another-goes-on-{name}", Case(lambda e=error: run_by_another(raises(e), "open"))
     for name, change in WRONG.items():
@@ -229,7 +257,10 @@ def _cases() -> Iterator[tuple[str, Case]]:
     for name, write in {"input": changed_in_place, "unlocked-input": unlocked}.items():
         forced = name.startswith("un")  # NumPy lets it have its way
         yield f"writes-to-its-{name}", Case(lambda w=write: writes(w, "open"), (WHO, "read-only|WRITEABLE"), forced)
-        yield f"writes-to-its-{name}-in-the-middle", Case(lambda w=write: writes(w, "last"), (WHO, "read-only|WRITEABLE"), forced)
+        yield (
+            f"writes-to-its-{name}-in-the-middle",
+            Case(lambda w=write: writes(w, "last"), (WHO, "read-only|WRITEABLE"), forced),
+        )
 
 
 CASES: Table = table(
@@ -244,7 +275,7 @@ CASES: Table = table(
         ("calls-itself-for-ever", Case(recursive, (WHO, "RecursionError"))),
         ("goes-on-after-an-error", Case(goes_on_after_an_error)),
         ("is-a-coroutine", Case(lambda: ran("open", compiled_to(lambda p: later)), (WHO, "coroutine"))),
-        ("takes-no-argument", Case(lambda: ran("open", compiled_to(lambda p: lambda: [])), (WHO, "TypeError"))),
+        ("takes-no-argument", Case(lambda: ran("open", compiled_to(lambda p: nothing)), (WHO, "TypeError"))),
         ("takes-two-arguments", Case(lambda: ran("open", compiled_to(lambda p: lambda a, b: [])), (WHO, "TypeError"))),
         ("wants-exact-types", Case(lambda: ran("open", computing(lambda i, ys: ys, concurrency="serial"), with_=options()))),
     ]

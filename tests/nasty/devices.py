@@ -10,8 +10,21 @@ from ort_lite.provider import CPU, Device
 from tests.framework.numpy_provider import BoxTransfer, OtherDevice
 from tests.framework.test_device_inputs import CRATE, Crate, Transfer
 from tests.nasty.cases import (
-    NASTY, Case, NastyDevice, Table, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted,
-)  # fmt: skip
+    NASTY,
+    Case,
+    NastyDevice,
+    Table,
+    crossed,
+    feeds,
+    nasty,
+    options,
+    raises,
+    ran,
+    says,
+    session,
+    table,
+    wanted,
+)
 from tests.nasty.computing import WRONG
 
 BOX = Device("box")
@@ -100,7 +113,7 @@ ALLOCATED: dict[str, Any] = {"none": None, "number": 3, "text": "memory"}
 
 
 def _cases() -> Iterator[tuple[str, Case]]:
-    copied = rf"(copied|copy of '\w+',) (cpu:0 -> box:0|box:0 -> cpu:0)"
+    copied = r"(copied|copy of '\w+',) (cpu:0 -> box:0|box:0 -> cpu:0)"
     for name, (kind, change) in crossed(kind=KINDS, wrong=WRONG):
         yield f"leaves-{name}", Case(lambda k=kind, c=change: ran(k, leaving(c)), (NASTY, copied, "'a'"))
     for name, (model, change) in crossed(model=MODELS, entered=ENTERED):
@@ -109,13 +122,26 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"copy-raises-{name}", Case(lambda m=model, e=error: ran(m, boxed(copy=raises(e))), (NASTY, "copy '[xa]'"))
         yield f"can-copy-raises-{name}", Case(lambda m=model, e=error: ran(m, boxed(can_copy=raises(e))), ("Boxes", "can_copy"))
     for name, answer in CAN.items():
-        yield f"can-copy-{name}", Case(lambda a=answer: ran("open", boxed(can_copy=says(a))), ("box:0", "can_copy|data_transfer"), either=name in ("text", "number"))
+        yield (
+            f"can-copy-{name}",
+            Case(
+                lambda a=answer: ran("open", boxed(can_copy=says(a))),
+                ("box:0", "can_copy|data_transfer"),
+                either=name in ("text", "number"),
+            ),
+        )
     for name, made in INTO.items():
-        yield f"copy-into-{name}", Case(lambda m=made: ran("open", crate(m)), (NASTY, "copy_into|copy 'x'"), either=name == "array")
+        yield (
+            f"copy-into-{name}",
+            Case(lambda m=made: ran("open", crate(m)), (NASTY, "copy_into|copy 'x'"), either=name == "array"),
+        )
     for name, made in ALLOCATED.items():
         yield f"allocates-{name}", Case(lambda m=made: ran("open", crate(allocate=says(m))), (NASTY, "allocat|copy 'x'"))
     for name, error in ERRORS.items():
-        yield f"allocate-raises-{name}", Case(lambda e=error: ran("open", crate(allocate=raises(e))), (NASTY, "allocat|copy 'x'"))
+        yield (
+            f"allocate-raises-{name}",
+            Case(lambda e=error: ran("open", crate(allocate=raises(e))), (NASTY, "allocat|copy 'x'")),
+        )
         yield f"copy-into-raises-{name}", Case(lambda e=error: ran("open", crate(raises(e))), (NASTY, "copy 'x'"))
         yield f"free-raises-{name}", Case(lambda e=error: ran("open", crate(free=raises(e))), (NASTY, "free"), either=True)
         yield f"statistics-raises-{name}", Case(lambda e=error: counted(crate(statistics=raises(e))), (NASTY, "statistics"))
@@ -130,13 +156,45 @@ def _cases() -> Iterator[tuple[str, Case]]:
 CASES: Table = table(
     [
         *_cases(),
-        ("has-no-transfer", Case(lambda: ran("open", nasty("Abs", NastyDevice, data_transfer=says(None))), ("box:0", NASTY, "data_transfer"))),
-        ("another-s-transfer", Case(lambda: ran("open", nasty("Abs", NastyDevice, data_transfer=says(BoxTransfer(CRATE)))), ("box:0", NASTY))),
-        ("leaves-arrays-on-the-cpu", Case(lambda: ran("open", nasty("Abs", NastyDevice, compile=lambda self, ps: [lambda inputs: [np.abs(inputs[0].open(BOX))] for _ in ps])), (NASTY,), either=True)),
+        (
+            "has-no-transfer",
+            Case(lambda: ran("open", nasty("Abs", NastyDevice, data_transfer=says(None))), ("box:0", NASTY, "data_transfer")),
+        ),
+        (
+            "another-s-transfer",
+            Case(lambda: ran("open", nasty("Abs", NastyDevice, data_transfer=says(BoxTransfer(CRATE)))), ("box:0", NASTY)),
+        ),
+        (
+            "leaves-arrays-on-the-cpu",
+            Case(
+                lambda: ran(
+                    "open",
+                    nasty(
+                        "Abs", NastyDevice, compile=lambda self, ps: [lambda inputs: [np.abs(inputs[0].open(BOX))] for _ in ps]
+                    ),
+                ),
+                (NASTY,),
+                either=True,
+            ),
+        ),
         ("the-cpu-as-another-object", Case(lambda: ran("open", nasty("Abs", device=Device("cpu", 0))))),
         ("another-cpu", Case(lambda: ran("open", nasty("Abs", device=Device("cpu", 1))), (NASTY, "cpu:1"))),
-        ("two-devices", Case(lambda: ran("split", nasty("Abs", NastyDevice), nasty("Neg Tanh", OtherDevice, device=Device("crate"), name="CrateExecutionProvider")))),
-        ("verified", Case(lambda: [(session("open", leaving(lambda y: y)).run(None, feeds("open"), verify="partition"), wanted("open"))])),
+        (
+            "two-devices",
+            Case(
+                lambda: ran(
+                    "split",
+                    nasty("Abs", NastyDevice),
+                    nasty("Neg Tanh", OtherDevice, device=Device("crate"), name="CrateExecutionProvider"),
+                )
+            ),
+        ),
+        (
+            "verified",
+            Case(
+                lambda: [(session("open", leaving(lambda y: y)).run(None, feeds("open"), verify="partition"), wanted("open"))]
+            ),
+        ),
         ("no-optimisation", Case(lambda: ran("two", boxed(), with_=options("ORT_ENABLE_ALL")))),
     ]
 )

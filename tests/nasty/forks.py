@@ -11,8 +11,20 @@ import numpy as np
 from ort_lite.errors import InvalidGraph
 from ort_lite.testing import check_provider
 from tests.nasty.cases import (
-    Case, NastyDevice, Table, computing, crossed, differs, feeds, nasty, raises, says, session, table, wanted,
-)  # fmt: skip
+    Case,
+    NastyDevice,
+    Table,
+    computing,
+    crossed,
+    differs,
+    feeds,
+    nasty,
+    raises,
+    says,
+    session,
+    table,
+    wanted,
+)
 from tests.nasty.threads import stateful
 
 
@@ -106,12 +118,10 @@ def reported(members: dict[str, Any]) -> None:
     """Its checks end, and one of them found something."""
     given = dict(members)
     function = given.pop("function", None)
-    if function is None:
-        cls = type(nasty("Abs", **given))
-    else:
-        cls = type(computing(function, "Abs", **given))
+    made = nasty("Abs", **given) if function is None else computing(function, "Abs", **given)
+    cls = type(made)
     takes = lambda node: node.op_type == "Abs"  # noqa: E731
-    report = check_provider(lambda **options: cls(takes), operators=["Abs"], only=["contract", "claims", "errors"])  # type: ignore[arg-type]
+    report = check_provider(lambda **options: cls(takes), operators=["Abs"], only=["contract", "claims", "errors"])
     assert not report.passed, str(report)
     assert str(report) and report.to_json()
 

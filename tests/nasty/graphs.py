@@ -10,8 +10,22 @@ from ort_lite.graph import Graph
 from ort_lite.provider import Capability, GraphView, Partition
 from tests.framework.numpy_provider import evaluate
 from tests.nasty.cases import (
-    NASTY, Case, Table, X, compiled_to, computing, crossed, feeds, nasty, raises, ran, says, session, table, wanted,
-)  # fmt: skip
+    NASTY,
+    Case,
+    Table,
+    X,
+    compiled_to,
+    computing,
+    crossed,
+    feeds,
+    nasty,
+    raises,
+    ran,
+    says,
+    session,
+    table,
+    wanted,
+)
 
 WHO = rf"{NASTY}_\d+ \({NASTY}\)"
 
@@ -137,6 +151,13 @@ OPTIONALS: dict[str, tuple[Callable[[Any], Any], bool]] = {
     "list": (lambda x: [x], False),
     "text": (says("o"), False),
 }
+
+
+def making(operator: str, make: Callable[[Any], Any]) -> Any:
+    """Takes the operator, and makes this of its first input."""
+    return nasty(operator, operators=operator, compile=lambda self, ps: [lambda inputs: [make(inputs[0])] for _ in ps])
+
+
 SIZES = {str(size): size for size in (0, 1, 3, 5, 7)}
 
 
@@ -180,13 +201,20 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"whole-after-a-claim-inside-{model}", Case(lambda m=model: whole_after_a_claim_inside(m))
         for takes in ("Abs", "Abs Neg", "Add Identity", "Relu", "If Loop Abs"):
             yield f"takes-{takes.replace(' ', '-')}-{model}", Case(lambda m=model, t=takes: inner_only(m, t))
-        yield f"inside-raises-{model}", Case(lambda m=model: in_bodies("Abs Add", raises(OSError("bus")), m), (WHO, "OSError: bus"))
+        yield (
+            f"inside-raises-{model}",
+            Case(lambda m=model: in_bodies("Abs Add", raises(OSError("bus")), m), (WHO, "OSError: bus")),
+        )
     for name, (make, right) in SEQUENCES.items():
-        provider = lambda k=make: nasty("SequenceConstruct", operators="SequenceConstruct", compile=lambda self, ps: [lambda inputs: [k(inputs[0])] for _ in ps])  # noqa: E731
-        yield f"sequence-{name}", Case(lambda p=provider: ran("sequence", p(), times=2), () if right else (WHO, "'s'"))
+        yield (
+            f"sequence-{name}",
+            Case(lambda k=make: ran("sequence", making("SequenceConstruct", k), times=2), () if right else (WHO, "'s'")),
+        )
     for name, (make, right) in OPTIONALS.items():
-        provider = lambda k=make: nasty("Optional", operators="Optional", compile=lambda self, ps: [lambda inputs: [k(inputs[0])] for _ in ps])  # noqa: E731
-        yield f"optional-{name}", Case(lambda p=provider: ran("optional", p(), times=2), () if right else (WHO, "'o'"))
+        yield (
+            f"optional-{name}",
+            Case(lambda k=make: ran("optional", making("Optional", k), times=2), () if right else (WHO, "'o'")),
+        )
     for name, (model, size) in crossed(model={"open": "open", "joined": "joined", "two": "two", "chain": "chain"}, size=SIZES):
         right = size == 3 and model != "joined"
         yield f"size-{name}", Case(lambda m=model, s=size: grown(m, s), () if right else (WHO, "dimension 0"))

@@ -73,7 +73,9 @@ def moody() -> Takes:
 def _cases() -> Iterator[tuple[str, Case]]:
     for name, (takes, layout) in crossed(takes=TAKES, layout=LAYOUTS):
         yield f"takes-{name}", Case(lambda t=takes, y=layout: ran("image", images(t, preferred_layout=y), times=2))
-    for name, (takes, compute) in crossed(takes={k: TAKES[k] for k in ("everything", "only-last", "only-first")}, compute=COMPUTES):
+    for name, (takes, compute) in crossed(
+        takes={k: TAKES[k] for k in ("everything", "only-last", "only-first")}, compute=COMPUTES
+    ):
         untaken = name.startswith("only-last")  # as it is nobody offers it: preferences are asked of what was taken
         yield f"computes-{name}", Case(lambda t=takes, c=compute: ran("image", images(t, c)), (NASTY,), either=untaken)
     for name, (takes, compute) in crossed(takes={"everything": TAKES["everything"]}, compute=COMPUTES):

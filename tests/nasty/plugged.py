@@ -14,8 +14,13 @@ from ort_lite.provider import ExecutionProvider
 from tests.nasty.cases import NASTY, Case, Table, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted
 
 HOOKS = (
-    "ort_lite_providers", "ort_lite_transforms", "ort_lite_fusions", "ort_lite_shape_rules", "ort_lite_schemas", "ort_lite_memory_planners",
-)  # fmt: skip
+    "ort_lite_providers",
+    "ort_lite_transforms",
+    "ort_lite_fusions",
+    "ort_lite_shape_rules",
+    "ort_lite_schemas",
+    "ort_lite_memory_planners",
+)
 SINGLE = ("ort_lite_cast_insertion", "ort_lite_older_form", "ort_lite_layout_conversion")
 ANSWERS: dict[str, Any] = {"number": 3, "texts": ["all"], "numbers": [3], "nones": [None], "classes": [object], "function": len}
 ERRORS = {"os": OSError("bus"), "ours": InvalidGraph("ours"), "stop": StopIteration(), "assertion": AssertionError()}
@@ -50,6 +55,7 @@ def in_a_session(hook: str, member: Any) -> Any:
     return ran("chain", nasty("Abs"), with_=options("ORT_ENABLE_ALL"))
 
 
+BASE = "from ort_lite.provider import ExecutionProvider\n"
 # Modules that entry points name.
 SOURCES: dict[str, str] = {
     "raises": "raise OSError('bus')",
@@ -61,12 +67,15 @@ SOURCES: dict[str, str] = {
     "is-a-function": "def Mine(**options): return None",
     "is-an-instance": "from ort_lite.provider import ExecutionProvider\nMine = ExecutionProvider()",
     "is-another-class": "class Mine: name = 'MineExecutionProvider'",
-    "has-another-name": "from ort_lite.provider import ExecutionProvider\nclass Mine(ExecutionProvider): name = 'OtherExecutionProvider'",
+    "has-another-name": f"{BASE}class Mine(ExecutionProvider): name = 'OtherExecutionProvider'",
     "has-no-name": "from ort_lite.provider import ExecutionProvider\nclass Mine(ExecutionProvider): pass",
     "imports-itself": "from mine import Mine",
     "recurses": "def f(): f()\nf()",
     "has-a-lone-surrogate": "raise ValueError('\\udc80')",
-    "abstract": "from ort_lite.provider import ExecutionProvider\nclass Mine(ExecutionProvider):\n name = 'MineExecutionProvider'\n def __init__(self, **options): raise RuntimeError('no card')",
+    "abstract": (
+        f"{BASE}class Mine(ExecutionProvider):\n name = 'MineExecutionProvider'\n"
+        " def __init__(self, **options): raise RuntimeError('no card')"
+    ),
 }
 LINES: dict[str, str] = {
     "no-value": "MineExecutionProvider =",
@@ -118,7 +127,7 @@ REGISTERED: dict[str, Any] = {"none": None, "number": 3, "class": dict, "instanc
 
 
 def same_plugin_twice() -> Any:
-    one = plugin(ort_lite_transforms=lambda: [])
+    one = plugin(ort_lite_transforms=says([]))
     plugins.register_plugin(one)
     plugins.register_plugin(one)
     return ran("chain", with_=options("ORT_ENABLE_ALL"))
@@ -135,7 +144,9 @@ def two_rules_of_one_name() -> Any:
     from ort_lite.transform import graph_pass
 
     for _ in range(2):
-        plugins.register_plugin(plugin(ort_lite_transforms=lambda: [graph_pass(level="basic", name="same")(lambda graph, rewriter: 0)]))
+        plugins.register_plugin(
+            plugin(ort_lite_transforms=lambda: [graph_pass(level="basic", name="same")(lambda graph, rewriter: 0)])
+        )
     return ran("chain", with_=options("ORT_ENABLE_ALL"))
 
 
@@ -155,12 +166,15 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"module-{name}", Case(lambda s=source: used(s), ("MineExecutionProvider",))
         yield f"module-listed-{name}", Case(lambda s=source: listed(s))
     for name, line in LINES.items():
-        yield f"line-{name}", Case(lambda l=line: used("Mine = 3", l), ("MineExecutionProvider",))
-        yield f"line-listed-{name}", Case(lambda l=line: listed("Mine = 3", l))
+        yield f"line-{name}", Case(lambda x=line: used("Mine = 3", x), ("MineExecutionProvider",))
+        yield f"line-listed-{name}", Case(lambda x=line: listed("Mine = 3", x))
     for name, data in FILES.items():
         yield f"file-{name}", Case(lambda d=data: scanned(d))
     for name, cls in REGISTERED.items():
-        yield f"registers-{name}", Case(lambda c=cls: Registry(paths=()).register_provider(NASTY, c), (NASTY, "register_provider"))
+        yield (
+            f"registers-{name}",
+            Case(lambda c=cls: Registry(paths=()).register_provider(NASTY, c), (NASTY, "register_provider")),
+        )
 
 
 CASES: Table = table(
@@ -170,9 +184,12 @@ CASES: Table = table(
         ("removed-while-in-use", Case(removed_while_in_use)),
         ("two-of-one-name", Case(two_rules_of_one_name, ("same",))),
         ("never-registered", Case(wrong_names, ("NoSuchExecutionProvider",))),
-        ("hook-takes-arguments", Case(lambda: asked("ort_lite_transforms", lambda graph: []), ("nasty_plugin", "ort_lite_transforms"))),
+        (
+            "hook-takes-arguments",
+            Case(lambda: asked("ort_lite_transforms", lambda graph: []), ("nasty_plugin", "ort_lite_transforms")),
+        ),
         ("hook-is-a-number", Case(lambda: asked("ort_lite_transforms", 3))),
         ("hook-is-a-class", Case(lambda: asked("ort_lite_transforms", list), ("nasty_plugin", "ort_lite_transforms"))),
-        ("hook-nobody-knows", Case(lambda: in_a_session("ort_lite_no_such_hook", lambda: []))),
+        ("hook-nobody-knows", Case(lambda: in_a_session("ort_lite_no_such_hook", says([])))),
     ]
 )

@@ -105,6 +105,10 @@ def retypes_an_output(rewriter: Rewriter, node: Node) -> Any:
     return rewriter.replace(node, rewriter.op("Tanh", node.inputs[0]))
 
 
+def recursive(rewriter: Rewriter, node: Node) -> Any:
+    return recursive(rewriter, node)
+
+
 def raising(error: BaseException) -> Act:
     def act(rewriter: Rewriter, node: Node) -> Any:
         raise error
@@ -121,7 +125,7 @@ ACTS: dict[str, tuple[Act, bool]] = {
     "raises-ours": (raising(InvalidGraph("oops")), False),
     "raises-stop": (raising(StopIteration()), False),
     "raises-assertion": (raising(AssertionError()), False),
-    "recurses": (lambda rewriter, node: ACTS["recurses"][0](rewriter, node), False),
+    "recurses": (recursive, False),
     "unknown-operator": (lambda r, n: r.replace(n, r.op("NoSuchOperator", n.inputs[0])), False),
     "unknown-domain": (lambda r, n: r.replace(n, r.op("Neg", n.inputs[0], domain="nowhere")), True),
     "unknown-version": (lambda r, n: r.replace(n, r.op("Neg", n.inputs[0], version=10**6)), True),
@@ -187,9 +191,7 @@ def _cases() -> Iterator[tuple[str, Case]]:
         yield f"returns-{name}", Case(lambda w=way, a=answer: w(as_rule(lambda r, n: a), "chain"), WHO)
     for name, (way, answer) in crossed(way=WAYS, counted=COUNTED):
         yield f"counts-{name}", Case(lambda w=way, a=answer: w(counting(a), "chain"), WHO)
-    for name, (way, transform) in crossed(
-        way=WAYS, endless={"rule": as_rule(endless_rule), "growing": as_rule(growing_rule)}
-    ):
+    for name, (way, transform) in crossed(way=WAYS, endless={"rule": as_rule(endless_rule), "growing": as_rule(growing_rule)}):
         yield f"endless-{name}", Case(lambda w=way, t=transform: w(t, "chain"), warned="mischief")
     for name, way in WAYS.items():
         yield f"always-changes-{name}", Case(lambda w=way: w(endless_pass, "chain"))

@@ -51,7 +51,9 @@ def saving(**members: Any) -> Any:
     return nasty("Abs Neg", **{**RIGHT, **members})
 
 
-def there_and_back(embed: bool = True, saver: Any = None, loader: Any = None, change: Callable[[Any], Any] | None = None) -> Any:
+def there_and_back(
+    embed: bool = True, saver: Any = None, loader: Any = None, change: Callable[[Any], Any] | None = None
+) -> Any:
     """A saved model, changed by somebody, and loaded."""
     path = Path(tempfile.mkdtemp(prefix="nasty")) / "model.onnx"
     session("chain", saver or saving()).save_compiled(path, embed)
@@ -97,7 +99,12 @@ def one_output_more(node: Any) -> None:
 SERIALIZED: dict[str, Any] = {"text": "abc", "number": 3, "list": [1], "object": object()}
 FINE: dict[str, Any] = {"bytearray": bytearray(b"Abs Neg"), "view": memoryview(b"Abs Neg")}
 DESERIALIZED: dict[str, Any] = {"none": None, "number": 3, "text": "abc", "list": [len]}
-RESTORED: dict[str, Any] = {"none": says(None), "nothing": says([]), "wide": lambda inputs: [inputs[0].astype("f8")], "raises": raises(OSError("bus"))}
+RESTORED: dict[str, Any] = {
+    "none": says(None),
+    "nothing": says([]),
+    "wide": lambda inputs: [inputs[0].astype("f8")],
+    "raises": raises(OSError("bus")),
+}
 COMPATIBILITY: dict[str, Any] = {"none": None, "number": 7, "bytes": b"driver"}
 CHECKED: dict[str, Any] = {"number": 3, "true": True, "reason": "another driver", "bytes": b"no"}
 CHANGES: dict[str, tuple[Callable[[Any], None], bool]] = {
@@ -119,36 +126,65 @@ CHANGES: dict[str, tuple[Callable[[Any], None], bool]] = {
     "inputs-gone": (inputs_gone, False),
     "one-output-more": (one_output_more, True),
 }
+
+
+def a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def a_link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/hostname")
+
+
 FILES: dict[str, Callable[[Path], Any]] = {
     "gone": lambda file: file.unlink(),
     "empty": lambda file: file.write_bytes(b""),
     "not-text": lambda file: file.write_bytes(b"\xff\xfe\x00"),
-    "a-folder": lambda file: (file.unlink(), file.mkdir()),
-    "a-link-out": lambda file: (file.unlink(), file.symlink_to("/etc/hostname")),
+    "a-folder": a_folder,
+    "a-link-out": a_link,
 }
 
 
 def _cases() -> Iterator[tuple[str, Case]]:
     how = {"embedded": True, "apart": False}
     for name, (embed, answer) in crossed(embed=how, answer=SERIALIZED):
-        yield f"serialize-{name}", Case(lambda e=embed, a=answer: there_and_back(e, saving(serialize=says(a))), (NASTY, "serialize"))
+        yield (
+            f"serialize-{name}",
+            Case(lambda e=embed, a=answer: there_and_back(e, saving(serialize=says(a))), (NASTY, "serialize")),
+        )
     for name, (embed, answer) in crossed(embed=how, answer=FINE):
         yield f"serialize-fine-{name}", Case(lambda e=embed, a=answer: there_and_back(e, saving(serialize=says(a))))
     for name, (hook, error) in crossed(hook={h: h for h in ("serialize", "compatibility")}, error=ERRORS):
         yield f"raises-{name}", Case(lambda h=hook, e=error: there_and_back(saver=saving(**{h: raises(e)})), (NASTY, hook))
-    for name, (hook, error) in crossed(hook={h: h for h in ("deserialize", "compatibility", "check_compatibility")}, error=ERRORS):
-        yield f"raises-at-load-{name}", Case(lambda h=hook, e=error: there_and_back(loader=saving(**{h: raises(e)})), (NASTY, hook))
+    for name, (hook, error) in crossed(
+        hook={h: h for h in ("deserialize", "compatibility", "check_compatibility")}, error=ERRORS
+    ):
+        yield (
+            f"raises-at-load-{name}",
+            Case(lambda h=hook, e=error: there_and_back(loader=saving(**{h: raises(e)})), (NASTY, hook)),
+        )
     for name, answer in DESERIALIZED.items():
         yield f"deserialize-{name}", Case(lambda a=answer: there_and_back(loader=saving(deserialize=says(a))), (NASTY,))
     for name, function in RESTORED.items():
         yield f"restored-returns-{name}", Case(lambda f=function: there_and_back(loader=saving(deserialize=says(f))), (NASTY,))
     for name, answer in COMPATIBILITY.items():
-        yield f"compatibility-{name}", Case(lambda a=answer: there_and_back(saver=saving(compatibility=says(a))), (NASTY, "compatibility"))
-        yield f"compatibility-at-load-{name}", Case(lambda a=answer: there_and_back(loader=saving(compatibility=says(a))), (NASTY, "compatibility|compiled for"))
+        yield (
+            f"compatibility-{name}",
+            Case(lambda a=answer: there_and_back(saver=saving(compatibility=says(a))), (NASTY, "compatibility")),
+        )
+        yield (
+            f"compatibility-at-load-{name}",
+            Case(lambda a=answer: there_and_back(loader=saving(compatibility=says(a))), (NASTY, "compatibility|compiled for")),
+        )
     for name, answer in CHECKED.items():
         yield f"check-{name}", Case(lambda a=answer: there_and_back(loader=saving(check_compatibility=says(a))), (NASTY,))
     for name, (change, right) in CHANGES.items():
-        yield f"node-{name}", Case(lambda c=change: there_and_back(change=c), () if right else ("EPContext|ep_cache_context|" + NASTY,))
+        yield (
+            f"node-{name}",
+            Case(lambda c=change: there_and_back(change=c), () if right else ("EPContext|ep_cache_context|" + NASTY,)),
+        )
     for name, damage in FILES.items():
         yield f"file-{name}", Case(lambda d=damage: file_changed(d), (NASTY + r"|model_.*\.bin|EPContext",))
 
@@ -156,10 +192,13 @@ def _cases() -> Iterator[tuple[str, Case]]:
 CASES: Table = table(
     [
         *_cases(),
-        ("right", Case(lambda: there_and_back())),
+        ("right", Case(there_and_back)),
         ("right-apart", Case(lambda: there_and_back(False))),
         ("saves-nothing", Case(lambda: there_and_back(saver=saving(serialize=says(None))), (NASTY,))),
-        ("no-deserialize", Case(lambda: there_and_back(loader=nasty("Abs Neg", compatibility=says("driver 7"))), (NASTY, "deserialize"))),
+        (
+            "no-deserialize",
+            Case(lambda: there_and_back(loader=nasty("Abs Neg", compatibility=says("driver 7"))), (NASTY, "deserialize")),
+        ),
         ("nobody-to-load-it", Case(lambda: there_and_back(loader=nasty("Abs", name="OtherExecutionProvider")), (NASTY,))),
     ]
 )

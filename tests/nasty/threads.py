@@ -9,8 +9,22 @@ from ort_lite.errors import InvalidArgument, InvalidGraph, OrtLiteError, Provide
 from ort_lite.provider import Partition
 from tests.framework.numpy_provider import evaluate
 from tests.nasty.cases import (
-    NASTY, Case, Table, compiled_to, computing, crossed, feeds, nasty, options, raises, ran, says, session, table, wanted,
-)  # fmt: skip
+    NASTY,
+    Case,
+    Table,
+    compiled_to,
+    computing,
+    crossed,
+    feeds,
+    nasty,
+    options,
+    raises,
+    ran,
+    says,
+    session,
+    table,
+    wanted,
+)
 
 ERRORS: dict[str, BaseException] = {
     "os": OSError("bus"), "ours": ProviderError("ours"), "graph": InvalidGraph("ours"), "key": KeyError("k"), "stop": StopIteration(),
@@ -94,13 +108,25 @@ def hooked(hook: str, error: BaseException, model: str) -> Any:
     return None
 
 
-HOOKS = {hook: hook for hook in ("on_session_initialization_end", "on_run_start", "on_run_end", "sync", "start_profiling", "set_dynamic_options")}
+HOOKS = {
+    hook: hook
+    for hook in (
+        "on_session_initialization_end",
+        "on_run_start",
+        "on_run_end",
+        "sync",
+        "start_profiling",
+        "set_dynamic_options",
+    )
+}
 MODELS = {"open": "open", "branch": "branch"}
 
 
 def both_fail() -> Any:
     """The run and the end of it: the run's error comes, with the other beside it."""
-    failing = computing(raises(OSError("in the run")), on_run_end=raises(OSError("at the end")), sync=raises(OSError("waiting")))
+    failing = computing(
+        raises(OSError("in the run")), on_run_end=raises(OSError("at the end")), sync=raises(OSError("waiting"))
+    )
     return ran("open", failing)
 
 
@@ -213,6 +239,14 @@ CASES: Table = table(
         ("ends-the-run", Case(terminated, ("terminate",))),
         ("drops-the-session", Case(last_reference)),
         ("options-that-nobody-has", Case(lambda: session("open", nasty()).set_ep_dynamic_options({"a": "1"}), (NASTY,))),
-        ("options-refused", Case(lambda: session("open", nasty(set_dynamic_options=raises(InvalidArgument("no a")))).set_ep_dynamic_options({"a": "1"}), (NASTY, "no a"))),
+        (
+            "options-refused",
+            Case(
+                lambda: session("open", nasty(set_dynamic_options=raises(InvalidArgument("no a")))).set_ep_dynamic_options(
+                    {"a": "1"}
+                ),
+                (NASTY, "no a"),
+            ),
+        ),
     ]
 )

@@ -1,4 +1,4 @@
-"""run(verify="partition") of providers that are off, fail, write and answer otherwise each time; and `measure`, `plan` and `dump` of them."""
+"""run(verify="partition") of providers that are off, fail, write and answer otherwise each time; `plan` of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,8 +9,23 @@ import ort_lite
 from ort_lite.provider import Device
 from tests.framework.models import proto
 from tests.nasty.cases import (
-    MODELS, NASTY, Case, NastyDevice, Table, compiled_to, computing, crossed, feeds, nasty, options, raises, says, session, table, wanted,
-)  # fmt: skip
+    MODELS,
+    NASTY,
+    Case,
+    NastyDevice,
+    Table,
+    compiled_to,
+    computing,
+    crossed,
+    feeds,
+    nasty,
+    options,
+    raises,
+    says,
+    session,
+    table,
+    wanted,
+)
 from tests.nasty.compiling import With
 from tests.nasty.computing import WRONG
 
@@ -107,7 +122,10 @@ CASES: Table = table(
         ("plans", Case(lambda: planned(nasty("Abs")))),
         ("plans-without-compiling", Case(lambda: planned(nasty("Abs", compile=raises(OSError("bus")))))),
         ("explains", Case(lambda: looked_at(lambda made: str(made.explain()), compiled_to(With)))),
-        ("another-device-without-transfer", Case(lambda: planned(nasty("Abs", device=Device("box"))), (NASTY, "data_transfer"))),
+        (
+            "another-device-without-transfer",
+            Case(lambda: planned(nasty("Abs", device=Device("box"))), (NASTY, "data_transfer")),
+        ),
         ("returns-nothing", Case(lambda: verified("open", computing(says([]))), (NASTY,))),
         ("compiles-to-objects", Case(lambda: verified("open", nasty("Abs", compile=lambda self, ps: right_compiled(ps))))),
     ]
