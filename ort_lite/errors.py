@@ -113,6 +113,14 @@ class InvalidPlan(OrtLiteError):
     """
 
 
+def told(error: BaseException) -> str:
+    """Class and text of an error, for messages about it; also of one whose text cannot be made."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
+        return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
+
+
 def hint(name: str, known: Iterable[str]) -> str:
     """For messages about a name that is not known: "; did you mean 'x'?", or nothing where none is like it. Case does not count."""
     from difflib import get_close_matches

@@ -6,7 +6,7 @@ from typing import Any
 from ort_lite.compile.fusing import Fused, Fuser
 from ort_lite.compile.moving import Mover
 from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
-from ort_lite.errors import CompileError, ProviderError
+from ort_lite.errors import CompileError, ProviderError, told
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected, witnesses_of
@@ -16,6 +16,7 @@ from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Hop, Level
 from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
+from ort_lite.provider.ask import ask_made
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
@@ -37,7 +38,7 @@ class Compiled(Record):
 
     def facts(self) -> dict[str, dict[str, int | str]]:
         """What compiled partitions say of themselves (see CompiledPartition), by partition."""
-        return {name: dict(p.facts()) for name, p in self.partitions.items() if tells_facts(p)}
+        return {name: dict(ask_made(p, "facts", name, Mapping)) for name, p in self.partitions.items() if tells_facts(p)}
 
 
 class PartitionsFailed(CompileError):
@@ -140,8 +141,8 @@ def _compile_level(
                 made[partition.name] = result
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
         if failed:
-            told = [(p, f"{label} could not compile {p.name}: {type(r).__name__}: {r}") for p, r in failed]
-            raise PartitionsFailed(label, told) from failed[0][1]
+            reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
+            raise PartitionsFailed(label, reasons) from failed[0][1]
     return {p.name: made[p.name] for p in partitions}
 
 
@@ -179,7 +180,7 @@ def _compile(
     except Exception as error:
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]
-        why = f"{label} could not compile {names}: {type(error).__name__}: {error}"
+        why = f"{label} could not compile {names}: {told(error)}"
         raise PartitionsFailed(label, [(p, why) for p in partitions]) from error
     if len(compiled) != len(partitions):
         raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}")

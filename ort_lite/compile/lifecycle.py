@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
-from ort_lite.errors import InvalidArgument, OrtLiteError, RuntimeException
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException
 from ort_lite.execute.guard import close
 from ort_lite.graph.graph import Value
 from ort_lite.graph.released import released
@@ -12,11 +12,12 @@ from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.provider.abilities import absorbs
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.provider.compiled import Absorbs
 
 Run = Callable[..., list[Any]]
 """`Executable.run`."""
@@ -141,7 +142,7 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
         value.constant = released(value)
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
-        fused.give_up(one.absorbed if absorbs(one) else ())
+        fused.give_up(_absorbed(one, name) if absorbs(one) else ())
     return [value.name for value in given_up]
 
 
@@ -151,9 +152,17 @@ def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
     if not absorbs(one):
         return set(partition.constants)
     if fused is None:
-        return set(partition.constants) - set(one.absorbed)
-    left = set(fused.partition.constants) - set(one.absorbed)
+        return set(partition.constants) - _absorbed(one, partition.name)
+    left = set(fused.partition.constants) - _absorbed(one, partition.name)
     return {value for value in partition.constants if fused.copies[value] in left}
+
+
+def _absorbed(one: "Absorbs", name: str) -> set[Value]:
+    """Raises ProviderError where they are no Values."""
+    found: Any = one.absorbed
+    if not isinstance(found, Iterable) or not all(isinstance(value, Value) for value in found):
+        raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")
+    return set(found)
 
 
 def close_states(compiled: Compiled) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.errors import ProviderError
+from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
@@ -38,12 +38,24 @@ class Mover:
         if x is None and isinstance(self._value.type, OptionalType):
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
-        made = self._copied_into(given) if self._memory is not None else hop.transfer.copy(given, hop.source, hop.destination)
+        made = self._copied(given)
         if self._expected is not None:
             return self._expected([made], inputs[1:])
         if made is None:
             raise ProviderError(f"{self._who} returned None; expected a value in the memory of {hop.destination}")
         return [made]
+
+    def _copied(self, x: Any) -> Any:
+        try:
+            return (
+                self._copied_into(x)
+                if self._memory is not None
+                else self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
+            )
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            raise RuntimeException(f"{self._who} failed: {told(error)}") from error
 
     def _copied_into(self, x: Any) -> Any:
         """What is allocated goes back when the value is gone, also that of a run that fails."""

@@ -9,7 +9,7 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.moving import moved
 from ort_lite.compile.rescue import Rescuer, Stranded, stranded
-from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.errors import CompileError, OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import listed
@@ -103,7 +103,7 @@ class Fallback(Rescuer):
 
     def _next(self, error: Exception) -> Executable:
         partition = self.partition
-        what = f"{partition.name} failed in a run: {type(error).__name__}: {error}"
+        what = f"{partition.name} failed in a run: {told(error)}"
         with self._lock:
             if self._made is None:
                 try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException
+from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.execute.results import Expected, listed
 from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
@@ -113,7 +113,7 @@ def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
 
 
 def _failure(step: Step, error: Exception) -> RuntimeException:
-    return RuntimeException(f"{step} failed: {type(error).__name__}: {error}")
+    return RuntimeException(f"{step} failed: {told(error)}")
 
 
 def _note(step: Step, error: OrtLiteError) -> None:

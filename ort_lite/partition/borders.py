@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ort_lite.errors import ProviderError
+from ort_lite.errors import ProviderError, told
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.partition.assignment import Copy, Hop
 from ort_lite.provider.provider import CPU, DataTransfer, Device, Partition
@@ -49,4 +49,14 @@ def route(source: Device, destination: Device, transfers: Sequence[DataTransfer]
 
 
 def _hop(source: Device, destination: Device, transfers: Sequence[DataTransfer]) -> Hop | None:
-    return next((Hop(t, source, destination) for t in transfers if t.can_copy(source, destination)), None)
+    return next((Hop(t, source, destination) for t in transfers if _can(t, source, destination)), None)
+
+
+def _can(transfer: DataTransfer, source: Device, destination: Device) -> bool:
+    try:
+        return transfer.can_copy(source, destination)
+    except Exception as error:
+        who = type(transfer).__name__
+        raise ProviderError(
+            f"{who}: can_copy({source}, {destination}) of a provider's data_transfer failed: {told(error)}"
+        ) from error

@@ -2,12 +2,15 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
 from ort_lite.partition.convex import Quotient, join
+from ort_lite.provider.ask import shown
 from ort_lite.provider.context_nodes import is_context, owner_of
 from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, Rejection
 from ort_lite.provider.unchanged import capabilities
@@ -88,6 +91,7 @@ class Claims:
         """The capabilities that keep the contract; of two with a common node the first one holds."""
         units, used = list[Unit](), set[int]()
         for answer in answers:
+            self._check(index, answer)
             if isinstance(answer, Rejection):
                 k = self.number.get(answer.node)
                 if k is not None and k in free:
@@ -101,6 +105,18 @@ class Claims:
                 used.update(nodes)
                 units.append(Unit(answer, tuple(nodes)))
         return units
+
+    def _check(self, index: int, answer: Capability | Rejection) -> None:
+        """Raises ProviderError for an answer that holds something else than nodes."""
+        found: Any = answer
+        if isinstance(answer, Rejection):
+            right = isinstance(found.node, Node)
+        else:
+            right = isinstance(found.minimum, int) and _are_nodes(found.nodes)
+        if not right:
+            raise ProviderError(
+                f"{self.labels[index]}: get_capability returned {shown(answer)}; expected nodes, and a number of them as `minimum`"
+            )
 
     def _wrong(
         self,
@@ -227,6 +243,14 @@ class Claims:
         reason = Reason(self.labels[index], verdict, code, detail)
         for k in nodes:
             self.reasons[k].setdefault(index, reason)
+
+
+def _are_nodes(given: Any) -> bool:
+    """A look at each: what is no node has no place in the tables of a graph."""
+    try:
+        return all(isinstance(node, Node) for node in given)
+    except TypeError:
+        return False
 
 
 def _answers(provider: ExecutionProvider, labels: Sequence[str], index: int, view: GraphView) -> list[Capability | Rejection]:

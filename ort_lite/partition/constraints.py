@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 
 from ort_lite.dtypes import itemsize
-from ort_lite.errors import InvalidArgument, PlacementError
+from ort_lite.errors import InvalidArgument, PlacementError, told
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.placement import PlacementRule
@@ -252,7 +252,7 @@ def _matches(rule: PlacementRule, node: Node) -> bool:
     try:
         return rule.matches(node)
     except Exception as error:
-        raise PlacementError(f"{node}: {rule} cannot be asked about it: {type(error).__name__}: {error}") from error
+        raise PlacementError(f"{node}: {rule} cannot be asked about it: {told(error)}") from error
 
 
 def _both(order: _Order | None, rule: PlacementRule, labels: Sequence[str], node: Node) -> _Order:

@@ -202,8 +202,8 @@ def _inline(model: Model, calls: set[Node], providers: Sequence[ExecutionProvide
 def rules_of(providers: Sequence[ExecutionProvider]) -> ShapeRules:
     """Shape rules and schemas: those that providers bring for operators of their own, and then everybody's."""
     classes: dict[type[ExecutionProvider], None] = dict.fromkeys(map(type, providers))
-    own = [rule for cls in classes for rule in cls.shape_rules()]
-    schemas = [schema for cls in classes for schema in cls.schemas()]
+    own = [rule for cls in classes for rule in ask(cls, "shape_rules")]
+    schemas = [schema for cls in classes for schema in ask(cls, "schemas")]
     return plugins.shape_rules().preceded_by(own, schemas) if own or schemas else plugins.shape_rules()
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite import log
 from ort_lite._version import __version__
-from ort_lite.errors import InvalidArgument, ProviderError, hint
+from ort_lite.errors import InvalidArgument, ProviderError, hint, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
 
@@ -62,9 +62,7 @@ class EntryPoint(NamedTuple):
             for part in attribute.split(".") if attribute else ():
                 found = getattr(found, part.strip())
         except (Exception, SystemExit) as error:
-            raise self.error(
-                f"cannot be imported: {type(error).__name__}: {error}; repair or uninstall that distribution"
-            ) from error
+            raise self.error(f"cannot be imported: {told(error)}; repair or uninstall that distribution") from error
         if (seconds := perf_counter() - begin) > _LONG:
             log.warn(log.WARNING, f"{self} took {seconds:.1f} s to import")
         return found
@@ -108,7 +106,7 @@ def scan(paths: Iterable[str]) -> list[EntryPoint]:
 
 def _read(directory: str) -> list[EntryPoint]:
     try:
-        with open(os.path.join(directory, "entry_points.txt"), encoding="utf-8") as file:
+        with open(os.path.join(directory, "entry_points.txt"), encoding="utf-8", errors="replace") as file:
             text = file.read()
     except OSError:  # most distributions have none
         return []
@@ -333,7 +331,10 @@ class Registry:
         manager = _manager()
         for plugin in reversed([*plugins, *self._plugins]):  # pluggy calls the one that registered last first
             if not manager.is_registered(plugin):
-                manager.register(plugin)
+                try:
+                    manager.register(plugin, name=str(id(plugin)))
+                except Exception as error:
+                    raise ProviderError(f"plugin {getattr(plugin, '__name__', plugin)}: {hook}: {told(error)}") from error
         return manager
 
 
@@ -348,7 +349,7 @@ def _asked(manager: "pluggy.PluginManager", hook: str) -> list[Any]:
             if expected and answer is not None:
                 answer = list(answer)
         except Exception as error:
-            raise ProviderError(f"{who} failed: {type(error).__name__}: {error}") from error
+            raise ProviderError(f"{who} failed: {told(error)}") from error
         for each in answer if expected and answer is not None else ():
             if not fits(each):
                 raise ProviderError(f"{who} gave {each!r}; expected {expected}")
@@ -360,12 +361,16 @@ def _elements(hook: str) -> tuple[Callable[[Any], bool], str]:
     """What the lists hold that a hook answers, and how to say it; "" where it answers no list, or who takes it looks by itself."""
     if hook == "ort_lite_providers":
         return _is_provider, "classes derived from ort_lite.provider.ExecutionProvider"
-    if hook == "ort_lite_transforms":
+    if hook in ("ort_lite_transforms", "ort_lite_fusions"):
         from ort_lite.transform.contract import GraphPass, LocalRule
 
         return lambda each: isinstance(each, (LocalRule, GraphPass)), "what @rule and @graph_pass make"
     if hook == "ort_lite_shape_rules":
         return lambda each: isinstance(each, (ShapeRule, RuleFamily, list)), "what @shape_rule makes"
+    if hook == "ort_lite_schemas":
+        return lambda each: hasattr(each, "versions") or hasattr(each, "since"), "what op_schema makes, or files of schemas"
+    if hook == "ort_lite_memory_planners":
+        return lambda each: True, "MemoryPlanner objects"
     return lambda each: True, ""
 
 

@@ -1,10 +1,10 @@
 """Which providers a session uses: what the caller listed, what is installed, and the default provider last."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ort_lite import log
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, told
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
@@ -88,10 +88,17 @@ def select(
     if all(provider.name != DEFAULT for provider in made):
         made.append(create(DEFAULT, {}))
         policies.append(Policy())
-    config_keys.check_session(options.config_entries, (key for provider in made for key in provider.config_keys))
+    config_keys.check_session(options.config_entries, [key for provider in made for key in _keys(provider)])
     for provider in made:
         ask(provider, "configure", options)
     return Selection(tuple(made), tuple(notes), tuple(policies))
+
+
+def _keys(provider: ExecutionProvider) -> Collection[str]:
+    keys: Any = provider.config_keys
+    if isinstance(keys, str) or not isinstance(keys, Collection) or not all(isinstance(key, str) for key in keys):
+        raise ProviderError(f"{_name(provider)}: config_keys is {shown(keys)}; expected names of config entries")
+    return keys
 
 
 def _alike(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -138,7 +145,7 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
     except OrtLiteError:
         raise
     except Exception as error:
-        text = f"{_name(entry)} could not be created with options {shown(dict(options))}: {type(error).__name__}: {error}"
+        text = f"{_name(entry)} could not be created with options {shown(dict(options))}: {told(error)}"
         raise ProviderError(text) from error
     if not isinstance(provider, ExecutionProvider):
         raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider")
@@ -147,6 +154,8 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
 
 def _check_version(cls: Any) -> None:
     """A provider for another major version, or for a newer minor one, may rely on what is not here."""
+    if not isinstance(getattr(cls, "name", ""), str):
+        raise ProviderError(f"{cls.__name__}: name is {shown(cls.name)}; expected a text")
     theirs = str(getattr(cls, "api_version", API_VERSION))
     if "#" in getattr(cls, "name", ""):
         raise ProviderError(f"{cls.name} is no name for a provider: sessions number instances of one name with #")

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, told
+from ort_lite.inference.rules import RuleFamily, ShapeRule
 from ort_lite.provider.provider import Capability, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule
 
@@ -14,7 +15,11 @@ LAYOUTS = ("NCHW", "NHWC")
 
 
 def ask(
-    provider: ExecutionProvider, hook: str, *arguments: Any, label: str = "", error: type[OrtLiteError] = ProviderError
+    provider: ExecutionProvider | type[ExecutionProvider],
+    hook: str,
+    *arguments: Any,
+    label: str = "",
+    error: type[OrtLiteError] = ProviderError,
 ) -> Any:
     """provider.hook(*arguments); an iterable answer comes as a list. `label` is the provider's name in the session.
 
@@ -30,11 +35,25 @@ def ask(
         raise
     except Exception as raised:
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
-        raise kind(f"{name}: {hook} failed: {type(raised).__name__}: {raised}") from raised
+        raise kind(f"{name}: {hook} failed: {told(raised)}") from raised
     if hook in _ANSWERS:
         fits, expected = _ANSWERS[hook]
         if not fits(answer):
             raise ProviderError(f"{name}: {hook} returned {shown(answer)}; expected {expected}")
+    return answer
+
+
+def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -> Any:
+    """made.method(), of something that a provider made: a compiled partition, an allocator. `maker` says whose it is.
+
+    Raises ProviderError from what it raised, and for an answer that is not `expected`.
+    """
+    try:
+        answer = getattr(made, method)()
+    except Exception as raised:
+        raise ProviderError(f"{maker}: {method} failed: {told(raised)}") from raised
+    if expected is not None and not isinstance(answer, expected):
+        raise ProviderError(f"{maker}: {method} returned {shown(answer)}; expected a {expected.__name__}")
     return answer
 
 
@@ -56,6 +75,18 @@ def _none_or(*classes: type) -> Callable[[Any], bool]:
 
 def _has(*methods: str) -> Callable[[Any], bool]:
     return lambda answer: answer is None or all(callable(getattr(answer, name, None)) for name in methods)
+
+
+def _lists_rules(answer: Any) -> bool:
+    return isinstance(answer, list) and all(
+        isinstance(each, (ShapeRule, RuleFamily))
+        or (isinstance(each, list) and all(isinstance(one, ShapeRule) for one in each))
+        for each in answer
+    )
+
+
+def _lists_schemas(answer: Any) -> bool:
+    return isinstance(answer, list) and all(hasattr(each, "versions") or hasattr(each, "since") for each in answer)
 
 
 def _seconds(answer: Any) -> bool:
@@ -83,10 +114,12 @@ def _all(*classes: type) -> Callable[[Any], bool]:
 
 
 _OPTIONS = frozenset({"configure", "set_dynamic_options"})
-_LISTS = frozenset({"get_capability", "end_profiling", "fusions"})
+_LISTS = frozenset({"get_capability", "end_profiling", "fusions", "shape_rules", "schemas"})
 _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
     "fusions": (_all(str, LocalRule, GraphPass), "names of transforms, or rules and passes"),
+    "shape_rules": (_lists_rules, "what @shape_rule makes"),
+    "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),
     "allocator": (_has("allocate", "free"), "an object with `allocate` and `free`, or None"),
     "data_transfer": (_has("can_copy", "copy"), "an object with `can_copy` and `copy`, or None"),

@@ -2,23 +2,25 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, ProviderError
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
 from ort_lite.options.config_keys import SHRINK
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.abilities import holds_memory, trims
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, ask_made, shown
 from ort_lite.provider.provider import CPU, ExecutionProvider
 from ort_lite.serialization.spans import span_of
 from ort_lite.transform.contract import all_graphs
 
 if TYPE_CHECKING:
     from ort_lite.pipeline.prepared import Prepared
+    from ort_lite.provider.compiled import Holdings
 
 
 def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
@@ -29,8 +31,8 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
     providers: dict[str, dict[str, Any]] = {}
     own: list[Any] = []
     for each in prepared:
-        for label, partition in _partitions(each):
-            held = partition.memory()
+        for label, name, partition in _partitions(each):
+            held = _held(partition, name)
             arrays = [array for array in _unique(held["arrays"]) if _root(array) not in known]
             row = providers.setdefault(label, {"packed_weights": 0, "plans": 0, "plan_bytes": 0})
             row["packed_weights"] += sum(array.nbytes for array in arrays)
@@ -39,7 +41,7 @@ def figures(prepared: Sequence["Prepared"], account: Account) -> dict[str, Any]:
             own += arrays
         for label, provider in each.assignment.providers.items():
             if (allocator := _allocator(provider)) is not None:
-                providers.setdefault(label, {})["allocator"] = dict(allocator.statistics())
+                providers.setdefault(label, {})["allocator"] = dict(ask_made(allocator, "statistics", _of(label), Mapping))
     return {
         "constants": sum(array.nbytes for array in constants),
         "constants_in_files": mapped,
@@ -57,12 +59,28 @@ def _in_a_file(array: Any) -> bool:
     return span is not None and span.owner is not None and os.path.isabs(span.owner.name)  # a map has its file's path
 
 
-def _partitions(prepared: "Prepared") -> Iterator[tuple[str, Any]]:
-    """Compiled partitions that say what they hold, with their provider's name in the session."""
+def _held(partition: Any, name: str) -> "Holdings":
+    """What a compiled partition says that it holds. Raises ProviderError where it says something else."""
+    held: Holdings = ask_made(partition, "memory", name, dict)
+    if not (
+        isinstance(held.get("arrays"), list)
+        and all(isinstance(array, np.ndarray) for array in held["arrays"])
+        and all(isinstance(held.get(key), int) for key in ("plans", "plan_bytes"))
+    ):
+        raise ProviderError(f"{name}: memory returned {shown(held)}; expected arrays, a list of them, plans and plan_bytes")
+    return held
+
+
+def _of(label: str) -> str:
+    return f"{label}: the allocator's"
+
+
+def _partitions(prepared: "Prepared") -> Iterator[tuple[str, str, Any]]:
+    """Compiled partitions that say what they hold, with their provider's name in the session and their own."""
     for partition in prepared.assignment.partitions:
         compiled = prepared.compiled.partitions[partition.name]
         if holds_memory(compiled):
-            yield prepared.assignment.label(partition), compiled
+            yield prepared.assignment.label(partition), partition.name, compiled
 
 
 def _allocator(provider: ExecutionProvider) -> Any:
@@ -106,12 +124,12 @@ def charge(prepared: "Prepared", account: Account) -> None:
 def trim(prepared: Iterable["Prepared"], account: Account) -> None:
     """Gives back scratch memory that no run has, what partitions can make again, and free regions of providers' allocators."""
     for each in prepared:
-        for partition in each.compiled.partitions.values():
+        for name, partition in each.compiled.partitions.items():
             if trims(partition):
-                partition.trim()
-        for provider in each.assignment.providers.values():
+                ask_made(partition, "trim", name)
+        for label, provider in each.assignment.providers.items():
             if (allocator := _allocator(provider)) is not None:
-                allocator.shrink()
+                ask_made(allocator, "shrink", _of(label))
     account.trim()
 
 
@@ -123,9 +141,9 @@ def shrinking(
     if not text:
         return ()
     devices: dict[str, list[Any]] = {str(CPU): [account.trim]}
-    for provider in providers.values():
+    for label, provider in providers.items():
         if (allocator := _allocator(provider)) is not None:
-            devices.setdefault(str(allocator.device), []).append(allocator.shrink)
+            devices.setdefault(str(allocator.device), []).append(partial(ask_made, allocator, "shrink", _of(label)))
     wanted = [part.strip() for part in text.split(";") if part.strip()]
     for device in wanted:
         if device not in devices:

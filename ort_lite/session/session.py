@@ -17,6 +17,7 @@ from ort_lite.pipeline.preparation import arguments_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
+from ort_lite.provider.ask import ask, ask_made
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session import footprint
 from ort_lite.session.metadata import ModelMetadata, NodeArg
@@ -226,7 +227,7 @@ class InferenceSession:
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
         """The options in force, by name; of two instances of one provider those of the first."""
-        return {provider.name: provider.get_options() for provider in reversed(self._state.selection.providers)}
+        return {provider.name: ask(provider, "get_options") for provider in reversed(self._state.selection.providers)}
 
     def get_session_options(self) -> SessionOptions:
         """A copy: changing it changes nothing."""
@@ -240,7 +241,7 @@ class InferenceSession:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
         prepared = self._state.prepared
         partitions = {} if prepared is None else prepared.compiled.partitions
-        return {name: p.memory_plan() for name, p in partitions.items() if plans_memory(p)}
+        return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
 
     def memory(self) -> dict[str, Any]:
         """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,

@@ -131,11 +131,25 @@ class Rewriter:
     def insert(self, node: Node, anchor: Node) -> Node:
         """Puts a node that was made elsewhere before `anchor` and infers what it computes."""
         assert anchor.graph is not None
+        for value in node.inputs:
+            self._check_defined(value, f"{node.op_type} would read")
         anchor.graph.insert_before(anchor, node)
         self.infer(node)
         self.added.append(node)
         self.touched[node] = None
         return node
+
+    def _check_defined(self, value: Value | None, what: str) -> None:
+        """Raises ValueError for a value that nothing in a graph computes: transforms that keep such values are named then."""
+        if value is None or value.constant is not None:
+            return
+        maker = value.producer
+        if maker.graph is None if maker is not None else not self._is_input(value):
+            raise ValueError(f"{what} {value.name!r}, which no node of the graph computes")
+
+    def _is_input(self, value: Value) -> bool:
+        """Of this graph or of one around or inside it: nodes that are there read it, or it is listed."""
+        return any(reader.graph is not None for reader, _ in value.uses) or value in self.graph.inputs
 
     def _title(self, op_type: str) -> str:
         """Says what a new node stands for: "conv1+relu1", or the operator with the root's name where many are fused."""
@@ -162,6 +176,9 @@ class Rewriter:
                 continue
             if index >= len(values):
                 return Skip(f"{old.name}, output {index} of {node}, is used")
+            self._check_defined(values[index], f"in the place of {old.name!r} would stand")
+            if reads_one_of(values[index].producer, node):
+                raise ValueError(f"{values[index].name!r} would be computed from itself: what computes it reads {old.name!r}")
             if reason := _why_not(old, values[index], node):
                 return Skip(reason)
             if old.is_graph_output() and any(values[index] is new and out.is_graph_output() for out, new in pairs):
@@ -289,6 +306,11 @@ class Rewriter:
         self.added.clear()
         self.removed.clear()
         self._new_constants.clear()
+
+
+def reads_one_of(reader: Node | None, node: Node) -> bool:
+    """Whether `reader` reads an output of another node."""
+    return reader is not None and reader is not node and any(v is not None and v.producer is node for v in reader.inputs)
 
 
 def _why_not(old: Value, new: Value, node: Node) -> str:

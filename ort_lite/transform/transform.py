@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint
+from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
@@ -19,7 +19,7 @@ from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
-from ort_lite.transform.rewriter import FOLD_LIMIT, Rewriter, Skip
+from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
 from ort_lite.transform.soundness import Outline
 
 # onnxruntime's levels; its "layout" changes layouts, which is the provider's own business here.
@@ -169,6 +169,8 @@ class Driver:
 
     def __init__(self, rewriter: Rewriter, fixed: Collection[Graph] = ()) -> None:
         self.rewriter, self.graph, self._fixed = rewriter, rewriter.graph, frozenset(fixed)
+        self._outputs = self.graph.outputs
+        self._names = [value.name for value in self._outputs]
         self.rounds = 0
         self.changes: list[Change] = []
         self._skips: dict[str, list[Skipped]] = {}  # by pass
@@ -208,10 +210,14 @@ class Driver:
             self.rewriter.skips.clear()
             try:
                 count = found.function(self.graph, self.rewriter)
-            except OrtLiteError:
+            except OrtLiteError as error:
+                error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
                 raise
             except Exception as error:
                 raise _failure(found, f"graph {self.graph.name!r}", error) from error
+            answer: object = count
+            if not isinstance(answer, int) or answer < 0:
+                raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
             self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
             if count:
                 self._note(found.name, count)
@@ -282,20 +288,35 @@ class Driver:
             raise _failure(rule, str(node), error) from error
         if isinstance(result, Skip):
             return Skipped(rule.name, who, result.reason)
+        if not isinstance(result, Done):
+            raise Fail(f"the transform {rule.name} returned {result!r} at {who}; expected Done or Skip")
         self._note(rule.name)
         return None
 
     def _note(self, name: str, count: int = 1) -> None:
+        if self.graph.outputs is not self._outputs:  # a new tuple, mostly of the same names
+            self._outputs = self.graph.outputs
+            now = [value.name for value in self._outputs]
+            if now != self._names:
+                raise _lost_outputs(name, self.graph.name, now, self._names)
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
         self._budget -= 1
         if not self._budget and not self._counted:
-            self._budget, self._counted = _MOST_CHANGES[1] * sum(1 for _ in self.graph.all_nodes()), True
+            grown = sum(len(change.added) - len(change.removed) for change in self.changes)
+            nodes = sum(1 for _ in self.graph.all_nodes()) - grown
+            self._budget, self._counted = _MOST_CHANGES[1] * max(nodes, 0), True
+
+
+def _lost_outputs(transform: str, graph: str, now: Sequence[str], before: Sequence[str]) -> Fail:
+    return Fail(
+        f"the transform {transform} left {graph!r} an invalid graph: its outputs are {', '.join(now) or 'none'}; expected "
+        f"{', '.join(before)}; without it: disabled_optimizers=[{transform!r}]"
+    )
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:
     return Fail(
-        f"the transform {transform.name} failed at {where}: {type(error).__name__}: {error}; without it: "
-        f"disabled_optimizers=[{transform.name!r}]"
+        f"the transform {transform.name} failed at {where}: {told(error)}; without it: disabled_optimizers=[{transform.name!r}]"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ort_lite.errors import RunTerminated, VerificationError
+from ort_lite.errors import RunTerminated, VerificationError, told
 from ort_lite.execute.execute import Executable, Step, copied
 from ort_lite.execute.results import listed
 from ort_lite.options.options import SessionOptions
@@ -48,7 +48,7 @@ class Verifier:
         except RunTerminated:
             raise
         except Exception as error:
-            report = watch.report(f"{type(error).__name__}: {error}")
+            report = watch.report(f"{told(error)}")
             tell(report)
             if not report.ok:
                 raise _failure(report) from error
@@ -97,7 +97,7 @@ class _Watch:
         except RunTerminated:
             raise
         except Exception as error:  # noqa: BLE001  there is nothing to compare with: the report says so
-            return given, [], f"the CPU provider does not run it: {type(error).__name__}: {error}"
+            return given, [], f"the CPU provider does not run it: {told(error)}"
 
     def _record(
         self, partition: Partition, path: str, given: list[Any], results: Sequence[Any], expected: list[Any], why: str,

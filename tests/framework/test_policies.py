@@ -337,7 +337,8 @@ def test_copies_that_fail_in_a_run_send_the_nodes_to_the_next(
         np.testing.assert_array_equal(y, np.maximum(np.tanh(b), 0))
         np.testing.assert_array_equal(z, X - np.tanh(b))
     assert any("its nodes went to the next provider" in message for message in caplog.messages)
-    assert "BoxExecutionProvider_0 failed in a run: OSError: " in str(made.explain())
+    said = str(made.explain())
+    assert "BoxExecutionProvider_0 failed in a run: " in said and "OSError: " in said
 
 
 def test_memory_that_cannot_be_allocated_sends_the_nodes_to_the_next() -> None:
@@ -363,7 +364,8 @@ def test_memory_that_cannot_be_allocated_sends_the_nodes_to_the_next() -> None:
 
     made = session(CHAIN, Small("", named("b", "c")), CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}])
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], np.maximum(np.tanh(-np.abs(X)), 0))
-    assert "BoxExecutionProvider_0 failed in a run: MemoryError: 12 bytes" in str(made.explain())
+    said = str(made.explain())
+    assert "BoxExecutionProvider_0 failed in a run: " in said and "MemoryError: 12 bytes" in said
 
 
 @pytest.mark.parametrize("broken", ["in", "out"])
@@ -379,7 +381,7 @@ def test_a_provider_of_the_same_device_that_has_no_next_says_what_did_not_arrive
 
     first, second = Frail("in", named("b")), Other("", named("c"))
     made = session(CHAIN, first, second, CpuStandIn(), provider_options=[{"on_run_error": "next"}, {}, {}])
-    with pytest.raises(RuntimeException, match="an input did not come to the device: OSError: cable cut"):
+    with pytest.raises(RuntimeException, match=r"an input did not come to the device: .*OSError: cable cut"):
         made.run(None, {"x": X})
 
 

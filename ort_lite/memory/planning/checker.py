@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from ort_lite.errors import InvalidPlan
+from ort_lite.errors import InvalidPlan, told
 from ort_lite.memory.planning.blocks import Blocks, Words
 from ort_lite.memory.planning.lifetimes import TensorId
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
@@ -73,7 +73,7 @@ def checked_offsets(
     try:
         found = np.array(pack(blocks.of(blocks.size.copy()), capacity))
     except Exception as error:
-        raise InvalidPlan(f"{who} failed: {type(error).__name__}: {error}") from error
+        raise InvalidPlan(f"{who} failed: {told(error)}") from error
     if found.shape != (blocks.n,) or found.dtype.kind not in "iu":
         raise InvalidPlan(
             f"{who}: {found.dtype} of shape {found.shape}, expected {blocks.n} integers, the offset of each block"
