@@ -74,9 +74,12 @@ def _key(label: str, partition: Partition) -> tuple[Any, ...]:
 
 
 def compile_assignment(
-    assignment: Assignment, policies: Mapping[str, Policy] | None = None, known: Compilations | None = None,
-    guard: Guard = guarded, fuser: Fuser | None = None,
-) -> Compiled:  # fmt: skip
+    assignment: Assignment,
+    policies: Mapping[str, Policy] | None = None,
+    known: Compilations | None = None,
+    guard: Guard = guarded,
+    fuser: Fuser | None = None,
+) -> Compiled:
     """Bodies before the graphs around them. Providers that want fusions get what `fuser` makes; None: the partitions as they are.
     Raises CompileError naming provider and partition.
 

@@ -34,9 +34,14 @@ def reporter(incidents: list[str], severity: int) -> Report:
 
 
 def compile_or_next(
-    assignment: Assignment, again: Callable[[], Assignment], policies: Mapping[str, Policy], constraints: Constraints, guard: Guard,
-    report: Report, fuser: Fuser,
-) -> tuple[Assignment, Compiled]:  # fmt: skip
+    assignment: Assignment,
+    again: Callable[[], Assignment],
+    policies: Mapping[str, Policy],
+    constraints: Constraints,
+    guard: Guard,
+    report: Report,
+    fuser: Fuser,
+) -> tuple[Assignment, Compiled]:
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
     Everything else stays as it is: providers are not asked about a graph that looks the same to them, and what is compiled is
@@ -69,9 +74,13 @@ class Fallback(Rescuer):
     """
 
     def __init__(
-        self, partition: Partition, function: CompiledPartition, instead: Callable[[Partition], Executable],
-        transfers: Sequence[DataTransfer], report: Report,
-    ) -> None:  # fmt: skip
+        self,
+        partition: Partition,
+        function: CompiledPartition,
+        instead: Callable[[Partition], Executable],
+        transfers: Sequence[DataTransfer],
+        report: Report,
+    ) -> None:
         self.partition, self.function = partition, function
         self._instead, self._transfers, self._report = instead, transfers, report
         self._made: Executable | None = None

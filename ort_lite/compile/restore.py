@@ -1,7 +1,7 @@
 """Partitions that are compiled already: those of EPContext nodes, which `ort_lite.pipeline.context` writes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph.graph import Value
@@ -28,7 +28,7 @@ def restored(label: str, partition: Partition) -> CompiledPartition:
     if not callable(made):
         raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable")
     if whole.inputs == partition.inputs and whole.outputs == partition.outputs:
-        return made  # type: ignore[no-any-return]  # it is callable
+        return cast(CompiledPartition, made)
     return Refitted(made, whole, partition)
 
 

@@ -50,7 +50,7 @@ class CompositeProvider(ExecutionProvider):
 
     def __init__(
         self, children: Sequence[selection.ProviderEntry], strategy: "str | Strategy" = "greedy", **options: Any
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(**options)
         pairs = [entry if isinstance(entry, tuple) else (entry, {}) for entry in children]
         self.children: list[ExecutionProvider] = [selection.create(entry, given) for entry, given in pairs]

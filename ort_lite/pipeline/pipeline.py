@@ -57,9 +57,14 @@ def no_span(name: str) -> Iterator[None]:
 
 
 def prepare(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span,
-    policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = (), strategy: Any = None,
-) -> Prepared:  # fmt: skip
+    model: Model,
+    providers: Sequence[ExecutionProvider],
+    options: SessionOptions,
+    span: Span = no_span,
+    policies: Sequence[Policy] = (),
+    placement: Sequence[PlacementRule] = (),
+    strategy: Any = None,
+) -> Prepared:
     """All stages after loading. The model's graph is changed. `policies` are those of the providers, in order; none: the default.
     `strategy` is that of the partitioner; None: the config's.
     """
@@ -223,9 +228,12 @@ def _unclaimed_calls(model: Model, providers: Sequence[ExecutionProvider]) -> se
 
 
 def assigned(
-    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints | None = None,
+    model: Model,
+    providers: Sequence[ExecutionProvider],
+    options: SessionOptions,
+    constraints: Constraints | None = None,
     strategy: Any = None,
-) -> Assignment:  # fmt: skip
+) -> Assignment:
     """The Assignment of a transformed model. Where nobody takes a call of a function after all, it is inlined and
     transformed; where nobody takes a node in its element type, Casts to a wider one are put around it.
 
@@ -254,7 +262,7 @@ class _Remedies:
 
     def __init__(
         self, model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, constraints: Constraints
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._model, self._providers, self._options, self._constraints = model, providers, options, constraints
         self._fuser = fuser_of(options)
         self._widened: set[Node] = set()

@@ -237,10 +237,16 @@ class TestWhatIsMadePlain:
     @pytest.mark.parametrize(
         "form",
         [
-            misaligned, locked, np.asfortranarray, np.ma.masked_array, lambda y: y.view(np.matrix),
-            lambda y: y.astype(">f4"), lambda y: y[::-1][::-1], lambda y: np.broadcast_to(y, y.shape),
+            misaligned,
+            locked,
+            np.asfortranarray,
+            np.ma.masked_array,
+            lambda y: y.view(np.matrix),
+            lambda y: y.astype(">f4"),
+            lambda y: y[::-1][::-1],
+            lambda y: np.broadcast_to(y, y.shape),
         ],
-    )  # fmt: skip
+    )
     @pytest.mark.parametrize("last", ["y = Neg(a)", "y = Identity(a)", ""])
     def test_arrays_of_other_forms(self, side: int, form: Any, last: str) -> None:
         text = f"(float[N, 3] x) => (float[N, 3] {'y' if last else 'a'}) {{ a = Abs(x)  {last} }}"
@@ -315,8 +321,8 @@ class TestInputsAreReadOnly:
                     value[...] = 77
                 return super().copy(value, source, destination)
 
-        provider = Boxed()
-        provider.data_transfer = lambda: Writing(provider.device)  # type: ignore[method-assign]
+        provider: Any = Boxed()
+        provider.data_transfer = lambda: Writing(provider.device)
         x = X.copy()
         with pytest.raises(RuntimeException, match="read-only"):
             make("(float[N] x) => (float[N] y) { y = Abs(x) }", provider).run(None, {"x": x})
@@ -347,10 +353,13 @@ class TestOutputsAreTheCallers:
     @pytest.mark.parametrize(
         "result",
         [
-            lambda x: x, lambda x: x[:], lambda x: x.reshape(x.shape), lambda x: np.asarray(memoryview(x)),
+            lambda x: x,
+            lambda x: x[:],
+            lambda x: x.reshape(x.shape),
+            lambda x: np.asarray(memoryview(x)),
             lambda x: np.ctypeslib.as_array((ctypes.c_float * 3).from_address(x.ctypes.data)),
         ],
-    )  # fmt: skip
+    )
     def test_an_input_that_is_returned(self, result: Any) -> None:
         x = X.copy()
         session = make("(float[N] x) => (float[N] y) { y = Abs(x) }", Plain(lambda inputs: [result(inputs[0])]))
@@ -363,9 +372,9 @@ class TestOutputsAreTheCallers:
             def copy(self, value: Any, source: Device, destination: Device) -> Any:
                 return Box(destination, value) if source == CPU else value.open(source)
 
-        provider = Boxed()
-        provider.data_transfer = lambda: Handing(provider.device)  # type: ignore[method-assign]
-        provider._boxed = lambda partition, inputs: list(inputs)  # type: ignore[method-assign]
+        provider: Any = Boxed()
+        provider.data_transfer = lambda: Handing(provider.device)
+        provider._boxed = lambda partition, inputs: list(inputs)
         x = X.copy()
         (y,) = make("(float[N] x) => (float[N] y) { y = Abs(x) }", provider).run(None, {"x": x})
         assert y.flags.writeable and not np.shares_memory(x, y)
@@ -463,10 +472,10 @@ class TestNonsense:
 
     @pytest.mark.parametrize("memory", [object(), 7, "memory"])
     def test_an_allocator_that_is_none(self, memory: Any) -> None:
-        provider = Boxed()
+        provider: Any = Boxed()
         Into = type("Into", (Leaving,), {"copy_into": lambda self, value, source, to, handle: Box(to, value)})
-        provider.data_transfer = lambda: Into(provider)  # type: ignore[method-assign]
-        provider.allocator = lambda: memory  # type: ignore[method-assign]
+        provider.data_transfer = lambda: Into(provider)
+        provider.allocator = lambda: memory
         with pytest.raises(
             ProviderError, match=r"^BoxExecutionProvider: allocator\(\) returned .*; expected one with allocate and free"
         ):
@@ -477,10 +486,11 @@ class TestNonsense:
         [(lambda h: None, "None"), (lambda h: 7, "a int, to which no weak reference"), (lambda h: h, "the handle")],
     )
     def test_what_copy_into_returns(self, made: Any, said: str) -> None:
-        provider, holder = Boxed(), Holder(made)
+        provider: Any = Boxed()
+        holder = Holder(made)
         Into = type("Into", (Leaving,), {"copy_into": lambda self, value, source, to, handle: made(handle)})
-        provider.data_transfer = lambda: Into(provider)  # type: ignore[method-assign]
-        provider.allocator = lambda: holder  # type: ignore[assignment, return-value, method-assign]
+        provider.data_transfer = lambda: Into(provider)
+        provider.allocator = lambda: holder
         with pytest.raises(
             ProviderError, match=rf"copy_into returned {said}.*; expected a value of its own in the memory of box:0"
         ):

@@ -126,28 +126,27 @@ FUSIONS = {
     "fuse_gemm_activation": (MATRIX, "{ a = Gemm(x, w, b) y = Tanh(a) }", ["FusedGemm"]),
     "fuse_gemm_batch_norm": (
         "(float[N,4] x) => (float[N,4] y)",
-        "{ a = MatMul(x, w) c = Add(a, b) e = Abs(b) y = BatchNormalization(c, b, b, b, e) }", ["Gemm"]
+        "{ a = MatMul(x, w) c = Add(a, b) e = Abs(b) y = BatchNormalization(c, b, b, b, e) }",
+        ["Gemm"],
     ),
     "compose_swish": (MATRIX, "{ a = Sigmoid(x) y = Mul(x, a) }", ["QuickGelu"]),
-    "compose_gelu": (
-        MATRIX, "{ a = Div(x, root) c = Erf(a) d = Add(c, one) e = Mul(x, d) y = Mul(e, half) }", ["Gelu"]
-    ),
+    "compose_gelu": (MATRIX, "{ a = Div(x, root) c = Erf(a) d = Add(c, one) e = Mul(x, d) y = Mul(e, half) }", ["Gelu"]),
     "compose_hard_sigmoid": (MATRIX, "{ a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six) }", ["HardSigmoid"]),
-    "compose_hard_swish": (
-        MATRIX, "{ a = Add(x, three) c = Clip(a, zero, six) d = Mul(x, c) y = Div(d, six) }", ["HardSwish"]
-    ),
+    "compose_hard_swish": (MATRIX, "{ a = Add(x, three) c = Clip(a, zero, six) d = Mul(x, c) y = Div(d, six) }", ["HardSwish"]),
     "compose_gated_hard_swish": (MATRIX, "{ a = HardSigmoid<alpha=0.16666667>(x) y = Mul(x, a) }", ["HardSwish"]),
     "fuse_layer_norm_bias": (MATRIX, "{ a = LayerNormalization(x, b) y = Add(a, b) }", ["LayerNormalization"]),
     "compose_layer_norm": (
         MATRIX,
         """{ a = ReduceMean(x, last) c = Sub(x, a) d = Mul(c, c) e = ReduceMean(d, last) f = Add(e, half) g = Sqrt(f)
-             h = Div(c, g) y = Mul(h, b) }""", ["LayerNormalization"]
+             h = Div(c, g) y = Mul(h, b) }""",
+        ["LayerNormalization"],
     ),
     "sink_transpose_below_unary": (
         "(float[N,2,4] x) => (float[N,2,4] y)",
-        "{ a = Transpose<perm=[0,2,1]>(x) c = Sigmoid(a) d = Mul(a, c) y = Transpose<perm=[0,2,1]>(d) }", ["QuickGelu"]
+        "{ a = Transpose<perm=[0,2,1]>(x) c = Sigmoid(a) d = Mul(a, c) y = Transpose<perm=[0,2,1]>(d) }",
+        ["QuickGelu"],
     ),
-}  # fmt: skip
+}
 NUMBERS = """, float root = {1.4142135}, float one = {1}, float half = {0.5}, float three = {3}, float zero = {0}, float six = {6},
   int64[1] last = {-1}>"""
 
@@ -168,8 +167,10 @@ def test_every_fusion_has_a_case() -> None:
     before = {transform.name for transform in plugins.transforms()}
     listed = {transform.name for transform in plugins.fusions()}
     assert listed - before <= set(FUSIONS) and listed & before == {
-        "fuse_gemm_batch_norm", "merge_transposes", "sink_transpose_below_unary"
-    }  # fmt: skip
+        "fuse_gemm_batch_norm",
+        "merge_transposes",
+        "sink_transpose_below_unary",
+    }
 
 
 def test_what_is_fused_is_named_after_its_parts() -> None:
@@ -198,8 +199,8 @@ def test_random_graphs_shared_out_at_random_compute_the_same(seed: int) -> None:
     source = model(signature, body, CONSTANTS, opset=24)
     rng = np.random.default_rng(seed)
     chance: dict[str, bool] = {}
-    provider = Wanting("all", takes=lambda node: chance.setdefault(node.name, bool(rng.integers(2))))
-    provider.operators = ("MatMul", "Gemm", "Add", "Mul", "Div", "Relu", "Sigmoid", "Erf", "Transpose", "Sub")  # type: ignore[misc]
+    provider: Any = Wanting("all", takes=lambda node: chance.setdefault(node.name, bool(rng.integers(2))))
+    provider.operators = ("MatMul", "Gemm", "Add", "Mul", "Div", "Relu", "Sigmoid", "Erf", "Transpose", "Sub")
     made = session(source, provider)
     same(made, source, {**random_feeds(source.graph), "flag": np.array(bool(seed % 2))})
     compiled = made._prepared.compiled

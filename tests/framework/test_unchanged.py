@@ -104,7 +104,9 @@ def test_the_place_is_named() -> None:
 @pytest.mark.parametrize("hook", ["get_capability", "compile"])
 def test_constants_cannot_be_written_to(hook: str) -> None:
     def write(graph: Graph) -> None:
-        graph.initializers["w"].constant[0] = 7  # type: ignore[index]
+        constant = graph.initializers["w"].constant
+        assert constant is not None
+        constant[0] = 7
 
     with pytest.raises(ort_lite.errors.OrtLiteError, match=r"(?s)MeddlingExecutionProvider.*read-only"):
         session(Meddling(hook, write), on_compile_error="raise")

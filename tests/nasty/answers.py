@@ -22,10 +22,15 @@ def claims(make: Callable[[list[Node]], Any]) -> Any:
     return nasty(get_capability=lambda self, view: make([node for node in view if node.op_type == "Abs"]))
 
 
-def changes(view: GraphView) -> list[Any]:
+CAPABILITY: Any = Capability
+REJECTION: Any = Rejection
+"""Called with what they do not take."""
+
+
+def changes(view: Any) -> list[Any]:
     """Takes a node out of the graph that it is shown."""
     nodes = list(view)
-    nodes[-1].graph.remove(nodes[-1])  # type: ignore[union-attr]
+    nodes[-1].graph.remove(nodes[-1])
     return [Capability(nodes[:1])]
 
 
@@ -38,15 +43,15 @@ NONSENSE: dict[str, Callable[[list[Node]], Any]] = {
     "nones": lambda nodes: [None],
     "classes": lambda nodes: [Capability, Rejection],
     "map": lambda nodes: dict.fromkeys(nodes, True),
-    "capability-of-none": lambda nodes: [Capability(None)],  # type: ignore[arg-type]
-    "capability-of-a-number": lambda nodes: [Capability(7)],  # type: ignore[arg-type]
-    "capability-of-names": lambda nodes: [Capability([node.name for node in nodes])],  # type: ignore[misc]
-    "capability-of-nones": lambda nodes: [Capability([None])],  # type: ignore[list-item]
-    "minimum-a-text": lambda nodes: [Capability(nodes, minimum="2")],  # type: ignore[arg-type]
-    "minimum-none": lambda nodes: [Capability(nodes, minimum=None)],  # type: ignore[arg-type]
-    "rejection-of-none": lambda nodes: [Rejection(None, "operator", "no")],  # type: ignore[arg-type]
-    "rejection-of-a-list": lambda nodes: [Rejection(nodes, "operator", "no")],  # type: ignore[arg-type]
-    "unhashable": lambda nodes: [Capability([[node] for node in nodes])],  # type: ignore[misc]
+    "capability-of-none": lambda nodes: [CAPABILITY(None)],
+    "capability-of-a-number": lambda nodes: [CAPABILITY(7)],
+    "capability-of-names": lambda nodes: [CAPABILITY([node.name for node in nodes])],
+    "capability-of-nones": lambda nodes: [CAPABILITY([None])],
+    "minimum-a-text": lambda nodes: [CAPABILITY(nodes, minimum="2")],
+    "minimum-none": lambda nodes: [CAPABILITY(nodes, minimum=None)],
+    "rejection-of-none": lambda nodes: [REJECTION(None, "operator", "no")],
+    "rejection-of-a-list": lambda nodes: [REJECTION(nodes, "operator", "no")],
+    "unhashable": lambda nodes: [CAPABILITY([[node] for node in nodes])],
 }
 HARMLESS: dict[str, Callable[[list[Node]], Any]] = {
     "nothing": lambda nodes: [],
@@ -67,7 +72,7 @@ HARMLESS: dict[str, Callable[[list[Node]], Any]] = {
     "across": lambda nodes: [Capability(tuple(nodes))],
     "reversed": lambda nodes: [Capability(nodes[::-1])],
     "a-code-of-words": lambda nodes: [Rejection(node, "so so", "") for node in nodes],
-    "a-code-that-is-none": lambda nodes: [Rejection(node, None, None) for node in nodes],  # type: ignore[arg-type]
+    "a-code-that-is-none": lambda nodes: [REJECTION(node, None, None) for node in nodes],
 }
 
 # Hooks that a session asks, with answers that they do not have.

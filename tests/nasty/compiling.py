@@ -94,8 +94,8 @@ def changing(change: Callable[[Partition], Any]) -> Callable[[Sequence[Partition
     return compile_
 
 
-def set_attribute(partition: Partition) -> None:
-    partition.name = "mine"  # type: ignore[misc]
+def set_attribute(partition: Any) -> None:
+    partition.name = "mine"
 
 
 def drop_nodes(partition: Partition) -> None:

@@ -56,8 +56,12 @@ def entering(change: Callable[[Any], Any]) -> Any:
 
 
 ENTERED: dict[str, Callable[[Any], Any]] = {
-    "none": says(None), "number": says(3), "text": says("box"), "array": lambda box: box.open(BOX), "class": says(OtherDevice),
-}  # fmt: skip
+    "none": says(None),
+    "number": says(3),
+    "text": says("box"),
+    "array": lambda box: box.open(BOX),
+    "class": says(OtherDevice),
+}
 CAN: dict[str, Any] = {"none": None, "text": "yes", "number": 3, "false": False}
 
 
@@ -81,8 +85,8 @@ class Memory:
 
 
 def crate(copy_into: Any = None, **methods: Any) -> Any:
-    provider = NastyCrate(lambda node: node.op_type == "Abs")
-    provider.memory = Memory(**methods)  # type: ignore[assignment]
+    provider: Any = NastyCrate(lambda node: node.op_type == "Abs")
+    provider.memory = Memory(**methods)
     if copy_into is not None:
         provider.transfer = type("Crates", (Transfer,), {"copy_into": copy_into})()
     return provider

@@ -18,8 +18,19 @@ from tests.nasty.cases import Case, Outcome, ended, fault, raises
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 GROUPS = [
-    "answers", "compiling", "computing", "devices", "forks", "graphs", "layouts", "plugged", "rules", "saved", "threads", "verifying",
-]  # fmt: skip
+    "answers",
+    "compiling",
+    "computing",
+    "devices",
+    "forks",
+    "graphs",
+    "layouts",
+    "plugged",
+    "rules",
+    "saved",
+    "threads",
+    "verifying",
+]
 CASES = {
     (group, name): case for group in GROUPS for name, case in importlib.import_module(f"tests.nasty.{group}").CASES.items()
 }

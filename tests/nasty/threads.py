@@ -27,8 +27,12 @@ from tests.nasty.cases import (
 )
 
 ERRORS: dict[str, BaseException] = {
-    "os": OSError("bus"), "ours": ProviderError("ours"), "graph": InvalidGraph("ours"), "key": KeyError("k"), "stop": StopIteration(),
-}  # fmt: skip
+    "os": OSError("bus"),
+    "ours": ProviderError("ours"),
+    "graph": InvalidGraph("ours"),
+    "key": KeyError("k"),
+    "stop": StopIteration(),
+}
 CONCURRENCY = {word: word for word in ("concurrent", "serial", "per-thread")}
 
 

@@ -99,13 +99,21 @@ IMAGE = "(float[1,2,4,4] x, float[2,2,1,1] w, float[1,2,4,4] z) => (float[1,{}] 
         ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Conv(b, w) d = Add(c, b) y = Relu(d)", "T Conv* Relu Conv* Add Relu T"),
         ("2,4,4", "a = Conv(x, w) b = Sigmoid(a) c = Mul(a, b) y = Conv(c, w)", "T Conv* Sigmoid Mul Conv* T"),
         ("2,4,4", "a = Conv(x, w) b = Add(a, k) c = Mul(s, b) y = Conv(c, w)", "T Conv* Add Mul Conv* T"),
-        ("2,4,4", "a = Conv(x, w) b = GlobalAveragePool(a) c = Mul(a, b) y = Conv(c, w)", "T Conv* GlobalAveragePool* Mul Conv* T"),
+        (
+            "2,4,4",
+            "a = Conv(x, w) b = GlobalAveragePool(a) c = Mul(a, b) y = Conv(c, w)",
+            "T Conv* GlobalAveragePool* Mul Conv* T",
+        ),
         ("4,4,4", "a = Conv(x, w) b = Relu(a) c = Conv(b, w) y = Concat<axis = -3>(b, c)", "T Conv* Relu Conv* Concat T"),
         ("2,4,4", "a = Conv(x, w) b = Add(a, z) y = Conv(b, w)", "T Conv* T Add T Conv* T"),
         ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Softmax(a) y = Add(b, c)", "T Conv* T Relu Softmax Add"),
-        ("2,4,4", "a = Conv(x, w) b = Relu(a) c = Softmax(a) d = Conv(b, w) y = Add(c, d)", "T Conv* T Relu Softmax Conv* T Add"),
+        (
+            "2,4,4",
+            "a = Conv(x, w) b = Relu(a) c = Softmax(a) d = Conv(b, w) y = Add(c, d)",
+            "T Conv* T Relu Softmax Conv* T Add",
+        ),
     ],
-)  # fmt: skip
+)
 def test_transposes_move_behind_what_any_layout_suits_where_one_goes_by_it(result: str, body: str, expected: str) -> None:
     made = graph(IMAGE.format(result, body))
     before = operators(made)

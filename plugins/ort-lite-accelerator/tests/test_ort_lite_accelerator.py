@@ -123,11 +123,11 @@ def test_image_operators_follow_their_attributes(conv: str, last: bool, monkeypa
     [
         ("y = Softmax(x)", "operator"),
         ("y = MaxPool<kernel_shape=[2,2], ceil_mode=1>(x)", "attribute"),
-        ("y = Conv<auto_pad=\"SAME_UPPER\">(x, v)", "attribute"),
+        ('y = Conv<auto_pad="SAME_UPPER">(x, v)', "attribute"),
         ("s = Shape(x) y = Reshape(x, s)", "constant"),
         ("y = Conv(x, x)", "constant"),
     ],
-)  # fmt: skip
+)
 def test_what_it_declines_it_declines_with_a_reason(body: str, code: str) -> None:
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -154,10 +154,17 @@ def test_transposes_are_at_the_borders_alone(text: str) -> None:
 def network(rng: random.Random) -> str:
     """Ten nodes, each of some of those before it; images keep their size."""
     forms = (
-        "{o} = Conv<pads=[1,1,1,1]>({a}, v)", "q{o} = Concat<axis=1>({a}, {b})  {o} = Conv(q{o}, w)", "{o} = Add({a}, {b})",
-        "g{o} = GlobalAveragePool({a})  {o} = Mul({b}, g{o})", "{o} = Mul(k, {a})", "{o} = Sub({a}, l)", "{o} = Max({a}, {b})",
-        "{o} = Relu({a})", "{o} = Sigmoid({a})", "{o} = Softmax({a})",
-    )  # fmt: skip
+        "{o} = Conv<pads=[1,1,1,1]>({a}, v)",
+        "q{o} = Concat<axis=1>({a}, {b})  {o} = Conv(q{o}, w)",
+        "{o} = Add({a}, {b})",
+        "g{o} = GlobalAveragePool({a})  {o} = Mul({b}, g{o})",
+        "{o} = Mul(k, {a})",
+        "{o} = Sub({a}, l)",
+        "{o} = Max({a}, {b})",
+        "{o} = Relu({a})",
+        "{o} = Sigmoid({a})",
+        "{o} = Softmax({a})",
+    )
     names = ["x"]
     lines = []
     for k in range(10):
