@@ -16,7 +16,7 @@ from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Hop, Level
 from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.abilities import tells_facts
-from ort_lite.provider.ask import ask_made
+from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
@@ -92,12 +92,14 @@ def compile_assignment(
     called: dict[str, CompiledPartition] = {}
     executable = None
     for level in reversed(assignment.levels):
+        own = [_with_bodies(p, bodies) for p in level.partitions]
         for label, provider in assignment.providers.items():
             alone = policies is not None and policies[label].on_compile_error == NEXT
-            compiled.update(_compile_level(label, provider, level, bodies, known, alone, fuser))
+            theirs = [p for p in own if p.provider is provider]
+            compiled.update(_compile_level(label, provider, theirs, bodies, known, alone, fuser))
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
         outer = (*level.graph.inputs, *captures)
-        called.update((p.name, guard(_with_bodies(p, bodies), compiled[p.name], outer)) for p in level.partitions)
+        called.update((p.name, guard(p, compiled[p.name], outer)) for p in own)
         executable = _Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
@@ -122,14 +124,13 @@ def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mappi
 def _compile_level(
     label: str,
     provider: ExecutionProvider,
-    level: Level,
+    partitions: Sequence[Partition],
     bodies: Mapping[Graph, CompiledBody],
     known: Compilations,
     alone: bool,
     fuser: Fuser | None,
 ) -> dict[str, CompiledPartition]:
     """The provider's partitions of a level, in one call as long as that works."""
-    partitions = [_with_bodies(p, bodies) for p in level.partitions if p.provider is provider]
     made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
     new = [p for p in partitions if p.name not in made]
     if new:
@@ -306,7 +307,7 @@ class _Linker:
 
 
 def _label(partition: Partition) -> str:
-    return partition.provider.name or type(partition.provider).__name__
+    return who(partition.provider)
 
 
 def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:

@@ -10,6 +10,7 @@ from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
 
@@ -86,10 +87,7 @@ def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
     """The reader's allocator, for a transfer that copies into it."""
     if reader is None or reader.device != hop.destination or not hasattr(hop.transfer, "copy_into"):
         return None
-    who = reader.name or type(reader).__name__
-    memory = reader.allocator()
-    if memory is not None and not (callable(getattr(memory, "allocate", None)) and callable(getattr(memory, "free", None))):
-        raise ProviderError(f"{who}: allocator() returned {memory!r}; expected one with allocate and free, or None")
+    memory: Allocator | None = ask(reader, "allocator")
     return memory
 
 

@@ -4,11 +4,12 @@ What could not be brought to a device stays where it is, as a Stranded value; wh
 a next provider runs there, a copy back to the CPU has it already, any other reader raises what the copy raised.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.compile.moving import Mover
-from ort_lite.errors import RunTerminated, RuntimeException
+from ort_lite.errors import RunTerminated, RuntimeException, told
 from ort_lite.execute.results import Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.partition.assignment import Hop
@@ -29,7 +30,7 @@ def stranded(inputs: Sequence[Any]) -> Stranded | None:
     return next((x for x in inputs if type(x) is Stranded), None)
 
 
-class Rescuer(Wrapper):
+class Rescuer(Wrapper, ABC):
     """A partition that knows who runs its nodes when it, or memory around it, fails.
 
     On a device it is called with its inputs, and then with those of them that are on the CPU as well: `at_home`.
@@ -37,9 +38,9 @@ class Rescuer(Wrapper):
 
     at_home: tuple[Value, ...] = ()
 
+    @abstractmethod
     def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
         """Its outputs, on the CPU. Raises RuntimeException where nobody else can."""
-        raise NotImplementedError
 
 
 class CarefulMover:
@@ -78,5 +79,5 @@ class Strict(Wrapper):
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         if (missing := stranded(inputs)) is not None:
             error = missing.error
-            raise RuntimeException(f"an input did not come to the device: {type(error).__name__}: {error}") from error
+            raise RuntimeException(f"an input did not come to the device: {told(error)}") from error
         return self.function(inputs)

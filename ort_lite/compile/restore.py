@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
+from ort_lite.compile.moving import moved
 from ort_lite.errors import CompileError, ProviderError
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import ask
+from ort_lite.partition.borders import route
+from ort_lite.provider.ask import ask, who
 from ort_lite.provider.context_nodes import BYTES
-from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
 
 def restored(label: str, partition: Partition) -> CompiledPartition:
@@ -65,5 +67,5 @@ class Refitted:
 def _on_device(value: Value, provider: ExecutionProvider) -> Any:
     if value.constant is None or provider.device == CPU:
         return value.constant
-    transfer: DataTransfer = ask(provider, "data_transfer")
-    return transfer.copy(value.constant, CPU, provider.device)
+    transfers = [found for found in [ask(provider, "data_transfer")] if found is not None]
+    return moved(value, value.constant, route(CPU, provider.device, transfers, value, who(provider)), who(provider))

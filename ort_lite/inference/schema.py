@@ -13,7 +13,7 @@ from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
-from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema, SchemaFile, op_schema
+from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
 
 Kind = str
 """A type without its shape: "float32", "seq(float32)", "optional(int8)", "map(string,float32)"."""
@@ -248,16 +248,3 @@ def shown(kind: Kind) -> str:
         key, _, value = inside[:-1].partition(",")
         return f"map({key},{shown(value)})"
     return f"{head}({shown(inside[:-1])})"
-
-
-__all__ = [
-    "Kind",
-    "OpSchema",
-    "SchemaFile",
-    "SchemaSource",
-    "Schemas",
-    "check_declared",
-    "kind_of",
-    "op_schema",
-    "shown",
-]

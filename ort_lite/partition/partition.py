@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import Fail, OrtLiteError, PlacementError
+from ort_lite.errors import Fail, OrtLiteError, PlacementError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
@@ -17,7 +17,7 @@ from ort_lite.partition.assignment import Again, Apart, Assignment, Level, Place
 from ort_lite.partition.borders import copies
 from ort_lite.partition.claims import Claims, Group
 from ort_lite.partition.constraints import Constraints
-from ort_lite.provider.ask import ask, shown
+from ort_lite.provider.ask import ask, shown, who
 from ort_lite.provider.provider import DataTransfer, ExecutionProvider, Partition
 
 if TYPE_CHECKING:
@@ -65,18 +65,18 @@ def partition(
 
 def _improved(strategy: "Strategy", greedy: Assignment, again: Again) -> Assignment:
     """What the strategy makes of the assignment. Raises Fail, naming it, where it fails or returns none for this graph."""
-    who = f"the partitioning strategy {getattr(strategy, '__name__', type(strategy).__name__)}"
+    name = f"the partitioning strategy {getattr(strategy, '__name__', type(strategy).__name__)}"
     try:
         found: Any = strategy(greedy, again)
     except OrtLiteError as error:
-        error.add_note(f"in {who}")
+        error.add_note(f"in {name}")
         raise
     except Exception as error:
-        raise Fail(f"{who} failed: {type(error).__name__}: {error}") from error
+        raise Fail(f"{name} failed: {told(error)}") from error
     if isinstance(found, Assignment) and found.graph is greedy.graph and found.placements.keys() == greedy.placements.keys():
         return found
     came = "an Assignment of other nodes" if isinstance(found, Assignment) else shown(found)
-    raise Fail(f"{who} returned {came}; expected the Assignment that it was given, or one that `again` made")
+    raise Fail(f"{name} returned {came}; expected the Assignment that it was given, or one that `again` made")
 
 
 def dealt(
@@ -118,7 +118,7 @@ def names_of(providers: Sequence[ExecutionProvider]) -> list[str]:
     seen: dict[str, int] = {}
     names = []
     for provider in providers:
-        name = provider.name or type(provider).__name__
+        name = who(provider)
         seen[name] = count = seen.get(name, 0) + 1
         names.append(name if count == 1 else f"{name}#{count}")
     return names

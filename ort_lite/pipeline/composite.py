@@ -23,6 +23,7 @@ from ort_lite.partition.cost.strategy import Strategy, strategy_of
 from ort_lite.partition.partition import dealt, partition
 from ort_lite.pipeline.pipeline import constraints_of, fuser_of
 from ort_lite.plugins import selection
+from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import (
     Capability,
@@ -40,7 +41,7 @@ class CompositeProvider(ExecutionProvider):
     """Takes every node that one of its `children` takes, in the order of preference. Values enter and leave it on the CPU.
 
     `children` are entries as in `providers=`. `strategy` deals the nodes of a partition out: "greedy", "cost" or one of
-    `ort_lite.partitioning`. Control-flow nodes are taken whole, where children take them and all that is inside. Shape rules of
+    `ort_lite.partition.cost`. Control-flow nodes are taken whole, where children take them and all that is inside. Shape rules of
     the children's own operators are not known to a session: register them as transforms do.
     """
 
@@ -58,15 +59,14 @@ class CompositeProvider(ExecutionProvider):
             raise ProviderError(f"{self.name}: a composite needs children")
         self.strategy = strategy_of(strategy, SessionOptions())
         self._fuser = fuser_of(SessionOptions())
-        self._units: dict[
-            Node, tuple[int, Capability]
-        ] = {}  # while a session is made: what was taken by which child, as one unit
+        self._units: dict[Node, tuple[int, Capability]] = {}
+        """While a session is made: what was taken by which child, as one unit."""
         self.config_keys = [key for child in self.children for key in child.config_keys]  # type: ignore[misc]
 
     def configure(self, options: SessionOptions) -> None:
         self._fuser = fuser_of(options)
         for child in self.children:
-            child.configure(options)
+            ask(child, "configure", options)
 
     def get_options(self) -> dict[str, Any]:
         return {"children": [child.name for child in self.children]}
@@ -104,11 +104,11 @@ class CompositeProvider(ExecutionProvider):
                 self._remember(body)
 
     def supports_type(self, node: Node, dtype: str) -> bool:
-        return any(child.supports_type(node, dtype) for child in self.children)
+        return any(ask(child, "supports_type", node, dtype) for child in self.children)
 
     def cost(self, node: Node) -> float | None:
         """The cheapest child's that knows."""
-        return min((seconds for child in self.children if (seconds := child.cost(node)) is not None), default=None)
+        return min((seconds for child in self.children if (seconds := ask(child, "cost", node)) is not None), default=None)
 
     def plan(self, given: Partition) -> Assignment:
         """Which child runs what of a partition. Raises NotImplemented naming nodes that no child takes in this company."""
@@ -152,7 +152,7 @@ class CompositeProvider(ExecutionProvider):
 
     def end_profiling(self) -> Iterator[ProfileEvent]:
         for child in lifecycle.with_hook(self.children, "end_profiling"):
-            yield from child.end_profiling()
+            yield from ask(child, "end_profiling")
 
     def set_dynamic_options(self, options: Mapping[str, str]) -> None:
         lifecycle.set_dynamic_options(self.children, options)

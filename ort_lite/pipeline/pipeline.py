@@ -246,13 +246,13 @@ def assigned(
         constraints.kept_off = frozenset({DEFAULT})
     remedies = _Remedies(model, providers, options, constraints)
 
-    def ask() -> Assignment:
+    def deal() -> Assignment:
         tried = (remedies.put_back, remedies.inline, remedies.widen)
         return partition(model.graph, providers, rules, tried, constraints, chosen)
 
-    assignment = ask()
+    assignment = deal()
     if _lay_out(model, assignment, constraints):
-        assignment = ask()
+        assignment = deal()
     _check_fallback(assignment, options)
     return assignment
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.provider.current import CURRENT, run_options
 from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
@@ -343,10 +342,3 @@ class ExecutionProvider:
         """Why a partition that was saved with `saved` does not run here; None: it does."""
         mine = self.compatibility()
         return None if saved == mine else f"it was compiled for {saved!r}; this is {mine!r}"
-
-
-__all__ = [
-    "API_VERSION", "CPU", "CURRENT", "Allocator", "Body", "Capability", "CompiledPartition", "DataTransfer", "Device",
-    "ExecutionProvider", "GraphView", "Overhead", "Partition", "ProfileEvent", "Rejection", "Resource", "RunOptions", "SessionOptions",
-    "run_options",
-]  # fmt: skip

@@ -1,6 +1,6 @@
 """Stage 1: a path, bytes or ModelProto becomes a Model, validated; nodes may come in any order.
 
-Every tensor's bytes lie in a ByteSpan (`ort_lite.ownership`): owned by default, so that nothing of the file or of the caller's
+Every tensor's bytes lie in a ByteSpan (see `spans`): owned by default, so that nothing of the file or of the caller's
 bytes is kept; with `no_copy` borrowed from a mapped file of external data, or from the caller's buffer.
 """
 
@@ -310,6 +310,3 @@ def _who(proto: pb.NodeProto) -> str:
     if proto.name:
         return f"{proto.op_type} {proto.name!r}"
     return f"{proto.op_type} with outputs {', '.join(map(repr, proto.output))}"
-
-
-__all__ = ["ModelSource", "load"]

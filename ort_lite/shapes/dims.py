@@ -9,7 +9,7 @@ Nothing here ever returns an `Expr` that is a constant: constants are `int`.
 import struct
 from collections.abc import Callable, Iterable, Mapping
 
-from ort_lite.shapes.expr import OPERATIONS, Atom, Call, Dim, Expr, Symbol, call, floordiv, least, modulo, scale
+from ort_lite.shapes.expr import Atom, Call, Dim, Expr, Symbol, call, floordiv, least, modulo, scale
 
 Shape = tuple[Dim, ...]
 
@@ -184,34 +184,3 @@ _BUILD: dict[str, Callable[..., Dim]] = {
     "select": select,
     "scale": _rescale,
 }
-
-
-__all__ = [
-    "OPERATIONS",
-    "Atom",
-    "Call",
-    "Dim",
-    "Expr",
-    "Shape",
-    "Symbol",
-    "as_symbol",
-    "at_least",
-    "atoms",
-    "ceildiv",
-    "differ",
-    "equal",
-    "evaluate",
-    "floordiv",
-    "least",
-    "less",
-    "maximum",
-    "minimum",
-    "modulo",
-    "product",
-    "same",
-    "scaled",
-    "select",
-    "substitute",
-    "symbol",
-    "symbols",
-]

@@ -10,7 +10,6 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.transform.contract import Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import find, operators_before
 from ort_lite.transform.rewriter import Rewriter
-from ort_lite.transform.soundness import Outline
 from ort_lite.transform.transform import Driver, index_of, phases_of
 
 
@@ -50,11 +49,10 @@ class Fusions:
         Raises Fail for a transform that left an invalid graph.
         """
         driver = Driver(Rewriter(graph, Inference(rules, inferred=True), opset_imports, names=names), fixed)
-        outline = Outline(graph)
         for phase in self._phases:
             driver.run(phase)
         if driver.changes:
-            outline.check(driver.changes, ())
+            driver.outline.check(driver.changes, ())
         return tuple(driver.changes)
 
 

@@ -23,26 +23,38 @@ class Outline:
     def __init__(self, graph: Graph) -> None:
         self._graph, self._inputs = graph, list(graph.inputs)
         self._outputs: list[tuple[Node | None, str, Type | None]] = [(v.producer, v.name, v.type) for v in graph.outputs]
+        self._seen = graph.outputs
+
+    def look(self, transform: str) -> None:
+        """After a change: raises Fail naming the transform if it took outputs away. Nothing where it set none."""
+        if self._graph.outputs is not self._seen:  # a new tuple, mostly of the same names
+            self._seen = self._graph.outputs
+            if (fault := self._lost()) is not None:
+                raise self._fail(fault, [transform])
 
     def check(self, changes: Sequence[Change], transforms: Iterable[str]) -> None:
         """Raises Fail naming the transform that left an invalid graph. O(nodes + edges)."""
         fault = _unavailable(self._graph, set()) or self._moved()
         if fault is not None:
-            names = _to_blame(fault, changes) or list(transforms)
-            who = f"the transform {names[0]}" if len(names) == 1 else f"one of the transforms {', '.join(names)}"
-            raise Fail(
-                f"{who} left {self._graph.name!r} an invalid graph: {fault.text}; without it: disabled_optimizers={names}"
-            )
+            raise self._fail(fault, _to_blame(fault, changes) or list(transforms))
+
+    def _fail(self, fault: _Fault, names: list[str]) -> Fail:
+        who = f"the transform {names[0]}" if len(names) == 1 else f"one of the transforms {', '.join(names)}"
+        return Fail(f"{who} left {self._graph.name!r} an invalid graph: {fault.text}; without it: disabled_optimizers={names}")
+
+    def _lost(self) -> _Fault | None:
+        now, before = [value.name for value in self._graph.outputs], [name for _, name, _ in self._outputs]
+        if now == before:
+            return None
+        gone = tuple(producer for producer, name, _ in self._outputs if producer is not None and name not in now)
+        return _Fault(f"its outputs are {', '.join(now) or 'none'}; expected {', '.join(before)}", gone)
 
     def _moved(self) -> _Fault | None:
         graph = self._graph
         if graph.inputs != self._inputs:
             return _Fault("the inputs of the graph are others")
-        now = [value.name for value in graph.outputs]
-        if now != [name for _, name, _ in self._outputs]:
-            before = ", ".join(name for _, name, _ in self._outputs)
-            gone = tuple(producer for producer, name, _ in self._outputs if producer is not None and name not in now)
-            return _Fault(f"its outputs are {', '.join(now) or 'none'}; expected {before}", gone)
+        if (lost := self._lost()) is not None:
+            return lost
         for value, (_, name, type_) in zip(graph.outputs, self._outputs, strict=True):
             if clash(type_, value.type):
                 made = () if value.producer is None else (value.producer,)

@@ -105,10 +105,10 @@ def transform(
     driver.passes([t for t in chosen if isinstance(t, GraphPass) and t.level == "required"])
     driver.rewriter.inference = annotate(graph, rules)
     driver.rewriter.stale.clear()
-    outline = Outline(graph)
+    driver.outline = Outline(graph)  # types are known now
     for phase in phases_of(chosen):
         driver.run(phase)
-    outline.check(driver.changes, [t.name for t in chosen])
+    driver.outline.check(driver.changes, [t.name for t in chosen])
     return TransformReport(
         level=level,
         nodes_before=before,
@@ -169,8 +169,7 @@ class Driver:
 
     def __init__(self, rewriter: Rewriter, fixed: Collection[Graph] = ()) -> None:
         self.rewriter, self.graph, self._fixed = rewriter, rewriter.graph, frozenset(fixed)
-        self._outputs = self.graph.outputs
-        self._names = [value.name for value in self._outputs]
+        self.outline = Outline(self.graph)
         self.rounds = 0
         self.changes: list[Change] = []
         self._skips: dict[str, list[Skipped]] = {}  # by pass
@@ -294,24 +293,13 @@ class Driver:
         return None
 
     def _note(self, name: str, count: int = 1) -> None:
-        if self.graph.outputs is not self._outputs:  # a new tuple, mostly of the same names
-            self._outputs = self.graph.outputs
-            now = [value.name for value in self._outputs]
-            if now != self._names:
-                raise _lost_outputs(name, self.graph.name, now, self._names)
+        self.outline.look(name)
         self.changes.append(Change(name, tuple(self.rewriter.removed), tuple(n.name for n in self.rewriter.added), count))
         self._budget -= 1
         if not self._budget and not self._counted:
             grown = sum(len(change.added) - len(change.removed) for change in self.changes)
             nodes = sum(1 for _ in self.graph.all_nodes()) - grown
             self._budget, self._counted = _MOST_CHANGES[1] * max(nodes, 0), True
-
-
-def _lost_outputs(transform: str, graph: str, now: Sequence[str], before: Sequence[str]) -> Fail:
-    return Fail(
-        f"the transform {transform} left {graph!r} an invalid graph: its outputs are {', '.join(now) or 'none'}; expected "
-        f"{', '.join(before)}; without it: disabled_optimizers=[{transform!r}]"
-    )
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ort_lite.native import Spec, load
-from ort_lite.native.lang import OK, failed, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, failed, native, span
 from ort_lite_cpu.run.atomics import call, fetch_add, get, pause, put
 from ort_lite_cpu.run.float_mode import float_mode
 from ort_lite_cpu.run.loop import Halt, Job

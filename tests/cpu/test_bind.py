@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ort_lite import shapes
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.shapes import Dim, symbol
-from ort_lite.shapes import dims as shapes
 from ort_lite_cpu.program.bind import ALIGNMENT, _evaluate
 from ort_lite_cpu.program.code import Code
 from ort_lite_cpu.program.evaluate import LIMIT

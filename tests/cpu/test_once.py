@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, failed, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, failed, native, span
 from ort_lite_cpu.kernels.once import run_once
 
 

@@ -13,8 +13,7 @@ import pytest
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.extents import contract, extents
-from ort_lite.native.lang import OK
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
 from ort_lite_cpu.kernels.once import run_once

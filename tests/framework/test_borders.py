@@ -477,7 +477,7 @@ class TestNonsense:
         provider.data_transfer = lambda: Into(provider)
         provider.allocator = lambda: memory
         with pytest.raises(
-            ProviderError, match=r"^BoxExecutionProvider: allocator\(\) returned .*; expected one with allocate and free"
+            ProviderError, match=r"^BoxExecutionProvider: allocator returned .*; expected an object with `allocate` and `free`"
         ):
             make("(float[N] x) => (float[N] y) { y = Abs(x) }", provider)
 

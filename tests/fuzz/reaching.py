@@ -11,8 +11,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Node
 from ort_lite.native import Spec
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite_cpu.kernels.once import run_once
 from ort_lite_cpu.lowering.lowered import Instruction, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor

@@ -3,22 +3,30 @@
 from typing import Any
 
 from ort_lite.native import lang
-from ort_lite.native.halves import _narrow_f16, _widen_f16, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
-from ort_lite.native.integers import like
+from ort_lite.native.halves import _narrow_f16, _widen_f16
 from ort_lite.native.lang import (
     INDEX_OUT_OF_RANGE,
     OK,
+    REDUCE,
+    Ptr,
+    Static,
     address,
+    bf16_to_f32,
+    emitted,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
     failed,
     from_end,
+    like,
     load64,
+    native,
     null,
     pointer_i64,
     shift,
     span,
     store64,
 )
-from ort_lite.native.marks import REDUCE, Ptr, Static, emitted, native
 
 __all__ = ["_narrow_f16", "_widen_f16", "bf16_to_f32", "f16_to_f32", "f32_to_bf16", "f32_to_f16"]
 

@@ -3,8 +3,7 @@
 import pytest
 
 from ort_lite.native.extents import Reach, contract, extents, walk, within
-from ort_lite.native.lang import OK
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite.shapes import Dim, evaluate, symbol
 
 WIDE = 8

@@ -7,7 +7,7 @@ five times slower. The alias scopes here say it.
 
 from typing import Any
 
-from ort_lite.native.marks import emitted
+from ort_lite.native.lang import emitted
 
 
 @emitted("T(*T,i64)")

@@ -2,28 +2,60 @@
 
 from typing import Any
 
-from ort_lite.native.floats import (
+from ort_lite.native.lang import (
+    OK,
+    Ptr,
+    acos,
+    acosh,
+    arithmetic,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    bf16_to_f32,
+    cast,
     ceil,
     copysign,
+    cos,
+    cosh,
     erf,
     exp,
+    f16_to_f32,
+    f32_to_bf16,
+    f32_to_f16,
     fabs,
     floor,
     fmax,
     fmin,
+    fmod_trunc,
+    iabs,
+    idiv,
+    ifloormod,
+    imax,
+    imin,
+    imod,
     isinf,
     isnan,
+    like,
     log,
+    log1p,
+    power,
     rint,
+    select,
+    shl,
+    shr,
     sigmoid,
+    sin,
+    sinh,
+    span,
     sqrt,
+    tan,
     tanh,
+    wadd,
+    wmul,
+    wneg,
+    wsub,
 )
-from ort_lite.native.halves import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
-from ort_lite.native.integers import cast, iabs, idiv, ifloormod, imax, imin, imod, like, shl, shr, wadd, wmul, wneg, wsub
-from ort_lite.native.lang import OK, select, span
-from ort_lite.native.libm import acos, acosh, asin, asinh, atan, atanh, cos, cosh, fmod_trunc, log1p, power, sin, sinh, tan
-from ort_lite.native.marks import Ptr, arithmetic
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.narrow import (
     f32_to_narrow,

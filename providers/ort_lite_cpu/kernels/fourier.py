@@ -6,9 +6,7 @@ of additions, products rounded before they are added. So it rounds as theirs doe
 
 from typing import Any
 
-from ort_lite.native.integers import like
-from ort_lite.native.libm import cos, sin
-from ort_lite.native.marks import STRICT, Ptr, native
+from ort_lite.native.lang import STRICT, Ptr, cos, like, native, sin
 
 HALF_PI = 1.5707963267948966
 LARGEST = 47

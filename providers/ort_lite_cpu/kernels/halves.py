@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.floats import exp, fmax
-from ort_lite.native.halves import bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16
-from ort_lite.native.integers import like
-from ort_lite.native.marks import STRICT, Ptr, Static, native
+from ort_lite.native.lang import STRICT, Ptr, Static, bf16_to_f32, exp, f16_to_f32, f32_to_bf16, f32_to_f16, fmax, like, native
 
 RUN = 8
 """bfloat16 numbers that are added one after the other; sums of so many are added in f32."""

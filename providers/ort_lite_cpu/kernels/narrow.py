@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.marks import arithmetic
+from ort_lite.native.lang import arithmetic
 
 NARROW_FLOATS = {
     # mantissa bits, exponent bias, largest finite code, code above it, code of NaN, sign bit

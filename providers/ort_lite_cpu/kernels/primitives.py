@@ -1,8 +1,7 @@
 """Kernels that lowering itself needs: copies, changes of storage order, and small tensors with known contents."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.square import SIZE, prefetch, transpose_square
 

@@ -3,11 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fabs, fmax, fmin, sigmoid, tanh
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, null
-from ort_lite.native.libm import log1p
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
 
 ACTIVATIONS = {
     "sigmoid": (0.0, 0.0),

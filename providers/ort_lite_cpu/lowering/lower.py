@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.errors import Fail, OrtLiteError
+from ort_lite.errors import Fail, OrtLiteError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, SequenceType, Value
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
@@ -106,7 +106,7 @@ class Lowering(Values):
             given = ", ".join("(left out)" if v is None else f"{v.name!r} {self.inference.of(v).type}" for v in node.inputs)
             raise Fail(
                 f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
-                f"{type(error).__name__}: {error}"
+                + told(error)
             ) from error
 
     def _infer(self, node: Node) -> list[Info]:

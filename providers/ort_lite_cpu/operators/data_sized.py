@@ -5,8 +5,7 @@ A kernel finds positions into as much memory as may be needed; how many there ar
 
 from ort_lite.dtypes import COMPLEX, INTEGERS, itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import less, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives

@@ -3,10 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import floor
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.marks import REDUCE, Ptr, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
 from ort_lite.shapes import product
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering

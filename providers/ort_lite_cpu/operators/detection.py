@@ -3,9 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import imin, like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, imin, like, native, null, span
 from ort_lite.shapes import maximum, minimum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives

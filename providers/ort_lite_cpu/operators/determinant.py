@@ -1,10 +1,7 @@
 """Det, and com.microsoft's Inverse: elimination with row exchanges."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fabs
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, cast, fabs, like, native, span
 from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering

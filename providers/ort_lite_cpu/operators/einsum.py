@@ -9,9 +9,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like, wadd
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import REDUCE, Ptr, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span, wadd
 from ort_lite.record import Record
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.broadcast import merge

@@ -4,9 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import INTEGERS, to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, like, native, span
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits

@@ -3,9 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.marks import STRICT, Ptr, Static, native
+from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
 from ort_lite.shapes import equal, less, maximum, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.fourier import PAIRS, bluestein, mixed, padded, prepare_chirp, prepare_roots, smooth

@@ -5,10 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import COMPLEX, INTEGERS
 from ort_lite.native.extents import Extent, Reach, extents, walk
-from ort_lite.native.floats import fmax, fmin
-from ort_lite.native.integers import imax, imin, wadd, wmul
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, from_end, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    Ptr,
+    Static,
+    failed,
+    fmax,
+    fmin,
+    from_end,
+    imax,
+    imin,
+    native,
+    span,
+    wadd,
+    wmul,
+)
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives

@@ -3,10 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, sigmoid, sqrt
-from ort_lite.native.integers import imin, like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, imin, like, native, null, sigmoid, span, sqrt
 from ort_lite.shapes import equal, floordiv, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering

@@ -3,10 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fmax, log
-from ort_lite.native.integers import like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, exp, failed, fmax, like, log, native, null, span
 from ort_lite.shapes import product, same
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering

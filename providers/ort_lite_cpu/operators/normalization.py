@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fabs, sqrt
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.libm import power
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put

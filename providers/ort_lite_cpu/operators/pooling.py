@@ -8,11 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fabs, fmax, sqrt
-from ort_lite.native.integers import imax, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.libm import power
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, fabs, fmax, imax, like, native, power, span, sqrt
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, floordiv, maximum, product
 from ort_lite.shapes.dims import Shape

@@ -5,10 +5,7 @@ Both directions are elementwise expressions: what lies between one integer produ
 
 from ort_lite.dtypes import DType
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fmax, fmin, rint
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS, NARROW_INTEGERS

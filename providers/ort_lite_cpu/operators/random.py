@@ -10,11 +10,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, log, sqrt
-from ort_lite.native.integers import cast, like, shr, wadd, wmul
-from ort_lite.native.lang import OK, address, span
-from ort_lite.native.libm import cos
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, address, cast, cos, exp, like, log, native, shr, span, sqrt, wadd, wmul
 from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import itemsize
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
 from ort_lite.shapes import equal, product
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering

@@ -10,10 +10,27 @@ import numpy as np
 
 from ort_lite.dtypes import INTEGERS, DType
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fabs, fmax, fmin, log, sqrt
-from ort_lite.native.integers import cast, iabs, imax, imin, like, wadd, wmul
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import (
+    OK,
+    REDUCE,
+    Ptr,
+    Static,
+    cast,
+    exp,
+    fabs,
+    fmax,
+    fmin,
+    iabs,
+    imax,
+    imin,
+    like,
+    log,
+    native,
+    span,
+    sqrt,
+    wadd,
+    wmul,
+)
 from ort_lite.shapes import equal, product, same
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.op import NodeLowering

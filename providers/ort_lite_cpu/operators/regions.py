@@ -3,10 +3,22 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import ceil, floor, fmax
-from ort_lite.native.integers import cast, imax, imin, like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import (
+    INDEX_OUT_OF_RANGE,
+    OK,
+    Ptr,
+    Static,
+    cast,
+    ceil,
+    failed,
+    floor,
+    fmax,
+    imax,
+    imin,
+    like,
+    native,
+    span,
+)
 from ort_lite.shapes import equal, less, product, select
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering

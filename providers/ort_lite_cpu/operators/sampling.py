@@ -8,10 +8,7 @@ from typing import Any
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import floor, rint
-from ort_lite.native.integers import cast, imax, imin, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, floor, imax, imin, like, native, rint, span
 from ort_lite.shapes import less, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.attributes import choice

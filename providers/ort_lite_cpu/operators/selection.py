@@ -2,9 +2,7 @@
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, span
 from ort_lite.shapes import equal, less, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import bits

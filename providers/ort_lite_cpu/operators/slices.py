@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, native, span
 from ort_lite.shapes import equal, less, maximum, minimum, product, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Requirement

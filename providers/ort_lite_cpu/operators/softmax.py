@@ -3,10 +3,7 @@
 from collections.abc import Callable
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fmax, log
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, log, native, shift, span
 from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put

@@ -1,9 +1,7 @@
 """BatchNormalization in training: by statistics of the batch."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import REDUCE, Ptr, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, like, native, span
 from ort_lite.shapes import product
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.op import NodeLowering

@@ -9,9 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import cast, like, shr, wadd, wmul
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, cast, like, native, shr, span, wadd, wmul
 from ort_lite.shapes import minimum, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor

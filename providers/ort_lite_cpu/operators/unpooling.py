@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.dtypes import INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
 from ort_lite.shapes import equal, floordiv, less, maximum, minimum, product, select
 from ort_lite_cpu.lowering.attributes import check_windows, spatial
 from ort_lite_cpu.lowering.op import NodeLowering

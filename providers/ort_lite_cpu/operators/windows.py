@@ -4,11 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import FLOATS, INTEGERS
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import floor
-from ort_lite.native.integers import cast, imax, like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
-from ort_lite.native.libm import cos, expm1, log1p
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, cast, cos, expm1, failed, floor, imax, like, log1p, native, span
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.registry import REAL, operator

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.floats import floor, fmax, fmin
-from ort_lite.native.integers import wadd, wmul
-from ort_lite.native.lang import load64, store64
-from ort_lite.native.marks import emitted
+from ort_lite.native.lang import emitted, floor, fmax, fmin, load64, store64, wadd, wmul
 from ort_lite_cpu.program.code import ADD, EQ, FLOORDIV, LT, MAX, MIN, MOD, MUL, SCALE
 
 LIMIT = 1 << 62

@@ -5,7 +5,7 @@ A word is 8 bytes and aligned. Every access is sequentially consistent: on x86-6
 
 from typing import Any
 
-from ort_lite.native.marks import emitted
+from ort_lite.native.lang import emitted
 
 
 def _word(builder: Any, number: Any) -> Any:

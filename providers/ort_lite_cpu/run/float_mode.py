@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ort_lite.native.marks import emitted
+from ort_lite.native.lang import emitted
 from ort_lite_cpu.run.atomics import declared
 
 _FLAGS = 0x3F  # of MXCSR: exceptions that have happened, no mode

@@ -5,8 +5,7 @@ compare-and-swap, those of his own residue class first, whose data are in his ca
 that somebody holds, so a worker that is late, asleep or descheduled delays nobody.
 """
 
-from ort_lite.native.integers import imin
-from ort_lite.native.lang import load64, store64
+from ort_lite.native.lang import imin, load64, store64
 from ort_lite_cpu.run.atomics import call, fetch_add, fetch_and, fetch_or, get, lowest_bit, pause, put, swap
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 

@@ -4,10 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.floats import exp, fabs, fmax, fmin, log, sigmoid, tanh
-from ort_lite.native.integers import like
-from ort_lite.native.lang import select
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, sigmoid, tanh
 from ort_lite.record import Record
 
 

@@ -9,10 +9,7 @@ The keys that a query sees are a range (padding, causality, windows) and, inside
 import math
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fmax, sqrt, tanh
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, null, shift, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fmax, like, native, null, shift, span, sqrt, tanh
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, panel
 from ort_lite_cpu.kernels.gemm.pack import pack_panel

@@ -9,9 +9,7 @@ import math
 from typing import Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, shift
-from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, null, shift, span
-from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors

@@ -1,8 +1,6 @@
 """Products of very few rows with a right operand that is not packed: it is read once, in place, in the order of its memory."""
 
-from ort_lite.native.integers import like
-from ort_lite.native.lang import select
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import REDUCE, Ptr, Static, like, native, select
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL
 
 FEW = 5

@@ -3,9 +3,7 @@
 import math
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like, wadd, wmul
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel

@@ -12,9 +12,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like, wmul, wsub
-from ort_lite.native.lang import OK, null, shift, span
-from ort_lite.native.marks import Ptr, Static, arithmetic, emitted, native
+from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim

@@ -5,9 +5,7 @@ The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the 
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, shift
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, like, native, shift
 from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, pairs, widen, zero_point  # noqa: F401  in extents

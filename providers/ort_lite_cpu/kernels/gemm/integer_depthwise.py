@@ -3,8 +3,7 @@
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, null, shift, span
-from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.integer import IntegerVectors
 
 PIXELS = 8

@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any
 
 from ort_lite.native.cpu import Target, host
-from ort_lite.native.lang import null, shift
-from ort_lite.native.marks import Ptr, Static, emitted, native
+from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 

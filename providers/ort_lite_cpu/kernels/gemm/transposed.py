@@ -1,9 +1,7 @@
 """Transposed convolution for kernels whose size only a run tells: plain loops over what meets each output pixel."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, null, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, like, native, null, span
 
 
 @native

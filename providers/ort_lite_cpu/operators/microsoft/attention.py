@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import imin, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, imin, like, native, span
 from ort_lite.shapes import equal, floordiv, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim

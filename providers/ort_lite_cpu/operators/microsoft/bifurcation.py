@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, null
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives

@@ -1,10 +1,7 @@
 """CDist of com.microsoft: distances between the rows of two matrices."""
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import sqrt
-from ort_lite.native.integers import like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, like, native, span, sqrt
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import REAL, operator
 

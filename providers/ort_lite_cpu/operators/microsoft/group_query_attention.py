@@ -3,9 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
 from ort_lite.shapes import equal, floordiv, less, maximum, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels

@@ -6,9 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
 from ort_lite.shapes import equal, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed

@@ -3,10 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import sqrt
-from ort_lite.native.integers import like
-from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, failed, null, shift, span
-from ort_lite.native.marks import REDUCE, Ptr, Static, native
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, REDUCE, Ptr, Static, failed, like, native, null, shift, span, sqrt
 from ort_lite.shapes import equal, less, modulo, product, select
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.expression import define

@@ -7,10 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fmax, fmin, rint
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, null, shift
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
 from ort_lite_cpu.kernels.recurrent import time_of, update_cell
 from ort_lite_cpu.lowering.op import NodeLowering

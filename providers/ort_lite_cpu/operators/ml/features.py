@@ -6,9 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, failed, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, cast, failed, like, native, span
 from ort_lite.shapes import product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering

@@ -6,8 +6,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType, to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, native
+from ort_lite.native.lang import OK, Ptr, native, span
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.registry import STRING, operator
 

@@ -4,10 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import fabs, sqrt
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, fabs, like, native, span, sqrt
 from ort_lite.shapes import equal, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering

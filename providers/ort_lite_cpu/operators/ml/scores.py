@@ -6,10 +6,7 @@ The formulas are onnxruntime's, which computes them in float32 whatever the type
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fabs, log, sqrt
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.marks import STRICT, Ptr, Static, native
+from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, exp, fabs, like, log, native, shift, span, sqrt
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor

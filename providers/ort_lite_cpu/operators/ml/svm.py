@@ -4,11 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.floats import exp, fabs, fmax, fmin, tanh
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.libm import power
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, exp, fabs, fmax, fmin, like, native, power, shift, span, tanh
 from ort_lite.record import Record
 from ort_lite.shapes import equal
 from ort_lite.shapes.expr import Dim

@@ -7,9 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.integers import cast, like
-from ort_lite.native.lang import OK, shift, span
-from ort_lite.native.marks import Ptr, Static, native
+from ort_lite.native.lang import OK, Ptr, Static, cast, like, native, shift, span
 from ort_lite.shapes import less
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
