@@ -1,4 +1,7 @@
-"""Borders between providers: what crosses them is looked at on both sides, and belongs to whoever it should."""
+"""Borders between providers: what crosses them is looked at on both sides, and belongs to whoever it should.
+
+Long, and one file: all groups look at the same three providers, from one side or the other.
+"""
 
 import ctypes
 import re

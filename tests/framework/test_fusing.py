@@ -1,4 +1,7 @@
-"""Fusions come after the claim: what providers are asked about, what they compile, and what nobody else sees."""
+"""Fusions come after the claim: what providers are asked about, what they compile, and what nobody else sees.
+
+Long, and one file: one provider, `Wanting`, is what everything here is about.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

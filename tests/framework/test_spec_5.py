@@ -1,4 +1,7 @@
-"""The provider framework, row by row: what is promised of it, one test (or a few) for each of the sixteen items."""
+"""The provider framework, row by row: what is promised of it, one test (or a few) for each of the sixteen items.
+
+Long, and one file: docs/specification.md leads from part 5 to it.
+"""
 
 import threading
 from collections.abc import Iterator, Sequence

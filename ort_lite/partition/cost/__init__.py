@@ -5,3 +5,8 @@
 
 Greedy is where every strategy starts from: each node to the first provider that takes it.
 """
+
+from ort_lite.partition.cost.cost_model import CostModel, Rates
+from ort_lite.partition.cost.strategy import CostStrategy, Strategy
+
+__all__ = ["CostModel", "CostStrategy", "Rates", "Strategy"]
