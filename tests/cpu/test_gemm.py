@@ -20,7 +20,7 @@ from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
-from ort_lite_cpu.kernels.gemm.winograd import transformed_filters
+from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
 from tests.native.calls import TARGETS, call
 from tests.native.elf import undefined_symbols
 
@@ -294,6 +294,19 @@ def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: 
     first, second = packed[: 36 * 2 * 3 * 16].reshape(36, 2, 3, 16), packed[36 * 2 * 3 * 16 :].reshape(36, 3, 16)
     tight = 4 * np.finfo(g.dtype).eps
     np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_filters_are_transformed_alike_on_every_target(target: str) -> None:
+    """As many at a time as the target's vectors hold."""
+    lanes = tile_for("f32", TARGETS[target]).lanes
+    g, u = random(19, 2, 3, 3), np.empty(36 * 2 * 2 * 16, np.float32)
+    spec = Spec(transform_filters, ("f32", "f32"), {"lanes": lanes})
+    assert call(spec, [g, u], [19, 2, 32, 16, 2], target=TARGETS[target]) == 0
+    expected = np.zeros((36, 2, 32))
+    expected[:, :, :19] = (G @ g.astype(float) @ G.T).reshape(19, 2, 36).T
+    panels = u.reshape(36, 2, 2, 16)
+    np.testing.assert_allclose(np.concatenate([panels[:, 0], panels[:, 1]], 2), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_this_machine_has_a_tile() -> None:
