@@ -4,21 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
-from ort_lite.compile.moving import Mover
-from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
+from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, ProviderError, told
-from ort_lite.execute.execute import CompiledBody, Executable, Step
+from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
-from ort_lite.execute.results import Expected, witnesses_of
+from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
-from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
 from ort_lite.options.policies import NEXT, Policy
-from ort_lite.partition.assignment import Assignment, Hop, Level
-from ort_lite.partition.borders import OUTPUT
+from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
 
@@ -100,7 +97,7 @@ def compile_assignment(
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
         outer = (*level.graph.inputs, *captures)
         called.update((p.name, guard(p, compiled[p.name], outer)) for p in own)
-        executable = _Linker(level, captures, called).executable()
+        executable = Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
     partitions = {p.name: compiled[p.name] for p in assignment.partitions}
@@ -206,115 +203,6 @@ def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> 
         wanted = (*graph.inputs, *body.captures)
         verb = f"called its body {graph.name!r} with"
         body.expected = (
-            None if partition.provider.exact else Expected(f"{partition.name} ({_label(partition)})", wanted, verb=verb)
+            None if partition.provider.exact else Expected(f"{partition.name} ({who(partition.provider)})", wanted, verb=verb)
         )
     return partition.replace(bodies=inside) if inside else partition
-
-
-def _holds_tensors(type_: Type | None) -> bool:
-    """Whether it is a sequence whose elements may be arrays that another value holds too."""
-    if isinstance(type_, OptionalType):
-        return _holds_tensors(type_.element)
-    return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)
-
-
-class _Linker:
-    """Numbers the values of a level, device by device, and lines up its steps."""
-
-    def __init__(self, level: Level, captures: tuple[Value, ...], compiled: Mapping[str, CompiledPartition]) -> None:
-        self.level, self.compiled = level, compiled
-        self.inputs = (*level.graph.inputs, *captures)
-        self.slots: dict[tuple[Value, Device], int] = {(value, CPU): k for k, value in enumerate(self.inputs)}
-        self.count = len(self.inputs)
-        self.steps: list[Step] = []
-        self.makers: dict[Value, str] = {}
-        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
-        rescuers = [p for p in level.partitions if isinstance(compiled[p.name], Rescuer) and p.provider.device != CPU]
-        self.forgiving = {p.provider.device for p in rescuers}
-        """Devices of partitions that have a next provider."""
-        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
-        """What partitions with a next provider made on a device: the partition, which output, its slots."""
-        for copy in level.copies:
-            self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
-
-    def executable(self) -> Executable:
-        for partition in self.level.partitions:
-            self._copies(partition.name, partition.provider)
-            device = partition.provider.device
-            function = self.compiled[partition.name]
-            inputs = [self.slots[value, device] for value in partition.inputs] + self._slots_of(witnesses_of(function))
-            if self.forgiving and device != CPU:
-                function = self._rescued(partition, function, inputs)
-            outputs = [self._new(value, device) for value in partition.outputs]
-            self.makers.update((value, f"{partition.name} ({_label(partition)})") for value in partition.outputs)
-            self._step(partition.name, _label(partition), function, inputs, outputs)
-        self._copies(OUTPUT)
-        returned = tuple(self._returned(value) for value in self.level.graph.outputs)
-        steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
-        wanted = self.level.graph.outputs
-        shares = (
-            len(set(map(id, wanted))) < len(returned)
-            or any(type(slot) is not int or slot < len(self.inputs) for slot in returned)
-            or any(_holds_tensors(value.type) for value in wanted)
-        )
-        direct, picks = self._direct(steps, returned, shares)
-        return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
-
-    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
-        """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
-        if not isinstance(function, Rescuer):
-            return Strict(function)
-        function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
-        inputs += self._slots_of(function.at_home)
-        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
-        return function
-
-    def _new(self, value: Value, device: Device) -> int:
-        self.slots[value, device] = slot = self.count
-        self.count += 1
-        return slot
-
-    def _step(
-        self, name: str, provider: str, function: CompiledPartition, inputs: Sequence[int], outputs: Sequence[int]
-    ) -> None:
-        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
-
-    def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
-        for value, hop in self.hops.get(reader, ()):
-            if (value, hop.destination) not in self.slots:
-                maker = self.makers.get(value) or (provider.name if provider is not None else reader)
-                source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                function: CompiledPartition = (mover := Mover(value, hop, maker, provider, self.inputs))
-                given = [source, *self._slots_of(mover.witnesses)]
-                if self.forgiving:
-                    rescuer, index, slots = self.rescued.get(value, (None, 0, []))
-                    function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
-                    given += slots
-                self._step(name, reader, function, given, [self._new(value, hop.destination)])
-
-    def _slots_of(self, values: Sequence[Value]) -> list[int]:
-        return [self.slots[value, CPU] for value in values]
-
-    def _returned(self, value: Value) -> Any:
-        return self.slots.get((value, CPU), value.constant)
-
-    def _direct(
-        self, steps: Sequence[Step], returned: tuple[Any, ...], shares: bool
-    ) -> tuple[CompiledPartition | None, tuple[int, ...] | None]:
-        if len(steps) != 1 or shares or steps[0].outputs != returned:
-            return None, None
-        return steps[0].function, None if steps[0].inputs == tuple(range(len(self.inputs))) else steps[0].inputs
-
-
-def _label(partition: Partition) -> str:
-    return who(partition.provider)
-
-
-def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
-    """Each slot that is not returned dies after the last step that names it."""
-    done, seen = list[Step](), set(kept)
-    for step in reversed(steps):
-        dead = tuple(slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen)
-        seen.update(dead)
-        done.append(step.replace(dead=dead))
-    return tuple(reversed(done))

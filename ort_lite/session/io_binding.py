@@ -9,10 +9,10 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.options.options import RunOptions
 from ort_lite.session.metadata import NodeArg
+from ort_lite.session.ort_value import OrtValue, check_device, dtype_of
 from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import code_of
 from ort_lite.tensors.ndarray import NDArray
-from ort_lite.tensors.ort_value import OrtValue, check_device, dtype_of
 from ort_lite.tensors.values import array_of
 
 

@@ -27,7 +27,7 @@ from ort_lite.session.session_state import SessionState, make_state
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
     from ort_lite.session.io_binding import IOBinding
-    from ort_lite.tensors.ort_value import OrtValue
+    from ort_lite.session.ort_value import OrtValue
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
 
@@ -111,7 +111,7 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list["OrtValue"]:
         """As `run`, with OrtValues in and out; neither side is copied."""
-        from ort_lite.tensors.ort_value import OrtValue
+        from ort_lite.session.ort_value import OrtValue
 
         feed = {name: value.value() for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
