@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
-from ort_lite.compile.linking import Linker
+from ort_lite.compile.linking import Linker, Places
 from ort_lite.errors import CompileError, ProviderError, told
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
@@ -12,10 +12,11 @@ from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
+from ort_lite.partition.borders import copies
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
+from ort_lite.provider.provider import CPU, Body, CompiledPartition, DataTransfer, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
 
@@ -105,12 +106,23 @@ def compile_assignment(
     return Compiled(executable, partitions, tuple(called.values()), fused)
 
 
+def compiled_for(places: Places, assignment: Assignment, compiled: Compiled, transfers: Sequence[DataTransfer]) -> Executable:
+    """The main graph once more, around the same partitions, for values that are elsewhere. Raises ProviderError where no transfer
+    reaches a device. O(values).
+    """
+    main = assignment.levels[0]
+    wanted = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
+    level = main.replace(copies=copies(main.graph, main.partitions, transfers, places.inputs, wanted))
+    order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
+    return Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
+
+
 def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
     """The body that was made before, if it computes the same: then the partition around it is the same too. Its steps are those
     of today: names may differ.
     """
-    copies = tuple((copy.value, copy.hops) for copy in level.copies)
-    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), copies)
+    crossing = tuple((copy.value, copy.hops) for copy in level.copies)
+    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), crossing)
     if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
         known.bodies[level.graph] = (same, made)
     body = known.bodies[level.graph][1]

@@ -1,6 +1,7 @@
 """Numbers the values of a graph level and lines up its steps: partitions, and the copies between memories around them."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from ort_lite.compile.moving import AsyncMover, Mover, copies_async
@@ -17,13 +18,13 @@ from ort_lite.record import Record, field
 
 
 class Places(Record):
-    """Where values of a run are that a user keeps on devices, with a provider of each device.
+    """Where values of a run are that a user keeps on devices.
 
     An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
-    shapes alone; it gives `outputs` and no other, those of a provider in its device's memory, those of None on the CPU.
+    shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
     """
 
-    inputs: Mapping[Value, ExecutionProvider] = field(default_factory=dict)
+    inputs: Mapping[Value, Device] = field(default_factory=dict)
     outputs: Mapping[Value, ExecutionProvider | None] = field(default_factory=dict)
 
 
@@ -37,7 +38,7 @@ class Linker:
         compiled: Mapping[str, CompiledPartition],
         places: Places | None = None,
     ) -> None:
-        self.level, self.compiled = level, compiled
+        self.level, self.compiled, self.places = level, compiled, places
         self.inputs = (*level.graph.inputs, *captures)
         there = {} if places is None else places.inputs
         self.wanted: Mapping[Value, ExecutionProvider | None] = (
@@ -48,8 +49,8 @@ class Linker:
         self.shapes = {value: k for k, value in enumerate(self.inputs)}
         """The slots of what tells the shapes of inputs, wherever these are."""
         self.count = len(self.inputs)
-        for value, provider in there.items():
-            self._new(value, provider.device)
+        for value, device in there.items():
+            self._new(value, device)
         self.given = (*self.inputs, *there)
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
@@ -64,10 +65,10 @@ class Linker:
         self.begun: dict[tuple[Value, Device], tuple[AsyncMover, int, int]] = {}
         self.notifications: list[int] = []
         self.readers = {p.name: p.provider for p in level.partitions}
-        for copy in level.copies:
-            self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
-            if self._is_async(copy.hops[0]):
-                self.early.setdefault((copy.value, copy.hops[0].source), []).append((copy.hops[0], copy.reader))
+        for each in level.copies:
+            self.hops.setdefault(each.reader, []).extend((each.value, hop) for hop in each.hops)
+            if self._is_async(each.hops[0]):
+                self.early.setdefault((each.value, each.hops[0].source), []).append((each.hops[0], each.reader))
 
     def executable(self) -> Executable:
         for value, device in list(self.slots):
@@ -103,6 +104,8 @@ class Linker:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
         if not isinstance(function, Rescuer):
             return Strict(function)
+        if self.places is not None:
+            function = copy(function)  # elsewhere other values may be at home
         function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
         inputs += [self.slots[value, CPU] for value in function.at_home]
         self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))

@@ -95,18 +95,22 @@ class AsyncMover(Mover):
     def _begun(self, x: Any) -> tuple[Any, Any]:
         memory, hop = self._memory, self._hop
         handle = None if memory is None else memory.allocate(x.nbytes)
+        notification: Any = None
         try:
-            begun = hop.transfer.copy_async(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+            begun: Any = hop.transfer.copy_async(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+            if not isinstance(begun, tuple) or len(begun) != 2 or not callable(getattr(begun[1], "wait_on_host", None)):
+                wanted = "expected the value and a notification with `wait_on_host`"
+                raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")
+            made, notification = begun
+            if memory is not None:
+                freed_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
         except BaseException:
+            if notification is not None:
+                notification.wait_on_host()
             if memory is not None:
                 memory.free(handle)
             raise
-        if not isinstance(begun, tuple) or len(begun) != 2 or not callable(getattr(begun[1], "wait_on_host", None)):
-            wanted = "expected the value and a notification with `wait_on_host`"
-            raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")
-        if memory is not None:
-            freed_with(begun[0], memory, handle, f"{self._who} copy_async", hop.destination)
-        return begun
+        return made, notification
 
 
 def copies_async(transfer: Any) -> bool:

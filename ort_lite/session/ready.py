@@ -38,14 +38,19 @@ class Ready:
     )
 
     def __init__(
-        self, prepared: Prepared, profiler: "Profiler | None", account: Account, noted: set[str] | None = None
+        self,
+        prepared: Prepared,
+        profiler: "Profiler | None",
+        account: Account,
+        noted: set[str] | None = None,
+        feeds: "Callable[[Any], list[Any]] | None" = None,
     ) -> None:
-        """`noted` are config entries of runs that were found to have no effect."""
+        """`noted` are config entries of runs that were found to have no effect; `feeds` makes the inputs of a feed (None: Feeds)."""
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
-        self._feeds = Feeds(executable.inputs)
+        self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
         self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
         self._shares = executable.outputs_may_alias
@@ -100,10 +105,13 @@ class Ready:
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
-        for name in names:
-            if name not in by_name:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+        self._check_names(names)
         return [by_name[name] for name in names]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self._names:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
 
     def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         assert self._profiler is not None

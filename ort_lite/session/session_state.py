@@ -19,6 +19,7 @@ from ort_lite.pipeline.pipeline import Span, no_span, prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
+from ort_lite.provider.provider import CPU
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session import footprint
@@ -114,11 +115,11 @@ def make_state(
         lifecycle.initialized(chosen.providers)
         footprint.charge(prepared, account)
     other = loaded.overridable
-    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
+    overriding = None if other is None else Overriding(other, lambda model: _ready(prepared_from(model), profiler, account))
     return SessionState(
         options,
         account,
-        Ready(prepared, profiler, account),
+        _ready(prepared, profiler, account),
         prepared,
         chosen,
         about,
@@ -128,6 +129,15 @@ def make_state(
         loaded.defaults,
         overriding,
     )
+
+
+def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account) -> Ready:
+    """Sessions whose values are all on the CPU pay nothing for those that are elsewhere."""
+    if all(provider.device == CPU for provider in prepared.assignment.providers.values()):
+        return Ready(prepared, profiler, account)
+    from ort_lite.session.placed import ReadyOnDevices
+
+    return ReadyOnDevices(prepared, profiler, account)
 
 
 def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:

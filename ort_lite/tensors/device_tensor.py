@@ -31,10 +31,16 @@ class DeviceTensor:
         return self
 
 
+def device_named(device_type: str, device_id: int) -> Device:
+    """onnxruntime's two words for a device; of the CPU's name case does not count."""
+    kind = str(device_type)
+    return Device("cpu" if kind.lower() == "cpu" else kind, int(device_id))
+
+
 def on_device(value: Any) -> DeviceTensor | None:
     """The tensor on a device that a value is or shows (an OrtValue); None: it is on the CPU, or no tensor."""
     found: DeviceTensor | None = getattr(value, "device_tensor", None)
     return found
 
 
-__all__ = ["DeviceTensor", "on_device"]
+__all__ = ["DeviceTensor", "device_named", "on_device"]
