@@ -10,11 +10,11 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
-from ort_lite.memory.allocators import ArenaAllocator
+from ort_lite.memory.allocators import ArenaAllocator, Chunk
 from ort_lite.provider import Partition, ProfileEvent
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
-from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
+from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored, stored_in
 from ort_lite_accelerator.operators import OWN
 
 CONVOLUTIONS = ("Conv", "FusedConv")
@@ -136,19 +136,27 @@ class Executable:
         state.release()
 
     def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
+        return self.into_memory(inputs, [None] * len(self.program.outputs), state)
+
+    def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
+        """Outputs go into chunks that ort_lite took from the arena; those of a size that nobody knew before allocate their own."""
+        given = dict(zip(self.program.outputs, memory, strict=True))
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
             begin, events = perf_counter_ns(), self._profile.events
             arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = stored(np.asarray(y, np.float32), self._arena)
+            values[one.result] = self._stored(np.asarray(y, np.float32), given.get(one.result))
             if events is not None:
                 shape = "x".join(map(str, y.shape))
                 events.append(ProfileEvent(one.name, begin, perf_counter_ns(), {"kernel": one.kernel, "shape": shape}))
             for k in one.last:
                 del values[k]
         return [values[k] for k in self.program.outputs]
+
+    def _stored(self, y: Array, chunk: Chunk | None) -> Tensor:
+        return stored(y, self._arena) if chunk is None else stored_in(chunk, y)
 
     def to_bytes(self) -> bytes:
         constants = {k: on_card(x) for k, x in self._constants.items()}

@@ -49,6 +49,10 @@ class AcceleratorExecutionProvider(ExecutionProvider):
     def get_options(self) -> dict[str, Any]:
         return dict(self._options)
 
+    @classmethod
+    def supported_devices(cls) -> dict[Device, dict[str, Any]]:
+        return {Device("npu", k): {"device_id": k} for k in range(CARDS)}
+
     # What it takes
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
