@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.moving import AsyncMover, Mover, copies_async
-from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
 from ort_lite.execute.execute import Executable, Step
 from ort_lite.execute.results import witnesses_of
 from ort_lite.graph.graph import Value
@@ -15,6 +13,10 @@ from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.ask import who
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.record import Record, field
+
+if TYPE_CHECKING:
+    from ort_lite.compile.moving import AsyncMover
+    from ort_lite.compile.rescue import Rescuer
 
 
 class Places(Record):
@@ -55,8 +57,7 @@ class Linker:
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
         self.hops: dict[str, list[tuple[Value, Hop]]] = {}
-        rescuers = [p for p in level.partitions if isinstance(compiled[p.name], Rescuer) and p.provider.device != CPU]
-        self.forgiving = {p.provider.device for p in rescuers}
+        self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
         """Devices of partitions that have a next provider."""
         self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
         """What partitions with a next provider made on a device: the partition, which output, its slots."""
@@ -102,6 +103,8 @@ class Linker:
 
     def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
+        from ort_lite.compile.rescue import Rescuer, Strict
+
         if not isinstance(function, Rescuer):
             return Strict(function)
         if self.places is not None:
@@ -134,6 +137,9 @@ class Linker:
                 self._copy(value, hop, reader)
 
     def _copy(self, value: Value, hop: Hop, reader: str) -> None:
+        from ort_lite.compile.moving import Mover
+        from ort_lite.compile.rescue import CarefulMover
+
         function: CompiledPartition = (mover := Mover(value, hop, *self._ends(value, reader), self.inputs))
         given = [self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
         if self.forgiving:
@@ -144,13 +150,15 @@ class Linker:
 
     def _is_async(self, hop: Hop) -> bool:
         """Where a copy may be made good by a next provider, it blocks."""
-        return not self.forgiving and copies_async(hop.transfer)
+        return not self.forgiving and hasattr(hop.transfer, "copy_async")
 
     def _begin_copies(self, value: Value, device: Device) -> None:
         for hop, reader in self.early.get((value, device), ()):
             self._begin(value, hop, reader)
 
-    def _begin(self, value: Value, hop: Hop, reader: str) -> tuple[AsyncMover, int, int]:
+    def _begin(self, value: Value, hop: Hop, reader: str) -> "tuple[AsyncMover, int, int]":
+        from ort_lite.compile.moving import AsyncMover
+
         found = self.begun.get((value, hop.destination))
         if found is None:
             mover = AsyncMover(value, hop, *self._ends(value, reader), self.inputs)
@@ -183,6 +191,15 @@ class Linker:
         if len(steps) != 1 or shares or steps[0].outputs != returned:
             return None, None
         return steps[0].function, None if steps[0].inputs == tuple(range(len(self.given))) else steps[0].inputs
+
+
+def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartition]) -> set[Device]:
+    """The devices of those that have a next provider; `away` are the partitions that are not on the CPU."""
+    if not away:
+        return set()
+    from ort_lite.compile.rescue import Rescuer
+
+    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Rescuer)}
 
 
 def _copy_name(value: Value, hop: Hop) -> str:

@@ -113,16 +113,11 @@ class AsyncMover(Mover):
         return made, notification
 
 
-def copies_async(transfer: Any) -> bool:
-    """Whether it is a CopiesAsync."""
-    return hasattr(transfer, "copy_async")
-
-
 def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
     """The reader's allocator, for a transfer that copies into it."""
     if reader is None or reader.device != hop.destination:
         return None
-    if not hasattr(hop.transfer, "copy_into") and not copies_async(hop.transfer):
+    if not hasattr(hop.transfer, "copy_into") and not hasattr(hop.transfer, "copy_async"):
         return None
     memory: Allocator | None = ask(reader, "allocator")
     return memory

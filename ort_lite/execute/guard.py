@@ -15,7 +15,6 @@ from threading import RLock
 from typing import Any
 
 from ort_lite.errors import ProviderError, RunTerminated, RuntimeException, told
-from ort_lite.execute.device_memory import Allotted
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
@@ -47,6 +46,8 @@ def guarded(
         who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
         function = Checked(function, who, partition.inputs, partition.outputs, outer, views)
     if memory is not None:
+        from ort_lite.execute.device_memory import Allotted
+
         who = f"{partition.name} ({provider.name})"
         function = Allotted(function, who, partition.inputs, partition.outputs, outer, memory, provider.device)
     if provider.concurrency != "serial":
