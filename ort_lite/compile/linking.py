@@ -56,17 +56,21 @@ class Linker:
         self.given = (*self.inputs, *there)
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
-        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
         self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
         """Devices of partitions that have a next provider."""
         self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
         """What partitions with a next provider made on a device: the partition, which output, its slots."""
-        self.early: dict[tuple[Value, Device], list[tuple[Hop, str]]] = {}
-        """Copies that do not block, by the value that they wait for."""
         self.begun: dict[tuple[Value, Device], tuple[AsyncMover, int, int]] = {}
         self.notifications: list[int] = []
         self.readers = {p.name: p.provider for p in level.partitions}
-        for each in level.copies:
+        self._sort_copies()
+
+    def _sort_copies(self) -> None:
+        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        """What has to be where it is read, by reader."""
+        self.early: dict[tuple[Value, Device], list[tuple[Hop, str]]] = {}
+        """Copies that do not block, by the value that they wait for."""
+        for each in self.level.copies:
             self.hops.setdefault(each.reader, []).extend((each.value, hop) for hop in each.hops)
             if self._is_async(each.hops[0]):
                 self.early.setdefault((each.value, each.hops[0].source), []).append((each.hops[0], each.reader))

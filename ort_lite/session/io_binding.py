@@ -170,9 +170,9 @@ class IOBinding:
 
     def _wanted(self) -> dict[str, Device]:
         """Outputs that stay on a device of the session."""
-        there = self._session._devices()
-        devices = {name: _device_of(target) for name, target in self._outputs.items()}
-        return {name: device for name, device in devices.items() if device != CPU and device in there}
+        devices = {name: device for name, target in self._outputs.items() if (device := _device_of(target)) != CPU}
+        there = self._session._devices() if devices else {}
+        return {name: device for name, device in devices.items() if device in there}
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
         """A tensor over memory that the caller keeps where it is."""
