@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
-from ort_lite.compile.linking import Linker, Places
+from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, ProviderError, told
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
@@ -12,11 +12,10 @@ from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
-from ort_lite.partition.borders import copies
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import CPU, Body, CompiledPartition, DataTransfer, ExecutionProvider, Partition
+from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
 
@@ -104,17 +103,6 @@ def compile_assignment(
     partitions = {p.name: compiled[p.name] for p in assignment.partitions}
     fused = {name: found for name, one in partitions.items() if (found := known.fused.get(id(one))) is not None}
     return Compiled(executable, partitions, tuple(called.values()), fused)
-
-
-def compiled_for(places: Places, assignment: Assignment, compiled: Compiled, transfers: Sequence[DataTransfer]) -> Executable:
-    """The main graph once more, around the same partitions, for values that are elsewhere. Raises ProviderError where no transfer
-    reaches a device. O(values).
-    """
-    main = assignment.levels[0]
-    wanted = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
-    level = main.replace(copies=copies(main.graph, main.partitions, transfers, places.inputs, wanted))
-    order = [p.name for level in reversed(assignment.levels) for p in level.partitions]  # as they were compiled
-    return Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
 
 
 def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:

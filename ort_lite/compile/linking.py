@@ -12,22 +12,11 @@ from ort_lite.partition.assignment import Hop, Level
 from ort_lite.partition.borders import OUTPUT
 from ort_lite.provider.ask import who
 from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
-from ort_lite.record import Record, field
 
 if TYPE_CHECKING:
     from ort_lite.compile.moving import AsyncMover
+    from ort_lite.compile.places import Places
     from ort_lite.compile.rescue import Rescuer
-
-
-class Places(Record):
-    """Where values of a run are that a user keeps on devices.
-
-    An Executable for them takes, behind its inputs, the values of `inputs`, which stand in their own places with what tells their
-    shapes alone; it gives `outputs` and no other, those with a provider in the memory of its device, the others on the CPU.
-    """
-
-    inputs: Mapping[Value, Device] = field(default_factory=dict)
-    outputs: Mapping[Value, ExecutionProvider | None] = field(default_factory=dict)
 
 
 class Linker:
@@ -38,7 +27,7 @@ class Linker:
         level: Level,
         captures: tuple[Value, ...],
         compiled: Mapping[str, CompiledPartition],
-        places: Places | None = None,
+        places: "Places | None" = None,
     ) -> None:
         self.level, self.compiled, self.places = level, compiled, places
         self.inputs = (*level.graph.inputs, *captures)

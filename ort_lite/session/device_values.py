@@ -61,6 +61,8 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
             f"{provider.device}; bind an OrtValue"
         )
     made = _named(provider, "at_address", transfer.at_address, address, to_numpy(dtype), shape, provider.device)
+    if made is None:
+        raise ProviderError(f"{who(provider)}: at_address of its data transfer returned None; expected a value")
     return DeviceTensor(made, provider, dtype, shape)
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.compile.compile import compiled_for
-from ort_lite.compile.linking import Places
+import numpy as np
+
+from ort_lite.compile.places import Places, compiled_for
 from ort_lite.compile.rescue import Stranded
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
@@ -17,7 +18,7 @@ from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.partition import transfers_of
 from ort_lite.pipeline.prepared import Prepared
-from ort_lite.provider.ask import who
+from ort_lite.provider.ask import shown, who
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
 from ort_lite.session.device_values import fetched, put
 from ort_lite.session.ready import Ready
@@ -148,15 +149,19 @@ def _made(
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
     """What a value on a device says of its shape, compared with the graph, or what that says alone. Raises ProviderError."""
+    about = f"{who(provider)}: output {value.name!r}, which stays on {provider.device},"
     found: Any = getattr(x, "shape", known)
+    if x is None:
+        raise ProviderError(f"{about} is None; expected a value in the memory of the device")
     if found is None:
         raise ProviderError(
-            f"{who(provider)}: output {value.name!r} stays on {provider.device}, and only its {type(x).__name__} could tell "
-            "which shape the run gave it; expected an attribute `shape`"
+            f"{about} is a {type(x).__name__} without `shape`, and only the run tells which it has; expected that attribute"
         )
-    shape = tuple(found)
-    fixed = value.shape if value.shape is not None else shape
-    if known not in (None, shape) or len(fixed) != len(shape):
-        wanted = list(known if known is not None else fixed)
-        raise ProviderError(f"{who(provider)} returned shape {list(shape)} for {value.name!r}; expected {wanted}")
+    if not isinstance(found, Sequence) or not all(isinstance(size, (int, np.integer)) for size in found):
+        raise ProviderError(f"{about} says that its shape is {shown(found)}; expected a tuple of numbers")
+    shape = tuple(map(int, found))
+    wanted: Sequence[Any] = known if known is not None else value.shape if value.shape is not None else shape
+    pairs = zip(shape, wanted, strict=False)
+    if len(shape) != len(wanted) or any(isinstance(fixed, int) and size != fixed for size, fixed in pairs):
+        raise ProviderError(f"{about} has shape {list(shape)}; expected [{', '.join(map(str, wanted))}]")
     return shape
