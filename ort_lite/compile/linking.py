@@ -1,7 +1,6 @@
 """Numbers the values of a graph level and lines up its steps: partitions, and the copies between memories around them."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.execute.execute import Executable, Step
@@ -101,6 +100,8 @@ class Linker:
         if not isinstance(function, Rescuer):
             return Strict(function)
         if self.places is not None:
+            from copy import copy
+
             function = copy(function)  # elsewhere other values may be at home
         function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
         inputs += [self.slots[value, CPU] for value in function.at_home]

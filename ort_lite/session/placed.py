@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ort_lite.compile.places import Places, compiled_for
+from ort_lite.compile.linking import Linker
+from ort_lite.compile.places import Places
 from ort_lite.compile.rescue import Stranded
 from ort_lite.dtypes import ort_name
 from ort_lite.errors import InvalidArgument, ProviderError
@@ -16,6 +17,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.memory.account import Account
 from ort_lite.options.options import RunOptions
+from ort_lite.partition.borders import copies
 from ort_lite.partition.partition import transfers_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.provider.ask import shown, who
@@ -136,14 +138,19 @@ def _made(
     wanted: tuple[tuple[str, Device], ...],
 ) -> Ready:
     """Steps for inputs and outputs in these places; outputs that are constants come on the CPU."""
-    graph = prepared.assignment.levels[0].graph
+    levels, compiled = prepared.assignment.levels, prepared.compiled
+    main = levels[0]
+    graph = main.graph
     by_name = {value.name: value for value in graph.outputs}
     places = Places(
         {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
         {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
     )
-    executable = compiled_for(places, prepared.assignment, prepared.compiled, transfers)
-    placed = prepared.replace(compiled=prepared.compiled.replace(executable=executable))
+    ends = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
+    level = main.replace(copies=copies(graph, main.partitions, transfers, places.inputs, ends))
+    order = [p.name for level in reversed(levels) for p in level.partitions]  # as they were compiled
+    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
+    placed = prepared.replace(compiled=compiled.replace(executable=executable))
     return Ready(placed, profiler, account, noted, list)
 
 
