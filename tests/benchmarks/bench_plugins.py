@@ -54,6 +54,7 @@ def options() -> ort_lite.SessionOptions:
     made = ort_lite.SessionOptions()
     made.intra_op_num_threads = 1
     made.log_severity_level = 3
+    made.add_session_config_entry("ort_lite.keep_constants", "1")  # which verify needs
     return made
 
 
