@@ -1,6 +1,6 @@
 """What a DataTransfer may have besides `can_copy` and `copy`, and a value on a device besides being one: each a Protocol.
 
-A class that has the method has what it stands for; nothing is registered. `value.nbytes` bytes at `memory` are a handle from the
+A class that has the method has what it stands for; nothing is registered. A `memory` is a handle of `value.nbytes` bytes from the
 `allocator()` of the provider that reads the value.
 """
 
@@ -25,8 +25,7 @@ class SyncNotification(Protocol):
 
 class CopiesAsync(Protocol):
     """Begins a copy and returns what the value will be, and who says when it is. Nobody looks at the value, and nothing that it is
-    made of goes away, before the wait is over. `memory` as above where the reader has an allocator, else None; one that raises has
-    begun nothing.
+    made of goes away, before the wait is over. `memory` is None where the reader has no allocator. One that raises has begun nothing.
 
     A session begins such copies as soon as the value is there and waits before the first reader, so that partitions between the
     two run beside them. Not where a partition has a next provider (`on_run_error`): copies block there.

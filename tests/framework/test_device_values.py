@@ -774,12 +774,17 @@ def test_a_copy_that_fails_is_named(fails: str, what: str) -> None:
     assert board.memory.bytes_in_use == 0
 
 
-def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [RunTerminated, RuntimeException])
+def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goes_back(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     board, made = slow_session(0)
     board.transfer.seconds = 0.1
     options = ort_lite.RunOptions()
 
     def end(partition: Any, inputs: Any) -> Any:
+        if error is RuntimeException:
+            raise ValueError("no")
         options.terminate = True
         return evaluate(partition, inputs)
 
@@ -792,8 +797,10 @@ def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goe
 
     monkeypatch.setattr(board.memory, "free", noting)
     monkeypatch.setattr(board.slow, "compute", end)
-    with pytest.raises(RunTerminated):
+    with pytest.raises(error) as caught:
         made.run(None, {"x": X, "z": X}, options)
+    assert board.log[-2:] == ["wait cpu:0 -> board:0", "sync"], "the run has waited"
+    del caught
     gc.collect()
     assert "BoardExecutionProvider_0" not in board.log
     assert "end cpu:0 -> board:0" in board.log
