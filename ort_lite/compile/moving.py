@@ -1,6 +1,7 @@
 """Values from one memory to another: what a transfer or an allocator answers is looked at."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
@@ -51,6 +52,7 @@ class Mover:
         return self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
 
     def _named(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """What a transfer or an allocator does, with errors that say which copy."""
         try:
             return function(x)
         except OrtLiteError:
@@ -80,10 +82,8 @@ class AsyncMover(Mover):
         x, hop = inputs[0], self._hop
         if x is None and isinstance(self._value.type, OptionalType):
             return [None, None]
-        made, notification = self._named(self._begun, read_only(x) if hop.source == CPU and self._views else x)
-        if made is None:
-            raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")
-        return [made, notification]
+        begun: list[Any] = self._named(self._begun, read_only(x) if hop.source == CPU and self._views else x)
+        return begun
 
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
@@ -92,7 +92,7 @@ class AsyncMover(Mover):
             self._named(lambda made: made.wait_on_host(), notification)
         return [made] if self._expected is None else self._expected([made], inputs[3:])
 
-    def _begun(self, x: Any) -> tuple[Any, Any]:
+    def _begun(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop
         handle = None if memory is None else memory.allocate(x.nbytes)
         notification: Any = None
@@ -102,15 +102,18 @@ class AsyncMover(Mover):
                 wanted = "expected the value and a notification with `wait_on_host`"
                 raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")
             made, notification = begun
+            if made is None:
+                raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")
             if memory is not None:
                 freed_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
         except BaseException:
             if notification is not None:
-                notification.wait_on_host()
+                with suppress(Exception):
+                    notification.wait_on_host()
             if memory is not None:
                 memory.free(handle)
             raise
-        return made, notification
+        return [made, notification]
 
 
 def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:

@@ -162,8 +162,9 @@ class Stateful:
     """Calls a partition with its state: one, or one a thread. A state is made before the first call that needs it."""
 
     def __init__(self, name: str, compiled: Any, per_thread: bool, function: CompiledPartition | None = None) -> None:
-        """`function` is what is called with inputs and state: None: `compiled`."""
-        self._name, self._compiled, self._per_thread, self._function = name, compiled, per_thread, function or compiled
+        """`function` is what is called with inputs and state; None: `compiled`."""
+        self._name, self._compiled, self._per_thread = name, compiled, per_thread
+        self._function = compiled if function is None else function
         self._home: Any = threading.local() if per_thread else _Home()
         self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
         self._closed = False

@@ -157,9 +157,10 @@ class IOBinding:
             raise InvalidArgument(f"no output is bound; the model has {', '.join(sorted(self._known['output']))}")
         targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
         given = {name: target.numpy() for name, target in targets.items() if target.device_tensor is None}
-        results = self._run_in_place(given) if given and run_options is None else None
+        wanted = self._wanted()
+        results = self._run_in_place(given) if given and not wanted and run_options is None else None
         if results is None:
-            results = self._session._run_placed(list(self._outputs), self._inputs, run_options, self._wanted())
+            results = self._session._run_placed(list(self._outputs), self._inputs, run_options, wanted)
         made = dict(zip(self._outputs, results, strict=True))
         for name, target in targets.items():
             if target.device_tensor is None:

@@ -77,7 +77,7 @@ class ReadyOnDevices(Ready):
         steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
         values = [tensor.value for tensor in there]  # whatever is put into the tensors meanwhile
         outputs = dict(zip(names, steps.run(None, [*inputs, *values], run_options), strict=True))  # type: ignore[arg-type]
-        shapes = dict(zip(self._values, self._shapes.of(inputs), strict=True)) if wanted else {}
+        shapes = dict(zip(self._names, self._shapes.of(inputs), strict=True)) if wanted else {}
         seen = set(map(id, values))
         for name, device in wanted.items():
             if device != CPU and name in outputs:

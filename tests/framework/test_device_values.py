@@ -406,6 +406,20 @@ def test_devices_that_the_session_lacks_are_named() -> None:
         session().io_binding().bind_output("y", "board")
 
 
+def test_what_the_cpu_computes_alone_comes_to_the_board_too() -> None:
+    board = Board(lambda node: False)
+    made = session(board, text="main (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }")
+    target = np.zeros(3, np.float32)
+    binding = made.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_ortvalue_output("z", OrtValue(target))
+    binding.bind_output("y", "board")
+    made.run_with_iobinding(binding)
+    assert [value.device_name() for value in binding.get_outputs()] == ["cpu", "board"]
+    np.testing.assert_array_equal(target, np.abs(X))
+    np.testing.assert_array_equal(binding.get_outputs()[1].numpy(), -X)
+
+
 def test_what_an_input_is_too_or_a_constant_is_a_copy() -> None:
     board = Board()
     text = "main (float[3] x) => (float[3] y, float[3] x, float[1] c) <float[1] c = {2}> { y = Neg(x) }"
@@ -806,6 +820,21 @@ def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goe
     assert "end cpu:0 -> board:0" in board.log
     assert freed
     assert min(freed) > board.log.index("wait cpu:0 -> board:0")
+    assert board.memory.bytes_in_use == 0
+
+
+class Done:
+    def wait_on_host(self) -> None:
+        """There is nothing to wait for."""
+
+
+@pytest.mark.parametrize("begun", [(None, Done()), (3, Done())])
+def test_a_copy_that_makes_no_value_is_named(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, made = slow_session(0)
+    monkeypatch.setattr(SlowTransfer, "copy_async", lambda *arguments: begun)
+    with pytest.raises(ProviderError, match=r"began None|copy_async returned a int, to which no weak reference may point"):
+        made.run(None, {"x": X, "z": X})
+    gc.collect()
     assert board.memory.bytes_in_use == 0
 
 
