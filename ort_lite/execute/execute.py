@@ -68,7 +68,7 @@ class Executable(Record):
             if options is not None and options.terminate:
                 raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
             begin = perf_counter_ns() if observe is not None else 0
-            results = _called(step, [slots[k] for k in step.inputs])
+            results = call_step(step, [slots[k] for k in step.inputs])
             if observe is not None:
                 observe(step, begin, perf_counter_ns())
             for k, result in zip(step.outputs, results, strict=True):
@@ -99,7 +99,8 @@ class Executable(Record):
         return list(listed(results, len(self.outputs), str(self.steps[0])))
 
 
-def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
+def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    """What the step returns, with its name in whatever goes wrong."""
     try:
         results = step.function(inputs)
     except OrtLiteError as error:

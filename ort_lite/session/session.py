@@ -165,6 +165,8 @@ class InferenceSession:
             self._state = state.closed()
             forms = state.forms()
             state.account.close()
+        if state.workers is not None:
+            state.workers.close()
         for prepared in forms:
             lifecycle.close_states(prepared.compiled)
 

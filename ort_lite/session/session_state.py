@@ -12,7 +12,7 @@ from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
-from ort_lite.options.options import SessionOptions
+from ort_lite.options.options import ExecutionMode, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Span, no_span, prepare
@@ -26,6 +26,7 @@ from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_arg
 from ort_lite.session.ready import Closed, Ready
 
 if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
 
 
@@ -47,6 +48,7 @@ class SessionState(Record):
     defaults: Mapping[str, Value]
     """Overridable initialisers, by name."""
     overriding: "Overriding | None"
+    workers: "Workers | None"
     explained: Explanation | None = None
     """What is left to say once the session is closed."""
 
@@ -64,7 +66,7 @@ class SessionState(Record):
 
     def closed(self) -> "SessionState":
         """What stays of it."""
-        return self.replace(ready=Closed(), prepared=None, overriding=None, explained=self.explain())
+        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=self.explain())
 
 
 class Overriding:
@@ -113,12 +115,16 @@ def make_state(
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
         footprint.charge(prepared, account)
-    other = loaded.overridable
-    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
+    other, workers = loaded.overridable, _workers(options, prepared)
+
+    def ready(prepared: Prepared) -> Ready:
+        return Ready(prepared, profiler, account, workers=workers)
+
+    overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
     return SessionState(
         options,
         account,
-        Ready(prepared, profiler, account),
+        ready(prepared),
         prepared,
         chosen,
         about,
@@ -127,7 +133,17 @@ def make_state(
         tuple(overridable),
         loaded.defaults,
         overriding,
+        workers,
     )
+
+
+def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
+    """Threads for steps side by side, where the options ask for that."""
+    if options.execution_mode != ExecutionMode.ORT_PARALLEL:
+        return None
+    from ort_lite.execute.parallel import workers_of
+
+    return workers_of(options.inter_op_num_threads, len(lifecycle.taking_part(prepared.assignment)))
 
 
 def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:
