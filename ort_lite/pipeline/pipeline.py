@@ -1,9 +1,10 @@
 """The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ort_lite import log
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
 from ort_lite.dtypes import DType
@@ -17,7 +18,7 @@ from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
-from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
+from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -69,7 +70,7 @@ def prepare(
     `strategy` is that of the partitioner; None: the config's.
     """
     policies = policies or [Policy()] * len(providers)
-    constraints = constraints_of(providers, policies, placement)
+    constraints = constraints_of(providers, policies, placement, options)
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     report_incident = reporter(incidents, options.log_severity_level)
@@ -110,12 +111,34 @@ def prepare(
 
 
 def constraints_of(
-    providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
+    providers: Sequence[ExecutionProvider],
+    policies: Sequence[Policy] = (),
+    placement: Sequence[PlacementRule] = (),
+    options: SessionOptions | None = None,
 ) -> Constraints:
-    """The constraints of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+    """The constraints of partitioning: rules, those of the session's config last; what the user says of each provider; the smaller of
+    what it is granted and what it has room for.
+    """
     policies = policies or [Policy()] * len(providers)
     resources = [_resource(ask(p, "available_resource"), policy) for p, policy in zip(providers, policies, strict=True)]
-    return Constraints(names_of(providers), placement, resources)
+    labels = names_of(providers)
+    rules, remarks = _layer_rules(options, dict(zip(labels, providers, strict=True)))
+    return Constraints(labels, [*placement, *rules], resources, policies, remarks)
+
+
+def _layer_rules(
+    options: SessionOptions | None, providers: Mapping[str, ExecutionProvider]
+) -> tuple[list[PlacementRule], list[str]]:
+    """The placement rules of the session's config, and what is to say of them. Raises InvalidArgument where they make no sense."""
+    setting = "" if options is None else options.config(LAYERS_BY_NAME, "")
+    if options is None or not setting:
+        return [], []
+    from ort_lite.partition.layer_assignment import layer_rules
+
+    rules, remarks = layer_rules(setting, providers)
+    for remark in remarks:
+        log.warn(options.log_severity_level, remark)
+    return rules, remarks
 
 
 def _resource(own: Resource | None, policy: Policy) -> Resource | None:

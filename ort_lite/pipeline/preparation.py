@@ -74,7 +74,7 @@ def prepare_until(
     report = transformed(loaded.model, chosen.providers, options)
     if stage == "transform":
         return Preparation(loaded, report)
-    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules)
+    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
     assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
     return Preparation(loaded, report, assignment)
 
