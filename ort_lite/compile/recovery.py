@@ -14,6 +14,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import listed
 from ort_lite.graph.graph import Value
+from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.borders import route
@@ -41,6 +42,7 @@ def compile_or_next(
     guard: Guard,
     report: Report,
     fuser: Fuser,
+    span: Span = no_span,
 ) -> tuple[Assignment, Compiled]:
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
@@ -48,7 +50,7 @@ def compile_or_next(
     kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody
     else takes the nodes.
     """
-    known = Compilations()
+    known = Compilations(span)
     while True:
         try:
             return assignment, compile_assignment(assignment, policies, known, guard, fuser)

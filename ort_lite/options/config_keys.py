@@ -69,11 +69,21 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
  x64quantprecision
 """
 
+CREATION_TRACE = "ort_lite.creation_trace"
+"""A session's entry; "1": `InferenceSession.creation_trace` says what making it did."""
+
 MEMORY_PLANNER = "ort_lite.memory_planner"
 """Who packs the scratch memory of a session: a name of ort_lite.memory.planning.planner.PLANNERS or of a plugin's planner."""
 
 OWN_KEYS = frozenset(
-    {"session.memory_limit_bytes", KEEP_CONSTANTS, MEMORY_PLANNER, "ort_lite.partitioning", "ort_lite.cost_model"}
+    {
+        "session.memory_limit_bytes",
+        KEEP_CONSTANTS,
+        CREATION_TRACE,
+        MEMORY_PLANNER,
+        "ort_lite.partitioning",
+        "ort_lite.cost_model",
+    }
 )
 """Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partition.cost.strategy."""
 

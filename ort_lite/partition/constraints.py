@@ -11,6 +11,7 @@ from ort_lite.dtypes import itemsize
 from ort_lite.errors import InvalidArgument, PlacementError, told
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
+from ort_lite.log import Span, no_span
 from ort_lite.options.policies import Policy
 from ort_lite.partition.controls import CONTROLS, kept_off
 from ort_lite.partition.placement import PlacementRule
@@ -43,6 +44,7 @@ class Constraints:
         self.labels, self.rules = labels, rules
         self.policies = policies or [Policy()] * len(labels)
         self._controlled: dict[int, dict[Node, tuple[str, str]]] | None = None
+        self.span: Span = no_span
         self._remarks, self._cut = remarks, dict[str, None]()
         self.inserted: dict[Node, str] = {}
         self._put_back: set[Node] = set()
@@ -205,8 +207,16 @@ class Constraints:
         """What the provider said to a view that shows the same; else `ask` is called."""
         known = self._answers.get((index, view.graph))
         if known is None or known[0] != view:
-            known = self._answers[index, view.graph] = (view, ask(view))
+            known = self._answers[index, view.graph] = (view, self._asked(index, view, ask))
         return known[1]
+
+    def _asked(self, index: int, view: GraphView, ask: Callable[[GraphView], Answers]) -> Answers:
+        if self.span is no_span:
+            return ask(view)
+        with self.span("get_capability", provider=self.labels[index], offered=len(view)) as facts:
+            answers = ask(view)
+            facts["claimed"] = len({node for answer in answers if isinstance(answer, Capability) for node in answer.nodes})
+        return answers
 
 
 class _Account:

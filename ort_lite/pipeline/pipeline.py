@@ -1,7 +1,6 @@
 """The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
@@ -18,6 +17,7 @@ from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
+from ort_lite.log import Span, no_span
 from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
@@ -39,9 +39,6 @@ from ort_lite.transform.transform import TransformReport, transform
 if TYPE_CHECKING:
     from ort_lite.partition.cost.strategy import Strategy
 
-Span = Callable[[str], AbstractContextManager[None]]
-"""Called with a stage's name around it, for profiles."""
-
 _LEVELS = {
     GraphOptimizationLevel.ORT_DISABLE_ALL: "disable_all",
     GraphOptimizationLevel.ORT_ENABLE_BASIC: "basic",
@@ -50,11 +47,6 @@ _LEVELS = {
     GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
 }
 _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
-
-
-@contextmanager
-def no_span(name: str) -> Iterator[None]:
-    yield
 
 
 def prepare(
@@ -71,6 +63,7 @@ def prepare(
     """
     policies = policies or [Policy()] * len(providers)
     constraints = constraints_of(providers, policies, placement, options)
+    constraints.span = span
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     report_incident = reporter(incidents, options.log_severity_level)
@@ -95,16 +88,18 @@ def prepare(
     options.check_load("transform")
     with span("transform"):
         given = changeable(model)
-        report = transformed(model, providers, options)
-        share_constants(model, given)
+        report = transformed(model, providers, options, span)
+        with span("share_constants"):
+            share_constants(model, given)
     options.check_load("partition")
-    with span("partition"):
+    with span("partition") as facts:
         assignment = again()
+        facts.update(partitions=len(assignment.partitions), copies=sum(len(level.copies) for level in assignment.levels))
     options.check_load("compile")
     with span("compile"):
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
-        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser)
+        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
     options.check_load("the session itself")
     keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
     return Prepared(model, report, assignment, compiled, incidents, keeping)
@@ -191,21 +186,26 @@ def apply_options(model: Model, options: SessionOptions) -> None:
         value.constant = array
 
 
-def transformed(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
+def transformed(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+) -> TransformReport:
     """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
     claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
     """
-    check_form(model, rules_of(providers))
-    return _simplified(model, providers, options)
+    with span("check_form"):
+        check_form(model, rules_of(providers))
+    return _simplified(model, providers, options, span)
 
 
-def _simplified(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
+def _simplified(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
     level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
     disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
-    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled)
+    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled, span=span)
 
 
 def fuser_of(options: SessionOptions) -> Fuser:

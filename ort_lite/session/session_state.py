@@ -10,12 +10,13 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
 from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Span, no_span, prepare
+from ort_lite.pipeline.pipeline import prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
@@ -28,6 +29,7 @@ from ort_lite.session.ready import Closed, Ready
 if TYPE_CHECKING:
     from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.creation import CreationTrace, Recorder
 
 
 class SessionState(Record):
@@ -49,6 +51,8 @@ class SessionState(Record):
     """Overridable initialisers, by name."""
     overriding: "Overriding | None"
     workers: "Workers | None"
+    creation: "CreationTrace | None"
+    """What making it did, where somebody asked for that."""
     explained: Explanation | None = None
     """What is left to say once the session is closed."""
 
@@ -87,7 +91,8 @@ def make_state(
     source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None, profiler: "Profiler | None"
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
-    span: Span = profiler.span if profiler is not None else no_span
+    recorder = _recorder(options, profiler)
+    span: Span = no_span if recorder is None else recorder.span
     account = open_account(options)
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
@@ -134,7 +139,17 @@ def make_state(
         loaded.defaults,
         overriding,
         workers,
+        None if recorder is None else recorder.trace(),
     )
+
+
+def _recorder(options: SessionOptions, profiler: "Profiler | None") -> "Recorder | None":
+    """Who hears what making the session does: the trace that the options ask for, and the profile."""
+    if profiler is None and options.config(config_keys.CREATION_TRACE, "0") != "1":
+        return None
+    from ort_lite.pipeline.creation import Recorder
+
+    return Recorder(None if profiler is None else profiler.event)
 
 
 def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
