@@ -50,6 +50,11 @@ class Policy(Record):
     cpu_preferred_nodes: bool = False
 
     @property
+    def prefers_others(self) -> bool:
+        """Whether there may be nodes about which the provider is not asked."""
+        return bool(self.partitioning_stop_ops or self.cpu_preferred_nodes)
+
+    @property
     def shapes_partitions(self) -> bool:
         """Whether something is said of the size or the number of partitions."""
         return any(limit is not None for limit in (self.min_subgraph_size, self.max_subgraph_size, self.max_partitions))

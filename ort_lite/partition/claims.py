@@ -9,7 +9,6 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.partition.assignment import Reason
 from ort_lite.partition.constraints import Constraints
-from ort_lite.partition.controls import pieces, qdq_units
 from ort_lite.partition.convex import Quotient, join
 from ort_lite.provider.ask import shown
 from ort_lite.provider.context_nodes import is_context, owner_of
@@ -182,6 +181,8 @@ class Claims:
 
     def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
         """By group, the groups that hold the parts of a QDQ unit, itself among them (see `qdq_units`). O(nodes + edges)."""
+        from ort_lite.partition.controls import qdq_units
+
         home = {self.nodes[k]: g for g, unit in units.items() for k in unit.nodes}
         found = {g: [g] for g in units}
         for several in qdq_units([node for node in self.nodes if node in home]):
@@ -228,6 +229,8 @@ class Claims:
         most = self.constraints.policies[index].max_subgraph_size
         if most is None:
             return joined, {}
+        from ort_lite.partition.controls import pieces
+
         made, lost, was_cut = list[Joined](), dict[int, Lost](), False
         for parts, through in joined:
             size = self._count(parts)

@@ -13,7 +13,6 @@ from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.log import Span, no_span
 from ort_lite.options.policies import Policy
-from ort_lite.partition.controls import CONTROLS, kept_off
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.provider.provider import Capability, GraphView, Rejection, Resource
 from ort_lite.record import Record
@@ -66,7 +65,7 @@ class Constraints:
         self._accounts = {k: _Account(r) for k, r in enumerate(self.resources) if r is not None}
         self._cut = {}
         if self._controlled is None:
-            self._controlled = {k: found for k, policy in enumerate(self.policies) if (found := kept_off(graph, policy))}
+            self._controlled = self._preferences(graph)
         if self.rules:
             self._unfollowed = {}
             self._hard, self._soft = _orders(graph, self.rules, self.labels, self._unfollowed)
@@ -143,13 +142,26 @@ class Constraints:
             return None
         return self._controlled.get(index, {}).get(node)
 
+    def _preferences(self, graph: Graph) -> dict[int, dict[Node, tuple[str, str]]]:
+        """By provider, the nodes that it is not asked about."""
+        some = [k for k, policy in enumerate(self.policies) if policy.prefers_others]
+        if not some:
+            return {}
+        from ort_lite.partition.controls import kept_off
+
+        return {k: kept_off(graph, self.policies[k]) for k in some}
+
     def note_cut(self, index: int, nodes: int, parts: int) -> None:
         """A group of a provider became several partitions."""
         limit = f"max_subgraph_size is {self.policies[index].max_subgraph_size}"
         self._cut[f"{self.labels[index]}: {nodes} nodes that could be one partition are {parts}: {limit}"] = None
 
     def _gave_way(self) -> Iterator[str]:
-        for index, controlled in (self._controlled or {}).items():
+        if not self._controlled:
+            return
+        from ort_lite.partition.controls import CONTROLS
+
+        for index, controlled in self._controlled.items():
             for node, (code, _) in controlled.items():
                 if node in self._released:
                     yield f"{CONTROLS[code]} of {self.labels[index]} gave way for {node}: nobody else takes it"
