@@ -133,9 +133,9 @@ class _Run:
 
     def outputs(self) -> list[Any]:
         """In the thread of the run."""
-        self._call_help()
         while not self._over():
             try:
+                self._call_help()
                 self._work()
                 with self._changed:
                     self._changed.wait_for(self._may_go_on)

@@ -17,14 +17,14 @@ T = TypeVar("T")
 _QDQ = ("DequantizeLinear", "QuantizeLinear")
 
 CONTROLS = {
-    "budget": "limit_nodes, limit_bytes",
+    "budget": "limit_nodes, limit_bytes or its own room",
     "stop": "partitioning_stop_ops",
     "cpu": "cpu_preferred_nodes",
     "small": "min_subgraph_size",
     "large": "max_subgraph_size",
     "many": "max_partitions",
 }
-"""By the code of the Reason with which a node is lost, the option that took it."""
+"""By the code of the Reason with which a node is lost, what took it."""
 
 
 def kept_off(graph: Graph, policy: Policy) -> dict[Node, tuple[str, str]]:

@@ -92,9 +92,7 @@ def transform(
     fold_limit: int = FOLD_LIMIT,
     span: Span = no_span,
 ) -> TransformReport:
-    """Changes `model.graph` in place and annotates every value with its type.
-
-    `span` hears of inference and of what each transform does.
+    """Changes `model.graph` in place and annotates every value with its type. `span` hears of inference and of what transforms do.
 
     `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
     when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
