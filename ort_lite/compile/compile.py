@@ -10,6 +10,7 @@ from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
 from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
+from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider.abilities import tells_facts
@@ -49,7 +50,8 @@ class PartitionsFailed(CompileError):
 class Compilations:
     """What was compiled for a session that is being made: partitions that are the same afterwards are not compiled again."""
 
-    def __init__(self) -> None:
+    def __init__(self, span: Span = no_span) -> None:
+        self.span = span
         self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
         self.fused: dict[int, Fused] = {}  # by the id of what was compiled, which lives in `partitions`
         self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
@@ -131,9 +133,12 @@ def _compile_level(
     made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
     new = [p for p in partitions if p.name not in made]
     if new:
-        fused = [None if fuser is None else fuser.fused(p, bodies) for p in new]
+        wanted = fuser if fuser is not None and fuser.wanted(provider) else None
+        fused = [None if wanted is None else _fused(label, p, bodies, known, wanted) for p in new]
         given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
-        results = _compiled_or_restored(label, provider, given, alone)
+        names, count = ", ".join(p.name for p in new), sum(len(p.nodes) for p in given)
+        with known.span("compile_partitions", provider=label, partitions=names, nodes=count):
+            results = _compiled_or_restored(label, provider, given, alone)
         for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):
@@ -145,6 +150,15 @@ def _compile_level(
             reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
             raise PartitionsFailed(label, reasons) from failed[0][1]
     return {p.name: made[p.name] for p in partitions}
+
+
+def _fused(
+    label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], known: Compilations, fuser: Fuser
+) -> Fused | None:
+    with known.span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
+        made = fuser.fused(partition, bodies)
+        facts.update(nodes_after=len(partition.nodes if made is None else made.partition.nodes))
+    return made
 
 
 def _compiled_or_restored(

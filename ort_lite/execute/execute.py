@@ -72,7 +72,7 @@ class Executable(Record):
                 if options is not None and options.terminate:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
                 begin = perf_counter_ns() if observe is not None else 0
-                results = _called(step, [slots[k] for k in step.inputs])
+                results = call_step(step, [slots[k] for k in step.inputs])
                 if observe is not None:
                     observe(step, begin, perf_counter_ns())
                 for k, result in zip(step.outputs, results, strict=True):
@@ -80,7 +80,7 @@ class Executable(Record):
                 for k in step.dead:
                     slots[k] = None
         except BaseException:
-            _wait_for([slots[k] for k in self.notifications])
+            wait_for([slots[k] for k in self.notifications])
             raise
         return [slots[r] if type(r) is int else r for r in self.returned]
 
@@ -106,7 +106,8 @@ class Executable(Record):
         return list(listed(results, len(self.outputs), str(self.steps[0])))
 
 
-def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
+def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    """What the step returns, with its name in whatever goes wrong."""
     try:
         results = step.function(inputs)
     except OrtLiteError as error:
@@ -119,7 +120,7 @@ def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
     return listed(results, len(step.outputs), str(step))
 
 
-def _wait_for(notifications: Sequence[Any]) -> None:
+def wait_for(notifications: Sequence[Any]) -> None:
     """A run that fails leaves no copy behind that still reads or writes its memory. What went wrong in one is told by its step."""
     for notification in notifications:
         if notification is not None:

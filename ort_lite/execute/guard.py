@@ -121,6 +121,11 @@ def lock_of(provider: ExecutionProvider) -> ProviderLock:
     return _LOCKS.of(provider)
 
 
+def holds_a_lock() -> bool:
+    """Whether this thread is inside of a serial provider: then it must not wait for threads that may want to be there."""
+    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition asks
+
+
 class Serial(Wrapper):
     """One call at a time.
 

@@ -308,7 +308,7 @@ class ExecutionProvider:
         """Everything is compiled: what only compiling needed can go."""
 
     def on_run_start(self, options: RunOptions | None) -> None:
-        """Before the first step of a run, in its thread."""
+        """Before the first step of a run, in its thread; with ORT_PARALLEL steps may be in others."""
 
     def on_run_end(self, options: RunOptions | None) -> None:
         """After the last step of a run, also of one that failed, be it in `on_run_start`."""

@@ -27,6 +27,7 @@ from ort_lite.session.ready import Ready
 from ort_lite.tensors.device_tensor import DeviceTensor, on_device
 
 if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
 
 _KEPT = 64
@@ -40,7 +41,7 @@ class ReadyOnDevices(Ready):
     __slots__ = ("_providers", "_shapes", "_steps", "_values")
 
     def __init__(
-        self, prepared: Prepared, profiler: "Profiler | None", account: Account, noted: set[str] | None = None
+        self, prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None" = None
     ) -> None:
         executable = prepared.compiled.executable
         providers = list(prepared.assignment.providers.values())
@@ -48,10 +49,10 @@ class ReadyOnDevices(Ready):
         self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
         stays = lru_cache(_KEPT)(partial(_reached, frozenset(self._providers), transfers))
         feeds = Feeds(executable.inputs, partial(_anywhere, stays))
-        super().__init__(prepared, profiler, account, noted, feeds)
+        super().__init__(prepared, profiler, account, feeds=feeds, workers=workers)
         self._values = {value.name: value for value in executable.outputs}
         self._shapes = KnownShapes(executable.outputs, executable.inputs)
-        made = partial(_made, prepared, profiler, account, self._noted, self._providers, transfers)
+        made = partial(_made, prepared, profiler, account, self._noted, workers, self._providers, transfers)
         self._steps: _Steps = lru_cache(_KEPT)(made)
 
     def run(
@@ -132,6 +133,7 @@ def _made(
     profiler: "Profiler | None",
     account: Account,
     noted: set[str],
+    workers: "Workers | None",
     providers: Mapping[Device, ExecutionProvider],
     transfers: Sequence[DataTransfer],
     homes: tuple[Device | None, ...],
@@ -151,7 +153,7 @@ def _made(
     order = [p.name for level in reversed(levels) for p in level.partitions]  # as they were compiled
     executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
     placed = prepared.replace(compiled=compiled.replace(executable=executable))
-    return Ready(placed, profiler, account, noted, list)
+    return Ready(placed, profiler, account, noted, list, workers)
 
 
 def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:

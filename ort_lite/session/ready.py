@@ -14,6 +14,7 @@ from ort_lite.options.options import RunOptions
 from ort_lite.pipeline.prepared import Prepared
 
 if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
     from ort_lite.verification.watch import Verifier
 
@@ -43,15 +44,19 @@ class Ready:
         account: Account,
         noted: set[str] | None = None,
         feeds: "Callable[[Any], list[Any]] | None" = None,
+        workers: "Workers | None" = None,
     ) -> None:
-        """`noted` are config entries of runs that were found to have no effect; `feeds` makes the inputs of a feed (None: Feeds)."""
+        """`noted` are config entries of runs that were found to have no effect; `feeds` makes the inputs of a feed (None: Feeds);
+        `workers` run steps side by side.
+        """
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
         self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
-        self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
+        run = executable.run if workers is None else _run_of(executable, workers)
+        self._run = lifecycle.hooked(run, lifecycle.taking_part(prepared.assignment))
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.returned if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
@@ -80,7 +85,7 @@ class Ready:
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable
     ) -> list[Any]:
-        """As `run`, with another Executable for the model's."""
+        """As `run`, with another Executable for the model's, step after step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
         return Ready(prepared, self._profiler, self._account, self._noted).run(names, feed, run_options)
 
@@ -122,6 +127,14 @@ class Ready:
             return self._run(inputs, options, self._profiler.step)
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:
+    """The run with steps side by side where two of them can be."""
+    from ort_lite.execute.parallel import Parallel
+
+    beside = Parallel(executable, workers)
+    return beside.run if beside.useful else executable.run
 
 
 class Closed:

@@ -25,6 +25,7 @@ from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.creation import CreationTrace
     from ort_lite.pipeline.explanation import Explanation
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.ort_value import OrtValue
@@ -206,6 +207,8 @@ class InferenceSession:
             self._state = state.closed()
             forms = state.forms()
             state.account.close()
+        if state.workers is not None:
+            state.workers.close()
         for prepared in forms:
             lifecycle.close_states(prepared.compiled)
 
@@ -277,6 +280,13 @@ class InferenceSession:
     def explain(self) -> "Explanation":
         """Who runs each node and why nobody else does."""
         return self._state.explain()
+
+    @property
+    def creation_trace(self) -> "CreationTrace | None":
+        """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
+        is the session profiled.
+        """
+        return self._state.creation
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""

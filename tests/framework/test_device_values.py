@@ -750,10 +750,11 @@ class SlowBoard(Board):
 BESIDE = "main (float[N] x, float[N] z) => (float[N] y) { a = Abs(z)  b = Mul(x, a)  y = Neg(b) }"
 
 
-def slow_session(seconds: float) -> tuple[SlowBoard, ort_lite.InferenceSession]:
+def slow_session(seconds: float, parallel: bool = False) -> tuple[SlowBoard, ort_lite.InferenceSession]:
     """On the board is Mul; x goes there while the CPU computes a."""
     board = SlowBoard(lambda node: node.op_type == "Mul", seconds)
     options = ort_lite.SessionOptions()
+    options.execution_mode = ort_lite.ExecutionMode(parallel)
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
     return board, ort_lite.InferenceSession(proto(BESIDE), options, [board, board.slow])
 
@@ -788,11 +789,12 @@ def test_a_copy_that_fails_is_named(fails: str, what: str) -> None:
     assert board.memory.bytes_in_use == 0
 
 
+@pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize("error", [RunTerminated, RuntimeException])
 def test_copies_of_a_run_that_fails_or_is_ended_are_waited_for_before_memory_goes_back(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+    error: type[Exception], parallel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board, made = slow_session(0)
+    board, made = slow_session(0, parallel=parallel)
     board.transfer.seconds = 0.1
     options = ort_lite.RunOptions()
 
@@ -871,6 +873,7 @@ def test_random_graphs_with_values_anywhere(seed: int) -> None:
     two.transfer.device = two.memory.device = two.device = Device("board", 1)
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_mode = ort_lite.ExecutionMode(seed % 2)
     given = feeds(seed)
     expected = [np.array(y) for y in reference(graph, given)]
     made = ort_lite.InferenceSession(Model(graph, {"": 17}), options, [one, two, CpuStandIn()])
