@@ -123,7 +123,10 @@ def _line(event: ProfileEvent, group: Sequence[Node], seconds: float, whole: flo
 
 
 def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
-    """Shapes of what goes in and comes out, and its bytes; what nodes of the group pass on to each other is neither."""
+    """Shapes of what goes in and comes out, and its bytes; what nodes of the group pass on to each other is neither.
+
+    Raises KeyError for sizes that are not known before the run.
+    """
     inside = set(group)
     outputs = [value for node in group for value in node.outputs if value is not None and _leaves(value, inside)]
     written = float(sum(nbytes(value, size) for value in outputs))
@@ -142,8 +145,10 @@ def _leaves(value: Value, inside: set[Node]) -> bool:
 
 
 def _text(value: Value, size: Sizes) -> str:
-    if not isinstance(value.type, TensorType) or value.type.shape is None:
+    if not isinstance(value.type, TensorType):
         return str(value.type)
+    if value.type.shape is None:
+        raise KeyError(value.name)
     return f"{value.type.dtype}{[size(dim) for dim in value.type.shape]}"
 
 

@@ -11,6 +11,10 @@ from ort_lite.errors import InvalidArgument, hint
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
+from ort_lite.serialization.proto import serialize
+from ort_lite.serialization.save import to_proto
 
 OPSET = 23
 """Old enough for rivals, new enough for Attention and RMSNormalization."""
@@ -24,11 +28,9 @@ def operator_model(
     constants: Collection[int] = (),
 ) -> bytes:
     """The file's bytes. "com.microsoft.Gelu" is Gelu of another domain. Inputs i0, i1, ... are fed, those in `constants` random
-    initialisers; one element type is that of all of them.
+    initialisers; one element type is that of all of them. It has the first output alone. Raises InvalidArgument and what shape
+    inference raises.
     """
-    from ort_lite.serialization.proto import serialize
-    from ort_lite.serialization.save import to_proto
-
     types = list(dtypes) * len(shapes) if len(dtypes) == 1 else list(dtypes)
     _check(shapes, types, constants)
     domain, _, name = operator.rpartition(".")
@@ -40,6 +42,7 @@ def operator_model(
         values[k].constant = _random(rng, types[k], shapes[k])
         graph.add_initializer(values[k])
     graph.append(Node(name, values, [output], attributes or {}, domain=domain, version=1 if domain else OPSET, name=name))
+    annotate(graph, plugins.shape_rules())  # files say the type of an output
     imports = {"": OPSET, domain: 1} if domain else {"": OPSET}
     data: bytes = serialize(to_proto(Model(graph, imports)))
     return data
