@@ -39,7 +39,7 @@ def operator_model(
     output = Value("y")
     graph = Graph("operator", [value for k, value in enumerate(values) if k not in constants], [output])
     for k in constants:
-        values[k].constant = _random(rng, types[k], shapes[k])
+        values[k].constant = _weights(rng, types[k], shapes[k])
         graph.add_initializer(values[k])
     graph.append(Node(name, values, [output], attributes or {}, domain=domain, version=1 if domain else OPSET, name=name))
     annotate(graph, plugins.shape_rules())  # files say the type of an output
@@ -80,7 +80,8 @@ def _check(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], constants: 
             raise InvalidArgument(f"--constant {k}: expected the place of an input, 0 to {len(shapes) - 1}")
 
 
-def _random(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    """As feeds are made up."""
-    made = rng.standard_normal(shape) if dtype in FLOATS else rng.integers(0, 2, shape)
-    return np.asarray(made).astype(to_numpy(dtype))
+def _weights(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Floats are so small that sums of products, and states that recur, stay of one size; integers are 0 or 1."""
+    if dtype not in FLOATS:
+        return rng.integers(0, 2, shape).astype(to_numpy(dtype))
+    return np.asarray(rng.standard_normal(shape) / max(1, *shape, 1) ** 0.5).astype(to_numpy(dtype))
