@@ -148,7 +148,8 @@ class Allocator(Protocol):
 
 
 class DataTransfer(Protocol):
-    """Moves values between two devices; at least between the provider's own and the CPU, both ways.
+    """Moves values between two devices; at least between the provider's own and the CPU, both ways. A sequence is one value, a
+    list on the CPU; an optional that holds nothing is None on every device, and not copied.
 
     It may have besides `copy_into(value, source, destination, memory) -> Any`: as `copy`, into `memory`, a handle of
     `value.nbytes` bytes from the `allocator()` of the provider that reads the value. Returns an object of its own that a weak
