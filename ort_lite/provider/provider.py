@@ -290,7 +290,7 @@ class ExecutionProvider:
 
         Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
         those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
-        Not taken in that form, it is put back.
+        Its first input and its output are channels-last; weights and attributes stay as ONNX has them. Not taken so, it is put back.
         """
         return None
 
