@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.memory.allocators import ArenaAllocator, Chunk, Scratch
 from ort_lite.provider import CPU, Device
 
 
@@ -80,22 +80,9 @@ class CardTransfer:
         return made
 
 
-class Stream:
+class Stream(Scratch):
     """What a thread needs besides the inputs: scratch memory on the card, as much as its largest instruction asked for."""
-
-    def __init__(self, arena: ArenaAllocator) -> None:
-        self._arena = arena
-        self._chunk: Chunk | None = None
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
         """float32; the contents are anything."""
-        nbytes = 4 * prod(shape)
-        if self._chunk is None or self._chunk.nbytes < nbytes:
-            self.release()
-            self._chunk = self._arena.allocate(nbytes)
-        return on_card(Tensor(self._chunk, np.dtype(np.float32), shape))
-
-    def release(self) -> None:
-        if self._chunk is not None:
-            self._arena.free(self._chunk)
-            self._chunk = None
+        return on_card(Tensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))
