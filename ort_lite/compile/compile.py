@@ -1,11 +1,9 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.fusing import Fused, Fuser
-from ort_lite.compile.moving import Mover
-from ort_lite.compile.rescue import CarefulMover, Rescuer, Strict
 from ort_lite.errors import CompileError, ProviderError, told
 from ort_lite.execute.execute import CompiledBody, Executable, Step
 from ort_lite.execute.guard import guarded
@@ -21,6 +19,9 @@ from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
+
+if TYPE_CHECKING:
+    from ort_lite.compile.rescue import Rescuer
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
 """What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
@@ -229,8 +230,7 @@ class _Linker:
         self.steps: list[Step] = []
         self.makers: dict[Value, str] = {}
         self.hops: dict[str, list[tuple[Value, Hop]]] = {}
-        rescuers = [p for p in level.partitions if isinstance(compiled[p.name], Rescuer) and p.provider.device != CPU]
-        self.forgiving = {p.provider.device for p in rescuers}
+        self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
         """Devices of partitions that have a next provider."""
         self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
         """What partitions with a next provider made on a device: the partition, which output, its slots."""
@@ -262,6 +262,8 @@ class _Linker:
 
     def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
         """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
+        from ort_lite.compile.rescue import Rescuer, Strict
+
         if not isinstance(function, Rescuer):
             return Strict(function)
         function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
@@ -280,7 +282,12 @@ class _Linker:
         self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
 
     def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
-        for value, hop in self.hops.get(reader, ()):
+        if reader not in self.hops:
+            return
+        from ort_lite.compile.moving import Mover
+        from ort_lite.compile.rescue import CarefulMover
+
+        for value, hop in self.hops[reader]:
             if (value, hop.destination) not in self.slots:
                 maker = self.makers.get(value) or (provider.name if provider is not None else reader)
                 source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
@@ -304,6 +311,15 @@ class _Linker:
         if len(steps) != 1 or shares or steps[0].outputs != returned:
             return None, None
         return steps[0].function, None if steps[0].inputs == tuple(range(len(self.inputs))) else steps[0].inputs
+
+
+def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartition]) -> set[Device]:
+    """The devices of those that have a next provider; `away` are the partitions that are not on the CPU."""
+    if not away:
+        return set()
+    from ort_lite.compile.rescue import Rescuer
+
+    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Rescuer)}
 
 
 def _label(partition: Partition) -> str:

@@ -14,7 +14,7 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -255,7 +255,7 @@ def shape_rule(
     return decorate
 
 
-class RuleFamily(NamedTuple):
+class RuleFamily(Record):
     """Rules that are loaded when a model first has one of their operators: (domain, op_type) of all that `load` gives."""
 
     keys: Collection[tuple[str, str]]

@@ -6,12 +6,13 @@
 
 Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
 more, with `~` each of a type of its own. Variables follow, each with the types that it may stand for, spelled as element types are
-(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there. `!` before
-the line: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain; with a
-number it has all of them, up to that opset.
+(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there. `!` after
+the version: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain,
+sorted by name; with a number it has all of them, up to that opset.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 
 from ort_lite.record import Record
 
@@ -74,12 +75,12 @@ class OpSchema(Record, eq=False):
         return f"{self.domain}{'.' if self.domain else ''}{self.op_type}-{self.since}"
 
 
-def op_schema(text: str, domain: str = "", sets: Mapping[str, str] | None = None) -> OpSchema:
-    """The schema that a line of text says; `sets` has the sets of types that it names."""
+def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[str]] | None = None) -> OpSchema:
+    """The schema that a line of text says; `types_of` knows the sets of types that it names."""
     head, _, rest = text.partition(" ")
     operands, types, attributes = ([part.split() for part in rest.split(" | ")] + [[], []])[:3]
     arrow = operands.index("->")
-    name, _, since = head.lstrip("!").rpartition("-")
+    name, _, since = head.rstrip("!").rpartition("-")
     kinds = dict(one.split(":") for one in attributes)
     return OpSchema(
         domain,
@@ -87,10 +88,10 @@ def op_schema(text: str, domain: str = "", sets: Mapping[str, str] | None = None
         int(since),
         Operands.of(map(_operand, operands[:arrow])),
         Operands.of(map(_operand, operands[arrow + 1 :])),
-        {variable: _types(spelled, sets or {}) for variable, spelled in (one.split("=") for one in types)},
+        {variable: (types_of or _types)(spelled) for variable, spelled in (one.split("=") for one in types)},
         {key: kind.rstrip("!") for key, kind in kinds.items()},
         tuple(key for key, kind in kinds.items() if kind.endswith("!")),
-        head.startswith("!"),
+        head.endswith("!"),
     )
 
 
@@ -104,8 +105,8 @@ def _operand(text: str) -> Operand:
     return Operand(name, kind, "variadic", not least.endswith("~"), int(least.rstrip("~")))
 
 
-def _types(text: str, sets: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(sets.get(text, text).split("/"))
+def _types(text: str) -> frozenset[str]:
+    return frozenset(text.split("/"))
 
 
 class SchemaFile:
@@ -113,21 +114,22 @@ class SchemaFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._lines: dict[tuple[str, str], dict[int, str]] | None = None
+        self._lines: dict[str, list[str]] | None = None
         self._sets: dict[str, str] = {}
+        self._types: dict[str, frozenset[str]] = {}
         self._ready: dict[str, OpSchema] = {}
         self._complete: dict[str, int] = {}
 
     def versions(self, domain: str, op_type: str) -> Iterable[int]:
         """Those that the operator has here."""
-        return self._read().get((domain, op_type), ())
+        return self._versions(domain, op_type).keys()
 
     def schema(self, domain: str, op_type: str, since: int) -> OpSchema:
         """Of a version that `versions` lists."""
-        line = self._read()[domain, op_type][since]
+        line = self._versions(domain, op_type)[since]
         found = self._ready.get(domain + line)
         if found is None:
-            found = self._ready[domain + line] = op_schema(line, domain, self._sets)
+            found = self._ready[domain + line] = op_schema(line, domain, self._types_of)
         return found
 
     def complete(self) -> Mapping[str, int]:
@@ -135,25 +137,38 @@ class SchemaFile:
         self._read()
         return self._complete
 
-    def _read(self) -> dict[tuple[str, str], dict[int, str]]:
+    def _versions(self, domain: str, op_type: str) -> dict[int, str]:
+        """The lines of an operator: they stand together, and those of a domain are sorted by operator."""
+        lines, start = self._read().get(domain, ()), f"{op_type}-"
+        found, k = {}, bisect_left(lines, start)
+        while k < len(lines) and lines[k].startswith(start):
+            head, _, _ = lines[k].partition(" ")
+            found[int(head[len(start) :].rstrip("!"))] = lines[k]
+            k += 1
+        return found
+
+    def _types_of(self, text: str) -> frozenset[str]:
+        found = self._types.get(text)
+        if found is None:
+            found = self._types[text] = _types(self._sets.get(text, text))
+        return found
+
+    def _read(self) -> dict[str, list[str]]:
         if self._lines is not None:
             return self._lines
         with open(self.path, encoding="utf-8") as file:
-            text = file.read()
-        lines: dict[tuple[str, str], dict[int, str]] = {}
-        domain = ""
-        for line in text.splitlines():
-            head, _, rest = line.partition(" ")
-            if line[0] == "[":
-                name, _, limit = line[1:-1].partition(" ")
-                domain = "" if name == "ai.onnx" else name
-                if limit:
-                    self._complete[domain] = int(limit)
-            elif line[0] == "@":
-                self._sets[head] = rest
-            elif line[0] != "#":
-                op_type, _, since = head.lstrip("!").rpartition("-")
-                lines.setdefault((domain, op_type), {})[int(since)] = line
+            head, *sections = file.read().split("\n[")
+        for line in head.splitlines():
+            if line[0] == "@":
+                name, _, types = line.partition(" ")
+                self._sets[name] = types
+        lines: dict[str, list[str]] = {}
+        for section in sections:
+            head, *own = section.splitlines()
+            name, _, limit = head.rstrip("]").partition(" ")
+            lines[domain := "" if name == "ai.onnx" else name] = own
+            if limit:
+                self._complete[domain] = int(limit)
         self._lines = lines
         return lines
 

@@ -12,12 +12,12 @@ an operand's contents steer to (indices, tables) count as well: the kernel compa
 once, before the first call: a call costs nothing for it.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ort_lite.native.spec import StaticValue, parameters
+from ort_lite.record import Record
 from ort_lite.shapes.dims import at_least, ceildiv, equal, less, maximum, minimum, same, select
 from ort_lite.shapes.expr import Dim
 
@@ -43,7 +43,7 @@ class Reach(NamedTuple):
 Extent = Dim | Reach
 
 
-class Contract(NamedTuple):
+class Contract(Record):
     """What a call of a kernel has to look like. `extents` is None for a kernel that declares none."""
 
     name: str
@@ -111,22 +111,22 @@ def contract(function: Callable[..., Any]) -> Contract:
     texts: Mapping[str, str] | None = getattr(function, _TEXTS, None)
     made = None
     if texts is not None:
-        _check(function, texts, pointers, {name for name, _ in found})
+        if tuple(texts) != pointers:
+            raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {list(pointers)}")
         names = ", ".join([*(name for name, _ in scalars), "*", "parts", *statics])
         values = ", ".join("None" if text == GIVEN else f"({text})" for text in texts.values())
         made = eval(f"lambda {names}: ({values},)", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
+        _check(function, texts, made.__code__.co_names)
     floats = [kind == "f64" for _, kind in scalars]
     return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made)
 
 
-def _check(function: Callable[..., Any], texts: Mapping[str, str], pointers: tuple[str, ...], names: set[str]) -> None:
-    if tuple(texts) != pointers:
-        raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {list(pointers)}")
-    known = names - {*pointers, "part"} | _WORDS | _LANGUAGE.keys()
-    for text in texts.values():
-        for name in _NAME.findall(_STRING.sub("", text)):
-            if name not in known and not isinstance(function.__globals__.get(name), int):
-                raise TypeError(f"{function.__qualname__}: {text!r} names {name!r}, which is no parameter")
+def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterable[str]) -> None:
+    """`read`: names in the texts that are no scalars or statics."""
+    for name in read:
+        if name not in _LANGUAGE and not isinstance(function.__globals__.get(name), int):
+            text = next((text for text in texts.values() if name in text), "")
+            raise TypeError(f"{function.__qualname__}: {text!r} names {name!r}, which is no parameter")
 
 
 def walk(at: Dim, *steps: Dim) -> Reach:
@@ -197,8 +197,6 @@ def _least(*dims: Dim) -> Dim:
     return found
 
 
-_NAME, _STRING = re.compile(r"[A-Za-z_]\w*"), re.compile(r"'[^']*'|\"[^\"]*\"")
-_WORDS = {"if", "else", "and", "or", "not", "in", GIVEN}
 _LANGUAGE: dict[str, Any] = {
     "max": _most, "min": _least, "ceildiv": ceildiv, "select": select, "equal": equal, "less": less, "walk": walk,
 }  # fmt: skip

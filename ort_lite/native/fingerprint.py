@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -11,6 +12,9 @@ from ort_lite.record import Record
 
 # Their versions are part of every key: see spec.py.
 _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "numba", "llvmlite", "builtins"}
+_FOLLOWED = (FunctionType, Emitted, type)
+_NAMED = (ModuleType, BuiltinFunctionType)
+_PLAIN = frozenset({int, float, bool, type(None)})
 
 
 class _Own(Record):
@@ -126,23 +130,26 @@ def _note_globals(used: Iterable[str], scope: Mapping[str, Any], described: list
 
 def _note(name: str, value: Any, described: list[str], references: list[Any]) -> None:
     described.append(name)
-    if isinstance(value, FunctionType | Emitted | type):
+    if isinstance(value, _FOLLOWED):
         if _foreign(value.__module__):
             described.append(f"{value.__module__}.{value.__name__}")
         else:
             references.append(value)
-    elif isinstance(value, ModuleType | BuiltinFunctionType):
+    elif isinstance(value, _NAMED):
         described.append(value.__name__)
     else:
         described.append(_stable(value))
 
 
+@cache
 def _foreign(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _FOREIGN
 
 
 def _stable(value: Any) -> str:
     """repr without what differs between processes: the order of sets, addresses."""
+    if type(value) in _PLAIN:
+        return repr(value)
     if isinstance(value, tuple | list):
         return f"{type(value).__name__}({', '.join(map(_stable, value))})"
     if isinstance(value, frozenset | set):

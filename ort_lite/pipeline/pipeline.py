@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.fusing import Fuser
-from ort_lite.compile.recovery import Fallback, compile_or_next, reporter
+from ort_lite.compile.recovery import compile_or_next, reporter
 from ort_lite.dtypes import DType
 from ort_lite.errors import Fail, InvalidArgument, ModelRequiresCompilation
 from ort_lite.execute.execute import Executable
@@ -36,6 +36,7 @@ from ort_lite.provider.unchanged import capabilities
 from ort_lite.transform.transform import TransformReport, transform
 
 if TYPE_CHECKING:
+    from ort_lite.compile.fallback import Fallback
     from ort_lite.partition.cost.strategy import Strategy
 
 Span = Callable[[str], AbstractContextManager[None]]
@@ -72,6 +73,7 @@ def prepare(
     constraints = constraints_of(providers, policies, placement)
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
+    forgiving: list[Fallback] = []
     report_incident = reporter(incidents, options.log_severity_level)
 
     def instead(partition: Partition) -> Executable:
@@ -84,7 +86,10 @@ def prepare(
         function = guarded(partition, compiled, outer, providers)
         if partition.provider is providers[-1] or policy_of[id(partition.provider)].on_run_error != NEXT:
             return function
-        return Fallback(partition, function, instead, transfers_of(providers), report_incident)
+        from ort_lite.compile.fallback import Fallback
+
+        forgiving.append(Fallback(partition, function, instead, transfers_of(providers), report_incident))
+        return forgiving[-1]
 
     def again() -> Assignment:
         assignment = assigned(model, providers, options, constraints, strategy)
@@ -105,7 +110,7 @@ def prepare(
         fuser = fuser_of(options)
         assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser)
     options.check_load("the session itself")
-    keeping = frozenset(function.partition.name for function in compiled.called if isinstance(function, Fallback))
+    keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
 

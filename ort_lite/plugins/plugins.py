@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
 from ort_lite._version import __version__
 from ort_lite.errors import InvalidArgument, ProviderError, hint, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
+from ort_lite.record import Record
 
 if TYPE_CHECKING:
     import pluggy
@@ -38,7 +39,7 @@ BUILT_IN_PROVIDERS = {"CPUExecutionProvider": "ort_lite_cpu:CPUExecutionProvider
 BUILT_IN_TRANSFORMS = {"ort_lite_transforms": "ort_lite_transforms"}
 
 
-class EntryPoint(NamedTuple):
+class EntryPoint(Record):
     """One line of an entry_points.txt: `name = value`, in `group`, of the distribution in the directory `origin`."""
 
     group: str

@@ -1,7 +1,5 @@
 """A partition's nodes as a graph of their own: to be exported, or compiled by another provider."""
 
-from typing import NamedTuple
-
 from ort_lite.graph.graph import Graph, Value, clone_node
 from ort_lite.graph.model import Names
 from ort_lite.graph.released import check_there
@@ -13,19 +11,11 @@ def subgraph(partition: Partition) -> Graph:
 
     Raises RuntimeException for a constant that was given up.
     """
-    return copied(partition).graph
+    return copied(partition)[0]
 
 
-class Copied(NamedTuple):
-    """A partition's nodes as a graph, the copy of each value, and names that are taken there."""
-
-    graph: Graph
-    copies: dict[Value, Value]
-    names: Names
-
-
-def copied(partition: Partition) -> Copied:
-    """As `subgraph`, with what tells the copy from the original."""
+def copied(partition: Partition) -> tuple[Graph, dict[Value, Value], Names]:
+    """As `subgraph`, with the copy of each value and the names that are taken there."""
     made = [value for node in partition.nodes for value in node.outputs if value is not None]
     fresh = Names(Graph())
     copies = {value: Value(fresh(value.name), value.type) for value in (*partition.inputs, *made)}
@@ -36,4 +26,4 @@ def copied(partition: Partition) -> Copied:
     for node in partition.nodes:
         graph.append(clone_node(node, copies))
     graph.set_outputs(copies[value] for value in partition.outputs)
-    return Copied(graph, copies, fresh)
+    return graph, copies, fresh

@@ -6,7 +6,8 @@ bytes is kept; with `no_copy` borrowed from a mapped file of external data, or f
 
 import copyreg
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import Array, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
@@ -14,18 +15,27 @@ from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import check_functions
 from ort_lite.graph.model import Function, Model
 from ort_lite.graph.types import TensorType, Type
-from ort_lite.serialization.copying import reduced
-from ort_lite.serialization.external import ExternalData
 from ort_lite.serialization.parse_options import ParseOptions
 from ort_lite.serialization.proto import NEWEST_IR_VERSION, AttributeReader, element_type, pb, read_type, text
 from ort_lite.serialization.scope import Dims, Scope, graph_name
 from ort_lite.serialization.source import ModelSource, read_source
+from ort_lite.serialization.spans import ByteSpan
 from ort_lite.serialization.tensor_proto import TensorReader
+
+if TYPE_CHECKING:
+    from ort_lite.serialization.external import ExternalData
 
 # Operators of these domains run in models that do not import them, in these versions, as in onnxruntime.
 _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
-copyreg.pickle(Model, reduced)
+
+def _reduced(model: Model) -> tuple[Any, ...]:
+    from ort_lite.serialization.copying import reduced
+
+    return reduced(model)
+
+
+copyreg.pickle(Model, _reduced)
 
 
 def load(
@@ -50,15 +60,32 @@ def load(
     source = read_source(model, in_place=options.no_copy)
     if folder is None and source.file is not None:
         folder = os.path.dirname(source.file) or "."
-    external = ExternalData(folder, source.file, options.external_data_roots, options.no_copy)
+    external = _external(folder, source.file, options)
     aligned = options.copy_misaligned or not options.no_copy
-    tensor = TensorReader(source.data, source.spans, external.read, source.in_place, aligned, options.max_tensor_size_bytes)
+    tensor = TensorReader(source.data, source.spans, external, source.in_place, aligned, options.max_tensor_size_bytes)
     loaded = _Loader(source.proto, tensor, options).model()
     if options.raw_data_callback is not None:
         from ort_lite.serialization.tensors import call_back
 
         call_back(loaded, options.raw_data_callback)
     return loaded
+
+
+def _external(
+    folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions
+) -> Callable[[dict[str, str], int, str], ByteSpan]:
+    """Reads from the files beside a model, which most do not have."""
+    files: ExternalData | None = None
+
+    def read(entries: dict[str, str], nbytes: int, who: str) -> ByteSpan:
+        nonlocal files
+        if files is None:
+            from ort_lite.serialization.external import ExternalData
+
+            files = ExternalData(folder, file, options.external_data_roots, options.no_copy)
+        return files.read(entries, nbytes, who)
+
+    return read
 
 
 def _options(given: ParseOptions | None, no_copy: bool | None, load_external_data: bool | None) -> ParseOptions:

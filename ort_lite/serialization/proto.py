@@ -5,9 +5,9 @@ times as much. protobuf keeps one class for each message type, so a later `impor
 classes. The module is not put into `sys.modules`: the import system would then never bind `onnx.onnx_ml_pb2`.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,15 @@ from ort_lite.shapes.expr import Dim
 def _generated() -> ModuleType:
     """onnx's `onnx_ml_pb2`. Raises ImportError where onnx is not installed."""
     if "onnx" in sys.modules:
-        return importlib.import_module("onnx.onnx_ml_pb2")
-    package = importlib.util.find_spec("onnx")  # of a top-level name: finds, imports nothing
+        return import_module("onnx.onnx_ml_pb2")
+    found = (finder.find_spec("onnx", None) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    package = next((spec for spec in found if spec is not None), None)
     folders = package.submodule_search_locations if package else None
     spec = PathFinder.find_spec("onnx.onnx_ml_pb2", folders) if folders else None
     if spec is None or spec.loader is None:
         raise ImportError("ort_lite reads models with the classes of the package 'onnx': pip install onnx")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(spec.name)
+    module.__spec__ = spec
     spec.loader.exec_module(module)
     return module
 

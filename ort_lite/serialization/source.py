@@ -1,6 +1,5 @@
 """Where a model comes from: a path, bytes, a ModelProto or a file object."""
 
-import mmap
 import os
 from typing import BinaryIO
 
@@ -55,6 +54,8 @@ def _contents(path: str) -> memoryview:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size < OUTLINE_FROM:
                 return memoryview(file.read())
+            import mmap
+
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error

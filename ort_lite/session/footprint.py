@@ -115,10 +115,9 @@ def _root(array: Any) -> int:
 
 def charge(prepared: "Prepared", account: Account) -> None:
     """Takes constants and packed weights off the session's limit. Raises OutOfMemory where they exceed it."""
-    if account.budget.limit is not None:
-        held = figures([prepared], account)
-        weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
-        account.budget.take(weights, "constants and packed weights")
+    held = figures([prepared], account)
+    weights = held["constants"] - held["constants_in_files"] + held["packed_weights"]
+    account.budget.take(weights, "constants and packed weights")
 
 
 def trim(prepared: Iterable["Prepared"], account: Account) -> None:

@@ -12,7 +12,6 @@ from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions
 from ort_lite.pipeline.prepared import Prepared
-from ort_lite.session import footprint
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
@@ -60,7 +59,10 @@ class Ready:
         after: tuple[Callable[[], None], ...] = ()
         if run_options is not None:
             self._check_entries(run_options)
-            after = footprint.shrinking(run_options, self.prepared.assignment.providers, self._account)
+            if run_options.config(config_keys.SHRINK, ""):
+                from ort_lite.session.footprint import shrinking
+
+                after = shrinking(run_options, self.prepared.assignment.providers, self._account)
         outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
         for shrink in after:
             shrink()

@@ -11,7 +11,6 @@ from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
-from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import arguments_of
 from ort_lite.pipeline.prepared import Prepared
@@ -19,13 +18,13 @@ from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask, ask_made
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session import footprint
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.explanation import Explanation
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.verification.report import Report
@@ -233,7 +232,7 @@ class InferenceSession:
         """A copy: changing it changes nothing."""
         return self._state.options.copy()
 
-    def explain(self) -> Explanation:
+    def explain(self) -> "Explanation":
         """Who runs each node and why nobody else does."""
         return self._state.explain()
 
@@ -249,6 +248,8 @@ class InferenceSession:
 
         Arrays that sessions share count in each. Nothing once the session is closed.
         """
+        from ort_lite.session import footprint
+
         state = self._state
         return footprint.figures(state.forms(), state.account)
 
@@ -257,6 +258,8 @@ class InferenceSession:
 
         Constants and packed weights stay. With `session.use_env_allocators` idle memory of all sessions goes.
         """
+        from ort_lite.session import footprint
+
         state = self._state
         footprint.trim(state.forms(), state.account)
 

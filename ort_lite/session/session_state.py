@@ -13,7 +13,6 @@ from ort_lite.graph.model import Model
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
-from ort_lite.pipeline.explanation import Explanation
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import Span, no_span, prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
@@ -21,12 +20,12 @@ from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session import footprint
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
 from ort_lite.session.ready import Closed, Ready
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.explanation import Explanation
 
 
 class SessionState(Record):
@@ -47,14 +46,16 @@ class SessionState(Record):
     defaults: Mapping[str, Value]
     """Overridable initialisers, by name."""
     overriding: "Overriding | None"
-    explained: Explanation | None = None
+    explained: "Explanation | None" = None
     """What is left to say once the session is closed."""
 
-    def explain(self) -> Explanation:
+    def explain(self) -> "Explanation":
         if self.explained is not None or self.prepared is None:
             assert self.explained is not None
             return self.explained
         notes = (*self.selection.notes, *self.prepared.incidents)
+        from ort_lite.pipeline.explanation import Explanation
+
         return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts())
 
     def forms(self) -> list[Prepared]:
@@ -112,7 +113,10 @@ def make_state(
         if options.config(config_keys.KEEP_CONSTANTS, "0") != "1":
             lifecycle.drop_absorbed(prepared.assignment, prepared.compiled, prepared.keeping)
         lifecycle.initialized(chosen.providers)
-        footprint.charge(prepared, account)
+        if account.budget.limit is not None:
+            from ort_lite.session import footprint
+
+            footprint.charge(prepared, account)
     other = loaded.overridable
     overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
     return SessionState(

@@ -15,10 +15,11 @@ Both keep what the graph computes, the names of its inputs and outputs included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ort_lite.dtypes import DType
 from ort_lite.graph.graph import Graph, Node
+from ort_lite.record import Record
 from ort_lite.transform.patterns import Pattern
 from ort_lite.transform.rewriter import Done, Rewriter, Skip
 
@@ -30,7 +31,7 @@ RuleFunction = Callable[..., Done | Skip]
 PassFunction = Callable[[Graph, "Rewriter"], int]
 
 
-class LocalRule(NamedTuple):
+class LocalRule(Record):
     """A rewrite rule; the first of its patterns that matches counts."""
 
     name: str
@@ -40,7 +41,7 @@ class LocalRule(NamedTuple):
     private: bool
 
 
-class GraphPass(NamedTuple):
+class GraphPass(Record):
     """A transform that looks at the graph as a whole, bodies included; returns how many changes it made."""
 
     name: str
@@ -51,7 +52,7 @@ class GraphPass(NamedTuple):
 Transform = LocalRule | GraphPass
 
 
-class Change(NamedTuple):
+class Change(Record):
     """What one application of a transform did: nodes by name. A pass sums up what it did in one round."""
 
     transform: str
@@ -112,8 +113,9 @@ def _check_level(level: str) -> None:
 def all_graphs(graph: Graph) -> Iterator[Graph]:
     """The graph and those nested in it, outer ones first."""
     yield graph
-    for node in graph.all_nodes():
+    for node in graph:
         for attribute in node.attributes.values():
             if attribute.type[0] == "G":  # as in `all_nodes`
-                yield from node.subgraphs()
+                for body in node.subgraphs():
+                    yield from all_graphs(body)
                 break

@@ -6,22 +6,22 @@ places, every combination is tried. It costs a few comparisons of operators for 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import NamedTuple
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph.graph import Node, Value
+from ort_lite.record import Record
 
 Arrays = Callable[[Value | None], Array | None]
 """The array of a constant, None for other values."""
 
 
-class ConstantOperand(NamedTuple):
+class ConstantOperand(Record):
     name: str
 
 
-class Pattern(NamedTuple):
+class Pattern(Record):
     """A node of one of `op_types` ("*": any) in `domain` whose version is in [since, until)."""
 
     op_types: frozenset[str]
@@ -35,7 +35,7 @@ class Pattern(NamedTuple):
     """Nodes on the longest way from the root."""
 
 
-class Order(NamedTuple):
+class Order(Record):
     """The operands in one of the orders to try, and what the operators before a node must be for it to be worth trying."""
 
     operands: tuple["Operand", ...]
@@ -74,7 +74,7 @@ def constant(name: str) -> ConstantOperand:
     return ConstantOperand(name)
 
 
-class Match(NamedTuple):
+class Match(Record):
     """Nodes that a pattern covers, its root first, and what it captured."""
 
     nodes: tuple[Node, ...]

@@ -1,7 +1,7 @@
 """The Rewriter: how transforms change a graph, so that types, names and dead code stay in order."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.graph.graph import Attr, Graph, Node, Value
@@ -9,6 +9,7 @@ from ort_lite.graph.model import Names
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import CONTENTS_LIMIT, Info
+from ort_lite.record import Record
 from ort_lite.shapes.dims import differ
 from ort_lite.transform.patterns import Match
 
@@ -28,7 +29,7 @@ class Done:
         return hash(Done)
 
 
-class Skip(NamedTuple):
+class Skip(Record):
     """The pattern was there, the rewrite was not possible."""
 
     reason: str

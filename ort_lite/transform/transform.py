@@ -9,7 +9,6 @@ changes nothing. Same model, same transforms: same result, name for name.
 import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
@@ -17,6 +16,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
+from ort_lite.record import Record
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
 from ort_lite.transform.rewriter import FOLD_LIMIT, Done, Rewriter, Skip
@@ -30,7 +30,7 @@ _MOST_ROUNDS = 64
 _MOST_CHANGES = (1000, 20)  # a constant, and as many again for each node
 
 
-class Skipped(NamedTuple):
+class Skipped(Record):
     """A place where a transform's pattern was found and left as it was."""
 
     transform: str
@@ -41,7 +41,7 @@ class Skipped(NamedTuple):
         return f"{self.transform} skipped {self.node}: {self.reason}"
 
 
-class TransformReport(NamedTuple):
+class TransformReport(Record):
     """What transforms did to a model. Printed, one transform a line:
 
     level all: 1070 nodes became 612 in 7 rounds
@@ -139,7 +139,7 @@ def _check(transforms: Sequence[Transform], level: str, disabled: Collection[str
             raise InvalidArgument(f"no transform is called {name!r}{hint(name, names)}")
 
 
-class Phase(NamedTuple):
+class Phase(Record):
     """What runs until nothing changes: the transforms up to a level, rules by the operator at their root."""
 
     passes: tuple[GraphPass, ...]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ort_lite.record import Record, field
+from ort_lite.record import FEW, Record, field
 
 
 class Point(Record):
@@ -48,11 +48,37 @@ def test_fields_are_given_by_position_or_name_and_have_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("values", "named", "message"),
-    [((), {}, "missing.*'x'"), ((1, 2, [], 4), {}, "positional"), ((1,), {"z": 3}, "'z'"), ((1,), {"x": 1}, "'x'")],
+    [
+        ((), {}, "missing.*'x'"),
+        ((1, 2, [], 4), {}, "positional"),
+        ((1,), {"z": 3}, "'z'"),
+        ((1,), {"x": 1}, "'x'"),
+        ((), {"z": 1}, "'z'|'x'"),
+    ],
 )
 def test_wrong_fields_are_an_error(values: tuple[Any, ...], named: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Point(*values, **named)
+
+
+def test_the_first_records_of_a_class_and_later_ones_are_made_alike() -> None:
+    class Later(Point):
+        more: tuple[int, ...] = ()
+
+    made = [Later(1, names=["a"], more=(k,)) for k in range(2 * FEW)]
+    assert made == [Later(1, 2, ["a"], (k,)) for k in range(2 * FEW)]
+    wrongs: list[tuple[Any, ...]] = [(), (1, 2, [], (), 5)]
+    for wrong in wrongs:
+        with pytest.raises(TypeError):
+            Later(*wrong)
+
+
+def test_a_default_before_a_field_without_one_is_an_error_where_the_class_is_defined() -> None:
+    with pytest.raises(TypeError, match="Mixed: a field with a default comes before one without"):
+
+        class Mixed(Record):
+            x: int = 1
+            y: int  # type: ignore[misc]  # mypy finds it too
 
 
 def test_a_factory_makes_a_default_for_each_record() -> None:

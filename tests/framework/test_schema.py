@@ -64,7 +64,7 @@ def test_a_line_of_text_says_all_of_a_schema() -> None:
     assert (schema.outputs.least, schema.outputs.most) == (1, 2)
     assert schema.types == {"T": frozenset({"float16", "float32"})}
     assert schema.attributes == {"mode": "STRING", "axis": "INT"} and schema.required == ("axis",)
-    assert not schema.deprecated and op_schema("!Old-1 x:T -> y:T").deprecated
+    assert not schema.deprecated and op_schema("Old-1! x:T -> y:T").deprecated
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_form_that_is_right() -> None:
 
 def test_a_deprecated_operator_is_refused() -> None:
     with pytest.raises(InvalidGraph, match=r"Old 'n': own.Old-2 is deprecated; a model of opset 3 must not use it"):
-        schemas("Old-1 x:T -> y:T", "!Old-2 x:T -> y:T").check_form(node("Old", ["x"], version=3))
+        schemas("Old-1 x:T -> y:T", "Old-2! x:T -> y:T").check_form(node("Old", ["x"], version=3))
 
 
 # Types

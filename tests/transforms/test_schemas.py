@@ -15,7 +15,7 @@ import ort_lite
 from ort_lite.dtypes import is_dtype
 from ort_lite.inference.form import check_form
 from ort_lite.inference.schema import Schemas, shown
-from ort_lite.inference.schema_text import OpSchema
+from ort_lite.inference.schema_text import OpSchema, SchemaFile
 from ort_lite.plugins import plugins
 from ort_lite.serialization.load import load
 from ort_lite.transform.transform import transform
@@ -59,7 +59,8 @@ def limits() -> dict[str, int]:
 
 
 def keys_of(file: Any) -> list[tuple[str, str]]:
-    return list(file._read())
+    heads = [(domain, line.partition(" ")[0]) for domain, lines in file._read().items() for line in lines]
+    return list(dict.fromkeys((domain, head.rpartition("-")[0]) for domain, head in heads))
 
 
 @cache
@@ -301,3 +302,11 @@ def test_fused_nodes_of_every_type_keep_to_the_schemas() -> None:
         for since in ONNX.versions("", source):
             assert ONNX.schema("", source, since).types["T"] <= fused.types["T"], source
     assert schemas.complete("com.microsoft") is None
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: Path(file.path).name)
+def test_operators_of_a_domain_are_sorted_so_that_they_are_found(file: SchemaFile) -> None:
+    for section in Path(file.path).read_text(encoding="utf-8").split("\n[")[1:]:
+        domain, *lines = section.splitlines()
+        names = [f"{line.partition(' ')[0].rpartition('-')[0]}-" for line in lines]
+        assert names == sorted(names), domain

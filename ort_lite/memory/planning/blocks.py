@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.memory.planning import packing, search, wide
+from ort_lite.memory.planning import packing, wide
 from ort_lite.native import Spec, load
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
@@ -126,6 +126,8 @@ class Blocks:
 
     def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
         """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state."""
+        from ort_lite.memory.planning import search
+
         fit = packing.first_fit_words(self.n)
         scratch = _words(search.search_words(self.n, fit))
         problem = (order, self.n, self.size, self.start, self.end, self.align, near)

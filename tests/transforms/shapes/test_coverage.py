@@ -31,8 +31,8 @@ def test_every_operator_has_a_rule_in_every_version(domain: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_listed_with_the_operators_that_it_has(family: str) -> None:
-    keys, load = FAMILIES[family]
-    assert sorted(keys) == sorted({(rule.domain, rule.op_type) for rule in load()})
+    listed = FAMILIES[family]
+    assert sorted(listed.keys) == sorted({(rule.domain, rule.op_type) for rule in listed.load()})
 
 
 def test_every_file_with_rules_is_a_family() -> None:

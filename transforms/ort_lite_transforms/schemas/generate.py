@@ -45,7 +45,7 @@ def line(schema: defs.OpSchema, numbers: dict[str, str]) -> str:
     parts = [f"{inputs} -> {outputs}".strip(), types, attributes]
     while not parts[-1]:
         parts.pop()
-    return f"{'!' * schema.deprecated}{schema.name}-{schema.since_version} {' | '.join(parts)}"
+    return f"{schema.name}-{schema.since_version}{'!' * schema.deprecated} {' | '.join(parts)}"
 
 
 def _operands(parameters: Sequence[defs.OpSchema.FormalParameter]) -> Iterator[str]:

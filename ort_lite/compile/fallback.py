@@ -1,0 +1,92 @@
+"""A partition whose nodes the next provider runs when it fails in a run (`on_run_error`)."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ort_lite.compile.moving import moved
+from ort_lite.compile.recovery import Report
+from ort_lite.compile.rescue import Rescuer, Stranded, stranded
+from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
+from ort_lite.execute.execute import Executable, owned
+from ort_lite.execute.results import listed
+from ort_lite.graph.graph import Value
+from ort_lite.partition.borders import route
+from ort_lite.provider.current import CURRENT
+from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
+
+
+class Fallback(Rescuer):
+    """A partition; when it fails in a run, what `instead` makes of its nodes runs them from the same inputs.
+
+    The next run tries the partition again. The first failure is reported.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        function: CompiledPartition,
+        instead: Callable[[Partition], Executable],
+        transfers: Sequence[DataTransfer],
+        report: Report,
+    ) -> None:
+        self.partition, self.function = partition, function
+        self._instead, self._transfers, self._report = instead, transfers, report
+        self._made: Executable | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        device, partition = self.partition.provider.device, self.partition
+        own = inputs[: len(partition.inputs)] if self.at_home else inputs
+        missing = None if device == CPU else stranded(own)
+        if missing is not None:
+            return [Stranded(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
+        try:
+            return listed(self.function(own), len(partition.outputs), partition.name)
+        except RunTerminated:
+            raise
+        except Exception as raised:  # noqa: BLE001  whatever it is: the user asked for the next provider then
+            error = raised
+        results = self.rescue(inputs, error)
+        return results if device == CPU else [Stranded(y, CPU, error) for y in results]
+
+    def rescue(self, inputs: Sequence[Any], error: Exception) -> list[Any]:
+        made = self._next(error)
+        given = self._on_cpu(inputs)
+        results = made.run(given, CURRENT.options)
+        if made.outputs_may_alias:
+            constants = [value for value in made.returned if type(value) is not int]
+            results = owned(results, [*given, *constants])
+        return results
+
+    def _next(self, error: Exception) -> Executable:
+        partition = self.partition
+        what = f"{partition.name} failed in a run: {told(error)}"
+        with self._lock:
+            if self._made is None:
+                try:
+                    self._made = self._instead(partition)
+                except OrtLiteError as nobody:
+                    raise RuntimeException(f"{what}; and nobody else runs its nodes: {nobody}") from error
+                self._report(f"{what}; its nodes went to the next provider")
+            return self._made
+
+    def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
+        """The partition's inputs: as they are on the CPU already, else brought there."""
+        partition = self.partition
+        own = len(partition.inputs)
+        home = dict(zip(self.at_home, inputs[own:], strict=False))
+        found = []
+        for value, x in zip(partition.inputs, inputs[:own], strict=True):
+            if value in home:
+                x = home[value]
+            else:
+                x, device = (x.value, x.device) if type(x) is Stranded else (x, partition.provider.device)
+                x = self._moved(value, x, device, CPU)
+            found.append(x)
+        return found
+
+    def _moved(self, value: Value, x: Any, source: Device, destination: Device) -> Any:
+        if source != destination:
+            x = moved(value, x, route(source, destination, self._transfers, value, self.partition.name), self.partition.name)
+        return x
