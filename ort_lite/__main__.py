@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, bench, step, providers, new-provider, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, warmup."""
 
 import argparse
 import sys
@@ -47,6 +47,11 @@ def _parser() -> argparse.ArgumentParser:
     _feeds(dump)
     dump.add_argument("--stage", choices=STAGES, default="partition", help="where to stop (default: partition)")
     _json(dump)
+
+    explain = commands.add_parser("explain", help="say who runs each node of a model, and why nobody else does")
+    _model(explain)
+    explain.add_argument("--trace", action="store_true", help="say what making the session did, and how long it took")
+    _json(explain)
 
     bench = commands.add_parser("bench", help="time a model, beside onnxruntime where it is installed")
     _model(bench)

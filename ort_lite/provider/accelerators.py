@@ -1,10 +1,11 @@
-"""What providers of accelerators would all write the same: claims by units, versions of saved programs, events of profiles."""
+"""What providers of accelerators would all write the same: claims by units, numbers in options, saved formats, profiles."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from time import perf_counter_ns
 
+from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node
-from ort_lite.provider.provider import Capability, GraphView, ProfileEvent, Rejection
+from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, ProfileEvent, Rejection
 from ort_lite.record import Record
 
 
@@ -27,6 +28,13 @@ def claimed(
             together = unit(node, free)
             free.difference_update(together)
             yield Capability(together)
+
+
+def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
+    """A provider option that is a number, 0 or more; users may write it as text. Raises ProviderError."""
+    if not str(value).isdecimal():
+        raise ProviderError(f"{provider.name}: {option} is {value!r}; expected a number, 0 or more")
+    return int(value)
 
 
 class Format(Record):

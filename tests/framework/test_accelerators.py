@@ -1,12 +1,14 @@
-"""What providers of accelerators share: claims by units, versions of saved programs, events of profiles."""
+"""What providers of accelerators share: claims by units, numbers in options, saved formats, profiles."""
 
 from collections.abc import Collection
 
 import pytest
 
+from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite.provider.accelerators import Format, Profile, claimed
+from ort_lite.provider.accelerators import Format, Profile, claimed, count
+from tests.framework.numpy_provider import CpuStandIn
 
 
 def chain(*operators: str) -> Graph:
@@ -55,6 +57,13 @@ def test_a_format_runs_what_its_compilers_made_so_far(saved: str, fits: bool) ->
     made = Format("npu", 2, 3)
     assert str(made) == "npu 2.3"
     assert made.misfit(saved) == (None if fits else f"it was compiled for {saved!r}; this runs 'npu 2.3'")
+
+
+def test_a_number_may_be_text() -> None:
+    assert [count(CpuStandIn(), "cards", given) for given in (0, 3, "17")] == [0, 3, 17]
+    for wrong in (-1, "-1", "", "two", 1.5):
+        with pytest.raises(ProviderError, match=f"CPUExecutionProvider: cards is {wrong!r}; expected a number, 0 or more"):
+            count(CpuStandIn(), "cards", wrong)  # type: ignore[arg-type]
 
 
 def test_a_profile_has_what_was_noted_between_start_and_end() -> None:

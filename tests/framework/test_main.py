@@ -239,3 +239,19 @@ def test_inputs_are_made_up_for_every_element_type(tmp_path: Path, capsys: pytes
     rows = json.loads(call(capsys, "run", str(path), "--dim", "N=2", "--json"))["outputs"]
     assert [row["shape"] for row in rows] == [[2]] * len(types)
     assert rows[-1]["first"] == "text, text"
+
+
+def test_explain_says_who_runs_what_and_why(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = call(capsys, "explain", model, *BOTH)
+    assert "why not the others" in text
+    assert "declined operator" in text
+    assert json.loads(call(capsys, "explain", model, *BOTH, "--json"))["providers"][-1] == "CPUExecutionProvider"
+
+
+def test_explain_says_what_making_a_session_did(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [line.split() for line in call(capsys, "explain", model, *BOTH, "--trace").splitlines()]
+    assert rows[0] == ["what", "provider", "calls", "ms", "nodes", "details"]
+    asked = [row[1] for row in rows if row[0] == "get_capability"]
+    assert asked == ["AbsExecutionProvider", "CPUExecutionProvider"]
+    events = json.loads(call(capsys, "explain", model, *BOTH, "--trace", "--json"))["events"]
+    assert events[0]["name"] == "session_initialization"

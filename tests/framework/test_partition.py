@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
-from time import perf_counter
+from time import process_time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -419,7 +419,7 @@ def test_twenty_thousand_nodes_are_partitioned_in_seconds() -> None:
     main = random_graph(1, 20_000, depth=0, locality=30)
     rng = random.Random(1)
     half = {node for node in main if rng.random() < 0.5}
-    start = perf_counter()
+    start = process_time()
     found = partition(main, [Costless(half.__contains__), Costless(lambda node: node not in half)], RULES)
-    assert perf_counter() - start < 10  # an algorithm of n * n needs minutes
+    assert process_time() - start < 10  # an algorithm of n * n needs minutes
     assert sum(len(p.nodes) for p in found.partitions) == 20_000

@@ -42,7 +42,13 @@ def test_the_classes_are_those_of_onnx_whoever_comes_first(order: str, implement
 
 
 def test_without_onnx_the_message_says_what_to_install() -> None:
-    hidden = "import importlib.util; importlib.util.find_spec = lambda name, *rest: None; import ort_lite.serialization.proto"
+    hidden = """
+import sys
+for finder in sys.meta_path:
+    find = finder.find_spec
+    finder.find_spec = lambda name, *rest, find=find: None if name == "onnx" else find(name, *rest)
+import ort_lite.serialization.proto
+"""
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("reads models with the classes of the package 'onnx': pip install onnx")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from ort_lite.errors import NoDevice, ProviderError
+from ort_lite.errors import NoDevice
 from ort_lite.graph import Node
 from ort_lite.memory.allocators import ArenaAllocator
 from ort_lite.provider import (
@@ -18,7 +18,7 @@ from ort_lite.provider import (
     Rejection,
     Resource,
 )
-from ort_lite.provider.accelerators import Format, Profile, claimed
+from ort_lite.provider.accelerators import Format, Profile, claimed, count
 from ort_lite.transform import Transform
 from ort_lite_accelerator.memory import CardTransfer, Driver
 from ort_lite_accelerator.operators import IMAGES, fuse_conv_add, fuse_conv_relu, misfit, unit, work
@@ -40,7 +40,7 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def __init__(self, device_id: int | str = 0, mem_limit: int | str = 1 << 30, **unknown: Any) -> None:
         super().__init__(**unknown)
-        self._options = {"device_id": _count("device_id", device_id), "mem_limit": _count("mem_limit", mem_limit)}
+        self._options = {"device_id": count(self, "device_id", device_id), "mem_limit": count(self, "mem_limit", mem_limit)}
         if self._options["device_id"] >= CARDS:
             raise NoDevice(f"{self.name}: there is no card {device_id}; there are 0 to {CARDS - 1}")
         self.device = Device("npu", self._options["device_id"])
@@ -49,6 +49,10 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def get_options(self) -> dict[str, Any]:
         return dict(self._options)
+
+    @classmethod
+    def supported_devices(cls) -> dict[Device, dict[str, Any]]:
+        return {Device("npu", k): {"device_id": k} for k in range(CARDS)}
 
     # What it takes
 
@@ -105,9 +109,3 @@ class AcceleratorExecutionProvider(ExecutionProvider):
 
     def end_profiling(self) -> list[ProfileEvent]:
         return self._profile.end()
-
-
-def _count(option: str, value: int | str) -> int:
-    if not str(value).isdecimal():
-        raise ProviderError(f"{AcceleratorExecutionProvider.name}: {option} is {value!r}; expected a number, 0 or more")
-    return int(value)
