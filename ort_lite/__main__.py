@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup."""
 
 import argparse
 import sys
@@ -69,6 +69,18 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("name", metavar="NAME", help="as in my-npu: ort-lite-my-npu, ort_lite_my_npu, MyNpuExecutionProvider")
     new.add_argument("--directory", metavar="DIR", help="the directory to make (default: ort-lite-NAME)")
     new.add_argument("--license", choices=("Apache-2.0", "MIT", "none"), default="Apache-2.0", help="default: Apache-2.0")
+
+    check = commands.add_parser("check-provider", help="run the conformance kit on an execution provider")
+    check.add_argument("provider", metavar="NAME|MODULE:CLASS", help="one that is installed, or a class")
+    check.add_argument("--options", metavar="JSON", default="{}", help="its options, an object")
+    check.add_argument("--only", metavar="A,B", default="", help="these checks alone")
+    check.add_argument("--operators", metavar="A,B", default="", help="models of these operators alone")
+    check.add_argument("--case", metavar="TEXT", default="", help="the drawn model of this name alone")
+    check.add_argument("--rtol", type=float, default=0.0, metavar="R", help="relative difference allowed beyond a case's own")
+    check.add_argument("--atol", type=float, default=0.0, metavar="A", help="absolute difference allowed beyond a case's own")
+    check.add_argument("--html", metavar="FILE", help="write the report as a page")
+    check.add_argument("--junit", metavar="FILE", help="write the report as JUnit's XML")
+    _json(check)
 
     warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
     warmup.add_argument("models", nargs="+", metavar="MODEL.onnx")

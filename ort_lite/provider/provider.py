@@ -148,7 +148,8 @@ class Allocator(Protocol):
 
 
 class DataTransfer(Protocol):
-    """Moves values between two devices; at least between the provider's own and the CPU, both ways.
+    """Moves values between two devices; at least between the provider's own and the CPU, both ways. A sequence is one value, a
+    list on the CPU; an optional that holds nothing is None on every device, and not copied.
 
     What it may have besides is in `ort_lite.provider.transfers`, a Protocol each: copies into memory of the reader's allocator, copies
     that do not block, writing over a value, values over an address.
@@ -298,7 +299,7 @@ class ExecutionProvider:
 
         Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
         those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
-        Not taken in that form, it is put back.
+        Its first input and its output are channels-last; weights and attributes stay as ONNX has them. Not taken so, it is put back.
         """
         return None
 

@@ -84,4 +84,4 @@ def _weights(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> An
     """Floats are so small that sums of products, and states that recur, stay of one size; integers are 0 or 1."""
     if dtype not in FLOATS:
         return rng.integers(0, 2, shape).astype(to_numpy(dtype))
-    return np.asarray(rng.standard_normal(shape) / max(1, *shape, 1) ** 0.5).astype(to_numpy(dtype))
+    return np.asarray(rng.standard_normal(shape) / max((1, *shape)) ** 0.5).astype(to_numpy(dtype))

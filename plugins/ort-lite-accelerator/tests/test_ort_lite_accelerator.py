@@ -93,6 +93,20 @@ def test_squeezenet_gives_what_the_cpu_gives() -> None:
     assert sum(name == "CPU Transpose" for name in operators(made)) == 2, "channels-last from end to end"
 
 
+@pytest.mark.slow
+def test_resnet50_is_one_partition_between_two_transposes_until_its_images_end() -> None:
+    resnet = randomised("resnet50")
+    made = session(resnet)
+    names = operators(made)
+    assert [k for k, name in enumerate(names) if name.endswith("Transpose")] == [0, names.index("CPU AveragePool") - 1]
+    assert sum(name.endswith("*") for name in names) == 53 + 1, "Conv, with what BatchNormalization was, and MaxPool"
+    images = [p.partition for p in made.explain().assignment.placements.values() if p.node.domain == NHWC_DOMAIN]
+    assert len(set(images)) == 1
+    feed = {made.get_inputs()[0].name: image()}
+    for mine, right in zip(made.run(None, feed), on_cpu(resnet, feed), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_an_mlp_is_one_partition_with_the_right_result(rows: int) -> None:
     made = session(model(MLP))
@@ -402,14 +416,17 @@ def test_a_program_of_another_format_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(AcceleratorExecutionProvider, "compatibility", lambda self: "npu-program 7.0")
     session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
     monkeypatch.undo()
-    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this card runs 'npu-program 1.0'"):
+    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this runs 'npu-program 1.0'"):
         session(tmp_path / "saved.onnx")
 
 
-def test_bytes_that_are_no_program_are_an_error() -> None:
-    partition = session(model(CHAIN)).explain().assignment.partitions[0]
-    with pytest.raises(ProviderError, match="is no saved program"):
-        AcceleratorExecutionProvider().deserialize(partition, b"nonsense")
+def test_bytes_that_are_no_program_are_an_error(tmp_path: Path) -> None:
+    session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
+    saved = onnx.load(tmp_path / "saved.onnx")
+    (context,) = (a for node in saved.graph.node for a in node.attribute if a.name == "ep_cache_context")
+    context.s = b"nonsense"
+    with pytest.raises(CompileError, match=f"{NAME}: deserialize failed"):
+        session(saved)
 
 
 # Options, costs, packaging
