@@ -148,6 +148,8 @@ def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, in
 
 
 COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
+WIDEST = 40
+"""Characters of a name in the table."""
 
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
@@ -180,14 +182,14 @@ def _show(found: Profile, limits: Peaks, arguments: Namespace, rows: Sequence[Ma
     rest = sum(row["share"] for row in rows[len(top) :])
     if len(top) < len(rows):
         print_text(f"{len(rows) - len(top)} more nodes: {rest:.1%}")
-    print_text(f"between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
+    print_text(f"the rest, between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
     seconds, made = row["seconds"], row["operations"]
     return [
-        row["name"],
-        row["operator"],
+        _cut(row["name"]),
+        _cut(row["operator"]),
         f"{seconds * 1e3:.4f}",
         f"{row['share']:.1%}",
         f"{row['nbytes'] / 1e6:.3f}",
@@ -198,6 +200,11 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["limit"],
         row["shapes"],
     ]
+
+
+def _cut(text: str) -> str:
+    """Names of many nodes that became one are long; JSON has them whole."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 def _rate(amount: float | None, seconds: float) -> str:

@@ -60,7 +60,7 @@ def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) ->
     assert found["peaks of a core"]["operations"] > 0
     shown = bench(capsys, model, "--nodes", "--top", "1").splitlines()
     assert shown[2].split()[:4] == ["node", "operator", "ms", "share"]
-    assert shown[-1].startswith("between nodes: ")
+    assert shown[-1].startswith("the rest, between nodes: ")
 
 
 def test_a_folder_is_a_line_a_model_and_a_mean(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

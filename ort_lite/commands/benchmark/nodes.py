@@ -20,6 +20,9 @@ from ort_lite.transform.contract import all_graphs
 FEWEST, MOST = 3, 200
 """Runs that are recorded."""
 
+Span = tuple[int, int]
+"""When a run began and ended."""
+
 
 class Line(Record):
     """`name` is that of the event: names of nodes that became one are joined by "+". `share` is of the whole run.
@@ -37,7 +40,7 @@ class Line(Record):
 
 
 class Profile(Record):
-    """Sorted by time. `seconds` is the median of a recorded run: an instruction at a time, so longer than of another."""
+    """Sorted by time. `runs` are those that count, `seconds` is their median: an instruction at a time, so longer than of others."""
 
     lines: tuple[Line, ...]
     seconds: float
@@ -47,27 +50,43 @@ class Profile(Record):
 def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Profile:
     """Of a session that was made with `enable_profiling`. Raises InvalidArgument where none of its providers records nodes."""
     assignment = session.explain().assignment
+    every = _recorded(session, feeds, seconds)
+    spans = quiet(every)
+    providers = with_hook(assignment.providers.values(), "end_profiling")
+    events = [event for provider in providers for event in ask(provider, "end_profiling")]
+    if not events:
+        raise InvalidArgument(f"--nodes: none of {', '.join(assignment.providers)} records what its nodes take")
+    found = medians(events, spans)
+    by_name: dict[str, list[ProfileEvent]] = {name: [] for name in found}
+    for event in events:
+        if event.name in by_name and event.begin >= every[0][0]:
+            by_name[event.name].append(event)
+    told = {name: together(own, len(every)) for name, own in by_name.items()}
+    nodes = [node for part in assignment.partitions for node in _all(part.nodes)]
+    groups = parts({name: args["op_name"] for name, args in told.items()}, nodes)
+    size = sizes_of(_dims(assignment.graph.inputs, feeds))
+    whole = median(stop - start for start, stop in spans) / 1e9
+    lines = [_line(name, told[name], groups[name], found[name], whole, size) for name in found]
+    return Profile(tuple(sorted(lines, key=lambda line: -line.seconds)), whole, len(spans))
+
+
+def _recorded(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> list[Span]:
     session.run(None, feeds)
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     end = time.perf_counter() + seconds
     while len(spans) < FEWEST or (time.perf_counter() < end and len(spans) < MOST):
         begin = time.perf_counter_ns()
         session.run(None, feeds)
         spans.append((begin, time.perf_counter_ns()))
-    providers = with_hook(assignment.providers.values(), "end_profiling")
-    events = [event for provider in providers for event in ask(provider, "end_profiling")]
-    if not events:
-        raise InvalidArgument(f"--nodes: none of {', '.join(assignment.providers)} records what its nodes take")
-    nodes = [node for part in assignment.partitions for node in _all(part.nodes)]
-    size = sizes_of(_dims(assignment.graph.inputs, feeds))
-    whole = median(stop - start for start, stop in spans) / 1e9
-    found = medians(events, spans)
-    groups, last = parts(found, nodes), {event.name: event for event in events}
-    lines = [_line(last[name], groups[name], found[name], whole, size) for name in found]
-    return Profile(tuple(sorted(lines, key=lambda line: -line.seconds)), whole, len(spans))
+    return spans
 
 
-def medians(events: Iterable[ProfileEvent], spans: Sequence[tuple[int, int]]) -> dict[str, float]:
+def quiet(spans: Sequence[Span]) -> list[Span]:
+    """The shortest quarter of the runs, in order: in the others something else was at work too."""
+    return sorted(sorted(spans, key=lambda span: span[1] - span[0])[: max(FEWEST, len(spans) // 4)])
+
+
+def medians(events: Iterable[ProfileEvent], spans: Sequence[Span]) -> dict[str, float]:
     """Seconds by name, the median over runs of what its events take in a run. What is inside of an event (a body) is not its own."""
     own = sorted(_own(events), key=lambda pair: pair[0].begin)
     found: dict[str, list[float]] = {}
@@ -80,10 +99,21 @@ def medians(events: Iterable[ProfileEvent], spans: Sequence[tuple[int, int]]) ->
     return {name: median(times) for name, times in found.items()}
 
 
-def parts(names: Iterable[str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """The nodes behind each event. A node without one is in the loop of a node that reads it, unless it does nothing."""
+def together(events: Sequence[ProfileEvent], runs: int) -> dict[str, str]:
+    """What events of one name say: operator, bytes of a run, and their shapes where they are the same in each."""
+    args = [event.args for event in events]
+    shapes = list(dict.fromkeys(one.get("shapes", "") for one in args))
+    moved = sum(float(one.get("bytes", 0)) for one in args) / runs
+    shown = shapes[0] if len(shapes) == 1 else f"{len(shapes)} sets of shapes"
+    return {"op_name": args[-1].get("op_name", ""), "shapes": shown, "bytes": str(moved)}
+
+
+def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
+    reads it, unless it does nothing.
+    """
     known = {node.name: node for node in reversed(nodes)}
-    groups = {name: [known[part] for part in ([name] if name in known else name.split("+")) if part in known] for name in names}
+    groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
     owner = {node: group for group in groups.values() for node in group}
     for node in reversed(nodes):
         if node not in owner and node.op_type not in MOVING:
@@ -94,6 +124,12 @@ def parts(names: Iterable[str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
                 readers[0].insert(0, node)
                 owner[node] = readers[0]
     return groups
+
+
+def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
+    """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
+    ways = ([name], name.split("+"), [name.removeprefix(f"{operator}_")])
+    return next((way for way in ways if all(part in known for part in way)), [])
 
 
 def _own(events: Iterable[ProfileEvent]) -> Iterator[tuple[ProfileEvent, float]]:
@@ -109,17 +145,18 @@ def _own(events: Iterable[ProfileEvent]) -> Iterator[tuple[ProfileEvent, float]]
     yield from ((closed, taken / 1e9) for closed, taken in open_)
 
 
-def _line(event: ProfileEvent, group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> Line:
-    operator = "+".join(node.op_type for node in group) or event.args.get("op_name", "")
-    share = seconds / whole if whole else 0.0
+def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> Line:
+    """`told` holds where the nodes do not say it: copies that providers insert, and sizes that data tells."""
+    operator = "+".join(node.op_type for node in group) or told["op_name"]
+    shapes, moved = told["shapes"], float(told["bytes"])
+    made: float | None = 0.0
     try:
-        shapes, moved = _moved(group, size)
-        made: float | None = sum(operations(node, size) for node in group)
+        if group:
+            shapes, moved = _moved(group, size)
+            made = sum(operations(node, size) for node in group)
     except KeyError:
-        shapes, moved, made = "", 0.0, None
-    if not shapes:  # of no node of the model, or of sizes that only the provider saw
-        shapes, moved = event.args.get("shapes", ""), float(event.args.get("bytes", 0))
-    return Line(event.name, operator, shapes, seconds, share, moved, made)
+        made = None
+    return Line(name, operator, shapes, seconds, seconds / whole if whole else 0.0, moved, made)
 
 
 def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
@@ -137,7 +174,7 @@ def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
         if value is not None and value.producer not in inside
     }
     texts = [", ".join(_text(value, size) for value in values) for values in (read, outputs)]
-    return " -> ".join(texts) if group else "", sum(read.values()) + written
+    return " -> ".join(texts), sum(read.values()) + written
 
 
 def _leaves(value: Value, inside: set[Node]) -> bool:
