@@ -9,7 +9,7 @@ WORKERS ?= 2
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo test test-quick test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
+.PHONY: help demo test test-quick test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -17,6 +17,7 @@ help:
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
+	@echo "make test-emulated run conformance cases and models on CPUs that QEMU emulates: FOLDER=... MACHINES='haswell armv8.0'"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make format        let ruff format and fix the sources"
 	@echo "make clean         remove the environments and what the tools left"
@@ -30,6 +31,15 @@ test: lint
 
 test-quick: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+# Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes an hour or more for all machines.
+FOLDER ?= build/emulation
+MACHINES ?= nehalem haswell armv8.0 dotprod
+test-emulated: $(VENV)/installed-test $(FOLDER)/requirements.txt
+	PYTHONPATH=providers:transforms:plugins/ort-lite-sample $(BIN)/python -m tests.emulation $(FOLDER) $(MACHINES) $(EMULATED)
+
+$(FOLDER)/requirements.txt: | $(VENV)/installed-test
+	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
 
 test-plugins: $(ACCELERATORS:%=test-plugin-%)
 

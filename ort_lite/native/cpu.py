@@ -59,7 +59,12 @@ class Target(Record):
 @cache
 def host() -> Target:
     """This machine."""
-    return Target(llvm.process_triple(), llvm.host_cpu_name(), llvm.host_cpu_features())
+    triple, features = llvm.process_triple(), llvm.host_cpu_features()
+    if triple.startswith(("aarch64", "arm64")):
+        from ort_lite.native import arm
+
+        features = arm.with_capabilities(features, *arm.capabilities())
+    return Target(triple, llvm.host_cpu_name(), features)
 
 
 _HASWELL = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt"

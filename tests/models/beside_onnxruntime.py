@@ -32,11 +32,16 @@ def ours(model: Any, threads: int = 1, providers: Sequence[ProviderEntry] = CPU)
 def assert_same(
     ours: ort_lite.InferenceSession, theirs: onnxruntime.InferenceSession, feeds: Feeds, what: str = ""
 ) -> list[Array]:
-    """Both give the same, up to 1e-3 of a value and of its output's largest magnitude. Returns ort_lite's outputs."""
+    """Both give the same outputs. Returns ort_lite's."""
     names = [output.name for output in theirs.get_outputs()]
-    got, expected = ours.run(names, feeds), theirs.run(names, feeds)
+    got = ours.run(names, feeds)
+    assert_close(names, got, theirs.run(names, feeds), what)
+    return got
+
+
+def assert_close(names: Sequence[str], got: Sequence[Array], expected: Sequence[Array], what: str = "") -> None:
+    """Same types and shapes; values up to 1e-3 of a value and of its output's largest magnitude."""
     for name, a, b in zip(names, got, expected, strict=True):
         assert (a.dtype, a.shape) == (b.dtype, b.shape), f"{what} {name}"
         largest = float(np.abs(b).max(initial=0))
         np.testing.assert_allclose(a, b, rtol=TOLERANCE, atol=TOLERANCE * largest, err_msg=f"{what} {name}")
-    return got
