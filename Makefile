@@ -17,7 +17,8 @@ help:
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
-	@echo "make test-emulated run conformance cases and models on CPUs that QEMU emulates: FOLDER=... MACHINES='haswell armv8.0'"
+	@echo "make test-emulated MACHINES='haswell armv8.0'"
+	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make format        let ruff format and fix the sources"
 	@echo "make clean         remove the environments and what the tools left"
@@ -32,13 +33,13 @@ test: lint
 test-quick: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
-# Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes an hour or more for all machines.
+# Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes a quarter of an hour a machine.
 FOLDER ?= build/emulation
 MACHINES ?= nehalem haswell armv8.0 dotprod
-test-emulated: $(VENV)/installed-test $(FOLDER)/requirements.txt
-	PYTHONPATH=providers:transforms:plugins/ort-lite-sample $(BIN)/python -m tests.emulation $(FOLDER) $(MACHINES) $(EMULATED)
+test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
+	$(BIN)/python -m tests.emulation $(FOLDER) $(MACHINES)
 
-$(FOLDER)/requirements.txt: | $(VENV)/installed-test
+$(FOLDER)/fetched: | $(VENV)/installed-test
 	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
 
 test-plugins: $(ACCELERATORS:%=test-plugin-%)

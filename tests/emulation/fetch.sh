@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# fetch.sh FOLDER [PYTHON]: QEMU and an AArch64 Python into FOLDER, for `python -m tests.emulation FOLDER MACHINE ...`. 130 MB, a minute.
+# fetch.sh FOLDER [PYTHON]: QEMU and an AArch64 Python into FOLDER, for `python -m tests.emulation FOLDER MACHINE ...`
 #
-# Needs a Debian or Ubuntu whose Python is of the same minor version as PYTHON (python3 by default), which has ort-lite's packages and
-# pip. Installs nothing and needs no root: apt-get and pip download, with lists of their own.
+# Needs a Debian or Ubuntu whose Python is of the same minor version as PYTHON (python3 by default), which has ort-lite's
+# packages and pip. Takes a minute, 170 MB of downloads. Installs nothing and needs no root: apt-get and pip download, with lists of their own.
 # Elsewhere, fill FOLDER by hand:
 #   qemu/usr/bin/qemu-x86_64-static, qemu-aarch64-static   QEMU 7.2 or later: earlier ones have no AVX
 #   aarch64/usr/bin/python3.X, its libraries               a root of an AArch64 system, X the minor version of PYTHON
@@ -40,3 +40,4 @@ P
 platforms=(--platform manylinux_2_28_aarch64 --platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64)
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --upgrade "${platforms[@]}" \
   --python-version "$minor" --target "$folder/aarch64/site" -r "$folder/requirements.txt"
+touch "$folder/fetched"
