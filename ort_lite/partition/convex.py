@@ -35,7 +35,10 @@ class Quotient:
         O(nodes + edges), times log(nodes) for the ties.
         """
         group, members, after = self.group, self.members, self.after
-        if len(members) in (1, len(after)):  # one provider has it all, or nothing was contracted: nodes are numbered in that order
+        if len(members) in (
+            1,
+            len(after),
+        ):  # one provider has it all, or nothing was contracted: nodes are numbered in that order
             return sorted(members)
         from heapq import heapify, heappop, heappush
 
