@@ -2,7 +2,7 @@
 # fetch.sh FOLDER [PYTHON]: QEMU and an AArch64 Python into FOLDER, for `python -m tests.emulation FOLDER MACHINE ...`
 #
 # Needs a Debian or Ubuntu whose Python is of the same minor version as PYTHON (python3 by default), which has ort-lite's
-# packages and pip. Takes a minute, 170 MB of downloads. Installs nothing and needs no root: apt-get and pip download, with lists of their own.
+# packages and pip. Takes a minute, 170 MB of downloads. Installs nothing on this machine and needs no root.
 # Elsewhere, fill FOLDER by hand:
 #   qemu/usr/bin/qemu-x86_64-static, qemu-aarch64-static   QEMU 7.2 or later: earlier ones have no AVX
 #   aarch64/usr/bin/python3.X, its libraries               a root of an AArch64 system, X the minor version of PYTHON
@@ -30,7 +30,7 @@ apt-get "${options[@]}" download "qemu-user-static:$here" $(arm "python$minor-mi
 for package in ./*_arm64.deb; do dpkg -x "$package" ../aarch64; done
 dpkg -x ./qemu-user-static_*.deb ../qemu
 
-packages=(numpy llvmlite numba ml_dtypes onnx protobuf pluggy typing_extensions)
+packages=(numpy llvmlite numba ml_dtypes onnx protobuf pluggy typing_extensions pillow)
 "$python" - "${packages[@]}" >"$folder/requirements.txt" <<'P'
 import sys
 from importlib.metadata import version
