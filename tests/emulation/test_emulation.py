@@ -1,0 +1,70 @@
+"""The script itself, with an emulator that emulates nothing: what it finds right, wrong, refused, and ended."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from tests.emulation.__main__ import Verdict, judged
+from tests.emulation.machines import MACHINES, Emulator
+from tests.emulation.work import Work
+
+TRANSPARENT = 'shift 2; exec "$@"'  # without -cpu NAME
+
+
+def emulator(folder: Path, script: str = TRANSPARENT) -> Emulator:
+    path = folder / "qemu" / "usr" / "bin" / "qemu-x86_64-static"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return Emulator(MACHINES["haswell"], folder)
+
+
+def negation(name: str, expected: Sequence[float], model: bytes = b"") -> Work:
+    x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, [2]) for value in "xy")
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "negation", [x], [y])
+    made = model or helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+
+    def check(results: Sequence[Sequence[Any]]) -> None:
+        [[found]] = results
+        assert found.tolist() == list(expected), "other numbers"
+
+    return Work(name, made, [{"x": np.array([1, -2], np.float32)}], check)
+
+
+def test_every_model_has_a_verdict_in_their_order(tmp_path: Path) -> None:
+    work = [
+        negation("right", [-1, 2]),
+        negation("wrong", [1, 2]),
+        negation("refused", [], b"no model"),
+        negation("again", [-1, 2]),
+    ]
+    right, wrong, refused, again = judged(emulator(tmp_path), work, jobs=2)
+    assert (right.name, right.wrong) == ("right", "")
+    assert (wrong.name, wrong.wrong.partition("\n")[0]) == ("wrong", "other numbers")
+    assert "InvalidProtobuf" in refused.wrong
+    assert again.wrong == ""
+    assert len(list((tmp_path / "kernels").iterdir())) > 0, "kernels are kept elsewhere"
+
+
+def test_a_process_that_ends_is_named_and_replaced(tmp_path: Path) -> None:
+    once = f'case "$*" in *guest.py*) [ -e {tmp_path}/second ] || {{ touch {tmp_path}/second; exit 3; }};; esac; {TRANSPARENT}'
+    first, second = judged(emulator(tmp_path, once), [negation("first", [-1, 2]), negation("second", [-1, 2])], jobs=1)
+    assert first.wrong.startswith("the process ended with 3; its messages are in ")
+    assert second == Verdict("second", "", second.seconds)
+
+
+def test_a_kernel_that_the_guest_compiles_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of the two Pythons differ: here by the build that the compiling process is told."""
+    aside = emulator(tmp_path)
+    compiler = Path(aside.compiler())
+    text = compiler.read_text(encoding="utf-8")
+    compiler.write_text(text.replace(shlex.quote(sys.version), shlex.quote(sys.version + " of others")), encoding="utf-8")
+    monkeypatch.setattr(Emulator, "compiler", lambda self: str(compiler))
+    [verdict] = judged(aside, [negation("right", [-1, 2])], jobs=1)
+    assert "compiled in the emulated process" in verdict.wrong
