@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite.native.cpu import host
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
@@ -151,7 +152,7 @@ def test_depthwise_is_chosen() -> None:
     assert "depthwise" in names(program)
 
 
-LANES = tile_for("f32").lanes
+LANES = tile_for("f32", host()).lanes
 """Channels come in whole vectors of this machine's."""
 
 
