@@ -39,6 +39,6 @@ def test_a_call_that_does_not_fit_the_kernel_is_refused() -> None:
     with pytest.raises(TypeError, match=r"scaled would touch 5 elements of 'y', which is float32 \(4,\)"):
         run_once(scaled, [x, y], host(), count=5, factor=1.5, offset=2)
     with pytest.raises(TypeError, match=r"elements of 'x', which is float32 \(3,\), not contiguous"):
-        run_once(scaled, [x[::2], host(), y], count=3, factor=1.5, offset=2)
+        run_once(scaled, [x[::2], y], host(), count=3, factor=1.5, offset=2)
     with pytest.raises(TypeError, match="1 arrays came, 2 are expected"):
         run_once(scaled, [x], host(), count=5, factor=1.5, offset=2)

@@ -228,14 +228,14 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
         **sizes.named,
         **act,
         **unrolled,
-        vectors=depthwise.vectors_for(op.target),
+        **depthwise.registers_for(op.target),
         lanes=lanes,
         work=sizes.work * 4,
     )
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = tile_for(x.native, op.target)
+    tile = winograd.tile_for(op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns = min(sizes.outputs, COLUMNS)
     form = f"winograd {columns} {tile.columns}"

@@ -17,19 +17,20 @@ from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 PIXELS = 4
 """Output pixels of a tile: with two vectors of channels as many sums as keep the multipliers busy."""
-
-
-def vectors_for(target: Target) -> int:
-    """Vectors of channels of a tile: a multiplication that is not fused needs registers for more than sums and weights."""
-    return 2 if target.has_fma else 1
-
-
 ROWS = 2
 """Output rows that are computed at one place."""
 MAX_TAPS = 64
 """Kernels up to this width are unrolled."""
 MAX_STRIDE = 8
 """What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
+
+
+def registers_for(target: Target) -> dict[str, Any]:
+    """Statics. vectors: of channels, of a tile: a multiplication that is not fused needs registers for more than sums and weights.
+
+    held: whether there are registers for the weights of a line too, which else are read wherever they are used.
+    """
+    return {"vectors": 2 if target.has_fma else 1, "held": target.vector_registers == 32}
 
 
 @native
@@ -76,6 +77,7 @@ def depthwise(
     stride: Static,
     dilation: Static,
     vectors: Static,
+    held: Static,
     lanes: Static,
     part: int,
     parts: int,
@@ -106,7 +108,7 @@ def depthwise(
                 line, lines, rest, out = dh * iw * c, last - first, shift(residual, at), shift(y, at)
                 _channels(
                     a, line, start, iw, b, c, lines, bias, rest, out, count, inside, mode, low, high,
-                    taps, stride, dilation, vectors, lanes,
+                    taps, stride, dilation, vectors, held, lanes,
                 )  # fmt: skip
         if kind != "":
             activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
@@ -134,6 +136,7 @@ def _channels(
     stride: Static,
     dilation: Static,
     vectors: Static,
+    held: Static,
     lanes: Static,
 ) -> None:
     """One tile of pixels, all channels: some vectors at a time, two of which are a cache line where they have 32 bytes."""
@@ -143,27 +146,49 @@ def _channels(
             a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
             _tile(
                 a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-                False, taps, stride, dilation, vectors, lanes,
+                False, taps, stride, dilation, vectors, held, lanes,
             )  # fmt: skip
             i += vectors * lanes
     while i + vectors * lanes <= c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
         _tile(
             a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-            True, taps, stride, dilation, vectors, lanes,
+            True, taps, stride, dilation, vectors, held, lanes,
         )  # fmt: skip
         i += vectors * lanes
     while vectors > 1 and i + lanes <= c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, lanes)
+        _tile(
+            a,
+            line,
+            start,
+            iw,
+            b,
+            c,
+            lines,
+            add,
+            rest,
+            out,
+            count,
+            mode,
+            low,
+            high,
+            True,
+            taps,
+            stride,
+            dilation,
+            1,
+            held,
+            lanes,
+        )
         i += lanes
     while i < c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, 1)
+        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, held, 1)
         i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static)")
 def _tile(
     builder: Any,
     x: Any,
@@ -185,6 +210,7 @@ def _tile(
     stride: int,
     dilation: int,
     vectors: int,
+    held: bool,
     lanes: int,
 ) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
@@ -207,9 +233,13 @@ def _tile(
             for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
                 emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
+    def loaded(factors: Any, tap: int) -> list[Any]:
+        return [emit.load(emit.move(factors, emit.mul(c, tap)), v * lanes) for v in range(vectors)]
+
     def along(i: Any, carried: Sequence[Any]) -> list[Any]:
         source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
         sums = list(carried)
+        weights = [loaded(factors, j) for j in range(taps)] if held else []
         for column in columns:
             used = [(p, j) for p, j in _meeting(column, stride, dilation) if 0 <= j < taps]
             own = [p * vectors + v for p, _ in used for v in range(vectors)]
@@ -217,8 +247,8 @@ def _tile(
             def added(sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)) -> list[Any]:
                 place = emit.move(source, places[column])
                 values = [emit.load(place, v * lanes) for v in range(vectors)]
-                weights = [emit.load(emit.move(factors, emit.mul(c, j)), v * lanes) for _, j in used for v in range(vectors)]
-                return [emit.fma(values[n % vectors], weights[n], total) for n, total in enumerate(sums)]
+                own = [weight for _, j in used for weight in (weights[j] if held else loaded(factors, j))]
+                return [emit.fma(values[n % vectors], own[n], total) for n, total in enumerate(sums)]
 
             before = [sums[n] for n in own]
             after = emit.when(inside[column], before, added) if edge else added(before)
