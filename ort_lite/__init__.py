@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
+    from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.session import InferenceSession
     from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
         CVMSaveParamsDict,
     )
     from ort_lite.tensors.ndarray import NDArray
-    from ort_lite.tensors.ort_value import OrtValue
     from ort_lite.tensors.params import load_params, save_params
     from ort_lite.verification.settings import Verification
 
@@ -81,7 +81,7 @@ _HOME = {
     "OrtArenaCfg": "compat.allocators",
     "OrtMemType": "compat.allocators",
     "OrtMemoryInfo": "compat.allocators",
-    "OrtValue": "tensors.ort_value",
+    "OrtValue": "session.ort_value",
     "ParseOptions": "serialization.parse_options",
     "PlacementRule": "partition.placement",
     "RunOptions": "options.options",

@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, bench, step, providers, new-provider, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup."""
 
 import argparse
 import sys
@@ -48,12 +48,12 @@ def _parser() -> argparse.ArgumentParser:
     dump.add_argument("--stage", choices=STAGES, default="partition", help="where to stop (default: partition)")
     _json(dump)
 
-    bench = commands.add_parser("bench", help="time a model, beside onnxruntime where it is installed")
-    _model(bench)
-    _feeds(bench)
-    bench.add_argument("--runs", type=int, default=50, help="timed runs (default: 50)")
-    bench.add_argument("--alone", action="store_true", help="without onnxruntime")
-    _json(bench)
+    explain = commands.add_parser("explain", help="say who runs each node of a model, and why nobody else does")
+    _model(explain)
+    explain.add_argument("--trace", action="store_true", help="say what making the session did, and how long it took")
+    _json(explain)
+
+    _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
 
     step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
     _model(step)
@@ -70,11 +70,41 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--directory", metavar="DIR", help="the directory to make (default: ort-lite-NAME)")
     new.add_argument("--license", choices=("Apache-2.0", "MIT", "none"), default="Apache-2.0", help="default: Apache-2.0")
 
+    check = commands.add_parser("check-provider", help="run the conformance kit on an execution provider")
+    check.add_argument("provider", metavar="NAME|MODULE:CLASS", help="one that is installed, or a class")
+    check.add_argument("--options", metavar="JSON", default="{}", help="its options, an object")
+    check.add_argument("--only", metavar="A,B", default="", help="these checks alone")
+    check.add_argument("--operators", metavar="A,B", default="", help="models of these operators alone")
+    check.add_argument("--case", metavar="TEXT", default="", help="the drawn model of this name alone")
+    check.add_argument("--rtol", type=float, default=0.0, metavar="R", help="relative difference allowed beyond a case's own")
+    check.add_argument("--atol", type=float, default=0.0, metavar="A", help="absolute difference allowed beyond a case's own")
+    check.add_argument("--html", metavar="FILE", help="write the report as a page")
+    check.add_argument("--junit", metavar="FILE", help="write the report as JUnit's XML")
+    _json(check)
+
     warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
     warmup.add_argument("models", nargs="+", metavar="MODEL.onnx")
     _session(warmup)
     _feeds(warmup)
     return parser
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model, or a folder of models")
+    parser.add_argument("--operator", metavar="NAME", help="instead of a model: a node of this operator")
+    parser.add_argument("--shape", action="append", default=[], metavar="NxM", help="the shape of its next input")
+    parser.add_argument("--dtype", action="append", default=[], metavar="T", help="of all inputs, or of the next (float32)")
+    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="an attribute of it")
+    parser.add_argument("--constant", action="append", default=[], type=int, metavar="K", help="input K is no feed (from 0)")
+    parser.add_argument(
+        "--against", choices=("onnxruntime", "openvino"), help="a runtime to compare with; it must be installed"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="to measure a model, about (default: 3)")
+    parser.add_argument("--nodes", action="store_true", help="show what each node takes, beside this machine's peaks")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
+    parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
+    _session(parser)
+    _feeds(parser)
 
 
 def _model(parser: argparse.ArgumentParser) -> None:

@@ -33,6 +33,7 @@ KEEPERS = {
     "onnx": (
         "ort_lite/serialization/proto.py",
         "ort_lite/testing/cases.py",
+        "ort_lite/testing/drawing/sketch.py",
         "transforms/ort_lite_transforms/schemas/generate.py",
     ),
     "google.protobuf": ("ort_lite/serialization/proto.py",),
@@ -62,8 +63,8 @@ FLOORS = {
         session
         ort_lite
         machine
-        commands
         testing
+        commands
         __main__
     """,
     "ort_lite_cpu": """

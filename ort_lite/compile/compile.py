@@ -1,27 +1,24 @@
 """Stage 4: an Assignment becomes an Executable. Each provider compiles its partitions of a graph level in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ort_lite.compile.fusing import Fused, Fuser
+from ort_lite.compile.linking import Linker
 from ort_lite.errors import CompileError, ProviderError, told
-from ort_lite.execute.execute import CompiledBody, Executable, Step
+from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.execute.guard import guarded
-from ort_lite.execute.results import Expected, witnesses_of
+from ort_lite.execute.results import Expected
 from ort_lite.graph.graph import Graph, Value
-from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
+from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
-from ort_lite.partition.assignment import Assignment, Hop, Level
-from ort_lite.partition.borders import OUTPUT
+from ort_lite.partition.assignment import Assignment, Level
 from ort_lite.provider.abilities import tells_facts
 from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
-from ort_lite.provider.provider import CPU, Body, CompiledPartition, Device, ExecutionProvider, Partition
+from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
 from ort_lite.provider.unchanged import GraphChanged, unchanged
 from ort_lite.record import Record, field
-
-if TYPE_CHECKING:
-    from ort_lite.compile.rescue import Rescuer
 
 Guard = Callable[[Partition, CompiledPartition, Sequence[Value]], CompiledPartition]
 """What the executor calls in place of a compiled partition; the values are the inputs of its graph, captures included."""
@@ -53,7 +50,8 @@ class PartitionsFailed(CompileError):
 class Compilations:
     """What was compiled for a session that is being made: partitions that are the same afterwards are not compiled again."""
 
-    def __init__(self) -> None:
+    def __init__(self, span: Span = no_span) -> None:
+        self.span = span
         self.partitions: dict[tuple[Any, ...], tuple[Partition, CompiledPartition]] = {}
         self.fused: dict[int, Fused] = {}  # by the id of what was compiled, which lives in `partitions`
         self.bodies: dict[Graph, tuple[tuple[Any, ...], CompiledBody]] = {}
@@ -101,7 +99,7 @@ def compile_assignment(
         captures = tuple(value for value in level.graph.captures() if value.constant is None) if level.path else ()
         outer = (*level.graph.inputs, *captures)
         called.update((p.name, guard(p, compiled[p.name], outer)) for p in own)
-        executable = _Linker(level, captures, called).executable()
+        executable = Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
     partitions = {p.name: compiled[p.name] for p in assignment.partitions}
@@ -113,8 +111,8 @@ def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mappi
     """The body that was made before, if it computes the same: then the partition around it is the same too. Its steps are those
     of today: names may differ.
     """
-    copies = tuple((copy.value, copy.hops) for copy in level.copies)
-    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), copies)
+    crossing = tuple((copy.value, copy.hops) for copy in level.copies)
+    same = (tuple((p.inputs, p.outputs, id(compiled[p.name])) for p in level.partitions), crossing)
     if level.graph not in known.bodies or known.bodies[level.graph][0] != same:
         known.bodies[level.graph] = (same, made)
     body = known.bodies[level.graph][1]
@@ -135,9 +133,12 @@ def _compile_level(
     made = {p.name: found for p in partitions if (found := known.find(label, p)) is not None}
     new = [p for p in partitions if p.name not in made]
     if new:
-        fused = [None if fuser is None else fuser.fused(p, bodies) for p in new]
+        wanted = fuser if fuser is not None and fuser.wanted(provider) else None
+        fused = [None if wanted is None else _fused(label, p, bodies, known, wanted) for p in new]
         given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
-        results = _compiled_or_restored(label, provider, given, alone)
+        names, count = ", ".join(p.name for p in new), sum(len(p.nodes) for p in given)
+        with known.span("compile_partitions", provider=label, partitions=names, nodes=count):
+            results = _compiled_or_restored(label, provider, given, alone)
         for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):
@@ -149,6 +150,15 @@ def _compile_level(
             reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
             raise PartitionsFailed(label, reasons) from failed[0][1]
     return {p.name: made[p.name] for p in partitions}
+
+
+def _fused(
+    label: str, partition: Partition, bodies: Mapping[Graph, CompiledBody], known: Compilations, fuser: Fuser
+) -> Fused | None:
+    with known.span("fuse", provider=label, nodes_before=len(partition.nodes)) as facts:
+        made = fuser.fused(partition, bodies)
+        facts.update(nodes_after=len(partition.nodes if made is None else made.partition.nodes))
+    return made
 
 
 def _compiled_or_restored(
@@ -207,130 +217,6 @@ def _with_bodies(partition: Partition, bodies: Mapping[Graph, CompiledBody]) -> 
         wanted = (*graph.inputs, *body.captures)
         verb = f"called its body {graph.name!r} with"
         body.expected = (
-            None if partition.provider.exact else Expected(f"{partition.name} ({_label(partition)})", wanted, verb=verb)
+            None if partition.provider.exact else Expected(f"{partition.name} ({who(partition.provider)})", wanted, verb=verb)
         )
     return partition.replace(bodies=inside) if inside else partition
-
-
-def _holds_tensors(type_: Type | None) -> bool:
-    """Whether it is a sequence whose elements may be arrays that another value holds too."""
-    if isinstance(type_, OptionalType):
-        return _holds_tensors(type_.element)
-    return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)
-
-
-class _Linker:
-    """Numbers the values of a level, device by device, and lines up its steps."""
-
-    def __init__(self, level: Level, captures: tuple[Value, ...], compiled: Mapping[str, CompiledPartition]) -> None:
-        self.level, self.compiled = level, compiled
-        self.inputs = (*level.graph.inputs, *captures)
-        self.slots: dict[tuple[Value, Device], int] = {(value, CPU): k for k, value in enumerate(self.inputs)}
-        self.count = len(self.inputs)
-        self.steps: list[Step] = []
-        self.makers: dict[Value, str] = {}
-        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
-        self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
-        """Devices of partitions that have a next provider."""
-        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
-        """What partitions with a next provider made on a device: the partition, which output, its slots."""
-        for copy in level.copies:
-            self.hops.setdefault(copy.reader, []).extend((copy.value, hop) for hop in copy.hops)
-
-    def executable(self) -> Executable:
-        for partition in self.level.partitions:
-            self._copies(partition.name, partition.provider)
-            device = partition.provider.device
-            function = self.compiled[partition.name]
-            inputs = [self.slots[value, device] for value in partition.inputs] + self._slots_of(witnesses_of(function))
-            if self.forgiving and device != CPU:
-                function = self._rescued(partition, function, inputs)
-            outputs = [self._new(value, device) for value in partition.outputs]
-            self.makers.update((value, f"{partition.name} ({_label(partition)})") for value in partition.outputs)
-            self._step(partition.name, _label(partition), function, inputs, outputs)
-        self._copies(OUTPUT)
-        returned = tuple(self._returned(value) for value in self.level.graph.outputs)
-        steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
-        wanted = self.level.graph.outputs
-        shares = (
-            len(set(map(id, wanted))) < len(returned)
-            or any(type(slot) is not int or slot < len(self.inputs) for slot in returned)
-            or any(_holds_tensors(value.type) for value in wanted)
-        )
-        direct, picks = self._direct(steps, returned, shares)
-        return Executable(self.inputs, wanted, steps, self.count, returned, shares, direct, picks)
-
-    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
-        """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
-        from ort_lite.compile.rescue import Rescuer, Strict
-
-        if not isinstance(function, Rescuer):
-            return Strict(function)
-        function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
-        inputs += self._slots_of(function.at_home)
-        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
-        return function
-
-    def _new(self, value: Value, device: Device) -> int:
-        self.slots[value, device] = slot = self.count
-        self.count += 1
-        return slot
-
-    def _step(
-        self, name: str, provider: str, function: CompiledPartition, inputs: Sequence[int], outputs: Sequence[int]
-    ) -> None:
-        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
-
-    def _copies(self, reader: str, provider: ExecutionProvider | None = None) -> None:
-        if reader not in self.hops:
-            return
-        from ort_lite.compile.moving import Mover
-        from ort_lite.compile.rescue import CarefulMover
-
-        for value, hop in self.hops[reader]:
-            if (value, hop.destination) not in self.slots:
-                maker = self.makers.get(value) or (provider.name if provider is not None else reader)
-                source, name = self.slots[value, hop.source], f"copy {value.name!r} {hop.source} -> {hop.destination}"
-                function: CompiledPartition = (mover := Mover(value, hop, maker, provider, self.inputs))
-                given = [source, *self._slots_of(mover.witnesses)]
-                if self.forgiving:
-                    rescuer, index, slots = self.rescued.get(value, (None, 0, []))
-                    function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
-                    given += slots
-                self._step(name, reader, function, given, [self._new(value, hop.destination)])
-
-    def _slots_of(self, values: Sequence[Value]) -> list[int]:
-        return [self.slots[value, CPU] for value in values]
-
-    def _returned(self, value: Value) -> Any:
-        return self.slots.get((value, CPU), value.constant)
-
-    def _direct(
-        self, steps: Sequence[Step], returned: tuple[Any, ...], shares: bool
-    ) -> tuple[CompiledPartition | None, tuple[int, ...] | None]:
-        if len(steps) != 1 or shares or steps[0].outputs != returned:
-            return None, None
-        return steps[0].function, None if steps[0].inputs == tuple(range(len(self.inputs))) else steps[0].inputs
-
-
-def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartition]) -> set[Device]:
-    """The devices of those that have a next provider; `away` are the partitions that are not on the CPU."""
-    if not away:
-        return set()
-    from ort_lite.compile.rescue import Rescuer
-
-    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Rescuer)}
-
-
-def _label(partition: Partition) -> str:
-    return who(partition.provider)
-
-
-def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
-    """Each slot that is not returned dies after the last step that names it."""
-    done, seen = list[Step](), set(kept)
-    for step in reversed(steps):
-        dead = tuple(slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen)
-        seen.update(dead)
-        done.append(step.replace(dead=dead))
-    return tuple(reversed(done))

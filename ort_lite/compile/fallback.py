@@ -37,7 +37,7 @@ class Fallback(Rescuer):
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         device, partition = self.partition.provider.device, self.partition
-        own = inputs[: len(partition.inputs)] if self.at_home else inputs
+        own = inputs[: len(inputs) - len(self.at_home)]
         missing = None if device == CPU else stranded(own)
         if missing is not None:
             return [Stranded(y, CPU, missing.error) for y in self.rescue(inputs, missing.error)]
@@ -74,10 +74,9 @@ class Fallback(Rescuer):
     def _on_cpu(self, inputs: Sequence[Any]) -> list[Any]:
         """The partition's inputs: as they are on the CPU already, else brought there."""
         partition = self.partition
-        own = len(partition.inputs)
-        home = dict(zip(self.at_home, inputs[own:], strict=False))
+        home = dict(zip(self.at_home, inputs[len(inputs) - len(self.at_home) :], strict=True))
         found = []
-        for value, x in zip(partition.inputs, inputs[:own], strict=True):
+        for value, x in zip(partition.inputs, inputs[: len(partition.inputs)], strict=True):
             if value in home:
                 x = home[value]
             else:

@@ -76,6 +76,10 @@ class Fuser:
         made = partition.replace(nodes=tuple(graph), inputs=tuple(graph.inputs), outputs=graph.outputs, bodies=inside)
         return Fused(made, copies, changes)
 
+    def wanted(self, provider: ExecutionProvider) -> bool:
+        """Whether the provider asks for fusions."""
+        return self._fusions(provider) is not None
+
     def fuse(self, model: Model, provider: ExecutionProvider, rules: ShapeRules) -> bool:
         """Does to a model what is wanted for partitions; whether there was anything to do."""
         fusions = self._fusions(provider)

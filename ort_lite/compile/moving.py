@@ -1,16 +1,16 @@
 """Values from one memory to another: what a transfer or an allocator answers is looked at."""
 
-import weakref
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
+from ort_lite.execute.device_memory import freed_with
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import ask
+from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
 
 
@@ -39,7 +39,7 @@ class Mover:
         if x is None and isinstance(self._value.type, OptionalType):
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
-        made = self._copied(given)
+        made = self._named(self._copied, given)
         if self._expected is not None:
             return self._expected([made], inputs[1:])
         if made is None:
@@ -47,12 +47,14 @@ class Mover:
         return [made]
 
     def _copied(self, x: Any) -> Any:
+        if self._memory is not None and hasattr(self._hop.transfer, "copy_into"):
+            return self._copied_into(x)
+        return self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
+
+    def _named(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """What a transfer or an allocator does, with errors that say which copy."""
         try:
-            return (
-                self._copied_into(x)
-                if self._memory is not None
-                else self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
-            )
+            return function(x)
         except OrtLiteError:
             raise
         except Exception as error:
@@ -63,29 +65,62 @@ class Mover:
         memory, hop = self._memory, self._hop
         assert memory is not None
         handle = memory.allocate(x.nbytes)
-        free = partial(memory.free, handle)
         try:
             made = hop.transfer.copy_into(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
-            self._freed_with(made, handle, free)
+            freed_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
         except BaseException:
-            free()
+            memory.free(handle)
             raise
         return made
 
-    def _freed_with(self, made: Any, handle: Any, free: partial[None]) -> None:
-        wanted = f"expected a value of its own in the memory of {self._hop.destination}"
-        if made is handle:
-            raise ProviderError(f"{self._who} copy_into returned the handle; {wanted}")
+
+class AsyncMover(Mover):
+    """A copy that does not block, in two steps: one begins it, the other waits until the value is there (see `CopiesAsync`)."""
+
+    def begin(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """`inputs`: the value. Returns what will be its copy, and who says when."""
+        x, hop = inputs[0], self._hop
+        if x is None and isinstance(self._value.type, OptionalType):
+            return [None, None]
+        begun: list[Any] = self._named(self._begun, read_only(x) if hop.source == CPU and self._views else x)
+        return begun
+
+    def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
+        made, notification = inputs[:2]
+        if notification is not None:
+            self._named(lambda made: made.wait_on_host(), notification)
+        return [made] if self._expected is None else self._expected([made], inputs[3:])
+
+    def _begun(self, x: Any) -> list[Any]:
+        memory, hop = self._memory, self._hop
+        handle = None if memory is None else memory.allocate(x.nbytes)
+        notification: Any = None
         try:
-            weakref.finalize(made, free).atexit = False
-        except TypeError:
-            came = "None" if made is None else f"a {type(made).__name__}, to which no weak reference may point"
-            raise ProviderError(f"{self._who} copy_into returned {came}; {wanted}") from None
+            begun: Any = hop.transfer.copy_async(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+            if not isinstance(begun, tuple) or len(begun) != 2 or not callable(getattr(begun[1], "wait_on_host", None)):
+                wanted = "expected the value and a notification with `wait_on_host`"
+                raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")
+            made, notification = begun
+            if made is None:
+                raise ProviderError(f"{self._who} began None; expected a value in the memory of {hop.destination}")
+            if memory is not None:
+                freed_with(made, memory, handle, f"{self._who} copy_async", hop.destination)
+        except BaseException:
+            if notification is not None:
+                with suppress(Exception):
+                    notification.wait_on_host()
+            if memory is not None:
+                memory.free(handle)
+            raise
+        return [made, notification]
 
 
 def _memory(reader: ExecutionProvider | None, hop: Hop) -> Allocator | None:
     """The reader's allocator, for a transfer that copies into it."""
-    if reader is None or reader.device != hop.destination or not hasattr(hop.transfer, "copy_into"):
+    if reader is None or reader.device != hop.destination:
+        return None
+    if not hasattr(hop.transfer, "copy_into") and not hasattr(hop.transfer, "copy_async"):
         return None
     memory: Allocator | None = ask(reader, "allocator")
     return memory

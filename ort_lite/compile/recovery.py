@@ -7,6 +7,7 @@ from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFa
 from ort_lite.compile.fusing import Fuser
 from ort_lite.errors import CompileError
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.constraints import Constraints
@@ -31,6 +32,7 @@ def compile_or_next(
     guard: Guard,
     report: Report,
     fuser: Fuser,
+    span: Span = no_span,
 ) -> tuple[Assignment, Compiled]:
     """Compiles; the nodes of a partition that its provider could not compile are dealt out once more, to those after it.
 
@@ -38,7 +40,7 @@ def compile_or_next(
     kept. `again` partitions under the constraints. Raises CompileError where the policy of the provider is "raise", or nobody
     else takes the nodes.
     """
-    known = Compilations()
+    known = Compilations(span)
     while True:
         try:
             return assignment, compile_assignment(assignment, policies, known, guard, fuser)

@@ -1,6 +1,7 @@
 """Stage 6: a compiled graph runs: steps in order, each value dropped after its last reader. All state is the run's own."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import perf_counter_ns
 from typing import Any
 
@@ -36,8 +37,9 @@ class Executable(Record):
     """A graph level, compiled. `run` takes a value for each of `inputs`, in order, and gives one for each of `outputs`.
 
     Slots 0 to len(inputs) - 1 are the inputs. `returned` has an output's slot, or the constant that it is; `outputs_may_alias` says
-    that an output is an input, a constant or another output, or a list that may hold one. Where one step on the CPU does
-    everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them.
+    that an output is an input, a constant or another output, or a list that may hold one. Where one step does
+    everything (`direct`), it is called without slots: `picks` are the inputs it wants, None for all of them. The slots in
+    `notifications` hold those of copies that were begun, until they are waited for.
     """
 
     inputs: tuple[Value, ...]
@@ -48,6 +50,7 @@ class Executable(Record):
     outputs_may_alias: bool
     direct: CompiledPartition | None = None
     picks: tuple[int, ...] | None = None
+    notifications: tuple[int, ...] = ()
 
     def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
         """Raises RuntimeException naming partition and provider, RunTerminated when `options.terminate` is set."""
@@ -64,17 +67,21 @@ class Executable(Record):
     def _run_steps(self, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> list[Any]:
         slots: list[Any] = [None] * self.slots
         slots[: len(inputs)] = inputs
-        for step in self.steps:
-            if options is not None and options.terminate:
-                raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
-            begin = perf_counter_ns() if observe is not None else 0
-            results = _called(step, [slots[k] for k in step.inputs])
-            if observe is not None:
-                observe(step, begin, perf_counter_ns())
-            for k, result in zip(step.outputs, results, strict=True):
-                slots[k] = result
-            for k in step.dead:
-                slots[k] = None
+        try:
+            for step in self.steps:
+                if options is not None and options.terminate:
+                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
+                begin = perf_counter_ns() if observe is not None else 0
+                results = call_step(step, [slots[k] for k in step.inputs])
+                if observe is not None:
+                    observe(step, begin, perf_counter_ns())
+                for k, result in zip(step.outputs, results, strict=True):
+                    slots[k] = result
+                for k in step.dead:
+                    slots[k] = None
+        except BaseException:
+            wait_for([slots[k] for k in self.notifications])
+            raise
         return [slots[r] if type(r) is int else r for r in self.returned]
 
     def run_into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any] | None:
@@ -99,7 +106,8 @@ class Executable(Record):
         return list(listed(results, len(self.outputs), str(self.steps[0])))
 
 
-def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
+def call_step(step: Step, inputs: list[Any]) -> Sequence[Any]:
+    """What the step returns, with its name in whatever goes wrong."""
     try:
         results = step.function(inputs)
     except OrtLiteError as error:
@@ -110,6 +118,14 @@ def _called(step: Step, inputs: list[Any]) -> Sequence[Any]:
     if type(results) is list and len(results) == len(step.outputs):
         return results
     return listed(results, len(step.outputs), str(step))
+
+
+def wait_for(notifications: Sequence[Any]) -> None:
+    """A run that fails leaves no copy behind that still reads or writes its memory. What went wrong in one is told by its step."""
+    for notification in notifications:
+        if notification is not None:
+            with suppress(Exception):
+                notification.wait_on_host()
 
 
 def _failure(step: Step, error: Exception) -> RuntimeException:

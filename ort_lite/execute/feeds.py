@@ -23,8 +23,10 @@ _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
 class Feeds:
     """Turns a feed into the list of the graph's inputs, in order."""
 
-    def __init__(self, inputs: Sequence[Value]) -> None:
-        self._checks = [(value.name, check(value.name, value.type)) for value in inputs]
+    def __init__(self, inputs: Sequence[Value], around: Callable[[Value, Check], Check] | None = None) -> None:
+        """`around` may put a check of an input's own around that of its type."""
+        checks = [(value, check(value.name, value.type)) for value in inputs]
+        self._checks = [(value.name, each if around is None else around(value, each)) for value, each in checks]
         self._optional = {value.name for value in inputs if isinstance(value.type, OptionalType)}
         self._count = len(self._checks)
 

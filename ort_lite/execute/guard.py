@@ -17,7 +17,8 @@ from typing import Any
 from ort_lite.errors import ProviderError, RunTerminated, RuntimeException, told
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
-from ort_lite.provider.abilities import has_state, releases_state
+from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
+from ort_lite.provider.ask import ask
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, ExecutionProvider, Partition
 
@@ -32,20 +33,35 @@ def guarded(
     `outer` are the inputs of its graph, captures included; `others` the providers of the session, which the partition's bodies may
     call. Raises ProviderError for a `concurrency` that is none, and for "per-thread" without a state.
     """
-    provider, function = partition.provider, compiled
+    provider = partition.provider
+    memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
+    function = compiled if memory is None else _into_memory(compiled)
     if provider.concurrency not in CONCURRENCIES:
         raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}")
     if has_state(compiled):
-        function = Stateful(partition.name, compiled, provider.concurrency == "per-thread")
+        function = Stateful(partition.name, compiled, provider.concurrency == "per-thread", function)
     elif provider.concurrency == "per-thread":
         raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
     if provider.device == CPU and not provider.exact:
         who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
         function = Checked(function, who, partition.inputs, partition.outputs, outer, views)
+    if memory is not None:
+        from ort_lite.execute.device_memory import Allotted
+
+        who = f"{partition.name} ({provider.name})"
+        function = Allotted(function, who, partition.inputs, partition.outputs, outer, memory, provider.device)
     if provider.concurrency != "serial":
         return function
     inside = [other for other in others if other.concurrency == "serial"] if partition.bodies else []
     return Serial(function, partition.name, [lock_of(each) for each in (provider, *inside)])
+
+
+def _into_memory(compiled: Any) -> CompiledPartition:
+    def call(given: Any, *state: Any) -> Sequence[Any]:
+        results: Sequence[Any] = compiled.into_memory(*given, *state)
+        return results
+
+    return call
 
 
 class ProviderLock:
@@ -105,6 +121,11 @@ def lock_of(provider: ExecutionProvider) -> ProviderLock:
     return _LOCKS.of(provider)
 
 
+def holds_a_lock() -> bool:
+    """Whether this thread is inside of a serial provider: then it must not wait for threads that may want to be there."""
+    return any(each.lock._is_owned() for each in list(_LOCKS.known.values()))  # type: ignore[attr-defined]  # as Condition asks
+
+
 class Serial(Wrapper):
     """One call at a time.
 
@@ -145,8 +166,10 @@ class _Home:
 class Stateful:
     """Calls a partition with its state: one, or one a thread. A state is made before the first call that needs it."""
 
-    def __init__(self, name: str, compiled: Any, per_thread: bool) -> None:
+    def __init__(self, name: str, compiled: Any, per_thread: bool, function: CompiledPartition | None = None) -> None:
+        """`function` is what is called with inputs and state; None: `compiled`."""
         self._name, self._compiled, self._per_thread = name, compiled, per_thread
+        self._function = compiled if function is None else function
         self._home: Any = threading.local() if per_thread else _Home()
         self._all: weakref.WeakSet[_Held] = weakref.WeakSet()
         self._closed = False
@@ -174,7 +197,7 @@ class Stateful:
                 raise RuntimeException(f"{self._name}: the session is closed")
             self._inside.append(me)
         try:
-            results: Sequence[Any] = self._compiled(inputs, self._held().state)
+            results: Sequence[Any] = self._function(inputs, self._held().state)
         finally:
             with self._changed:
                 self._inside.remove(me)

@@ -1,14 +1,13 @@
 """Profiling: what a session did and when, as a Chrome trace (chrome://tracing, Perfetto), in onnxruntime's form.
 
-Complete events ("ph": "X") with categories Session and Node; times in microseconds since the session began.
+Complete events ("ph": "X") with categories Session, Node and Kernel, and Creation for what happens inside of the stages that make a
+session; times in microseconds since the session began.
 """
 
 import json
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ class Profiler:
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
         self._events: list[dict[str, Any]] = []
 
-    def event(self, category: str, name: str, begin: int, end: int, **args: str) -> None:
+    def event(self, category: str, name: str, begin: int, end: int, **args: Any) -> None:
         """`begin` and `end` are nanoseconds of `perf_counter_ns`."""
         self._events.append(  # one append: safe from many threads
             {
@@ -38,15 +37,6 @@ class Profiler:
                 "args": args,
             }
         )
-
-    @contextmanager
-    def span(self, name: str) -> Iterator[None]:
-        """A Session event around what the block does."""
-        begin = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            self.event("Session", name, begin, time.perf_counter_ns())
 
     def step(self, step: Step, begin: int, end: int) -> None:
         """An Observer of steps (see ort_lite.execute.execute)."""

@@ -28,6 +28,8 @@ class Wrapper:
     """A compiled partition with something of the framework's around it."""
 
     function: CompiledPartition
+    witnesses: tuple[Value, ...] = ()
+    """Values whose arrays, or what tells their shapes, it is called with behind its inputs."""
 
 
 class Checked(Wrapper):
@@ -54,7 +56,7 @@ class Checked(Wrapper):
 def witnesses_of(function: CompiledPartition) -> tuple[Value, ...]:
     """Of a partition behind its guards: the values whose arrays it is called with behind its inputs."""
     while isinstance(function, Wrapper):
-        if isinstance(function, Checked):
+        if function.witnesses:
             return function.witnesses
         function = function.function
     return ()
@@ -154,6 +156,23 @@ class Expected:
             wrong(x, type_, what)
 
         return plain(x, value.type, repr(value.name), True)
+
+
+class KnownShapes:
+    """The shapes of values on a device, as far as the graph and the shapes of what was `given` tell them."""
+
+    def __init__(self, values: Sequence[Value], given: Sequence[Value]) -> None:
+        self._sizes, self._tensors = _Sizes(values, given), [isinstance(value.type, TensorType) for value in values]
+
+    def of(self, given: Sequence[Any]) -> list[tuple[int, ...] | None]:
+        """None for a shape with a size that is not known, and for what is no tensor of numbers."""
+        shapes = self._sizes.of(given).shapes
+        return [_all_known(shape) if known else None for shape, known in zip(shapes, self._tensors, strict=True)]
+
+
+def _all_known(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
+    known = () if shape is None else tuple(size for size in shape if size is not None and size != _ANY)
+    return None if shape is None or len(known) < len(shape) else known
 
 
 class _Bound(Record, eq=False):

@@ -233,4 +233,25 @@ class ArenaAllocator:
         return region
 
 
-__all__ = ["ArenaAllocator", "Chunk", "HostSource"]
+class Scratch:
+    """Memory for what calls need besides inputs and results: one chunk, as large as the most that was asked for. One thread's."""
+
+    def __init__(self, arena: ArenaAllocator) -> None:
+        self._arena = arena
+        self._chunk: Chunk | None = None
+
+    def chunk(self, nbytes: int) -> Chunk:
+        """Of so many bytes or more, which hold anything; the same memory each time. Raises OutOfMemory."""
+        if self._chunk is None or self._chunk.nbytes < nbytes:
+            self.release()
+            self._chunk = self._arena.allocate(nbytes)
+        return self._chunk
+
+    def release(self) -> None:
+        """The arena gets its chunk back."""
+        if self._chunk is not None:
+            self._arena.free(self._chunk)
+            self._chunk = None
+
+
+__all__ = ["ArenaAllocator", "Chunk", "HostSource", "Scratch"]

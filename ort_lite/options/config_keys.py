@@ -38,6 +38,9 @@ OPTIMIZED_BESIDE = "session.optimized_model_external_initializers_file_name"
 OPTIMIZED_LEAST = "session.optimized_model_external_initializers_min_size_in_bytes"
 CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_allocators"
 
+LAYERS_BY_NAME = "session.name_based_layer_assignment"
+"""A session's entry: nodes to devices by parts of their names (see ort_lite.partition.layer_assignment)."""
+
 _SESSION = """
 ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
  context_node_name_prefix context_source_model_path dynamic.qnn_htp_performance_mode dynamic.workload_type
@@ -66,11 +69,21 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
  x64quantprecision
 """
 
+CREATION_TRACE = "ort_lite.creation_trace"
+"""A session's entry; "1": `InferenceSession.creation_trace` says what making it did."""
+
 MEMORY_PLANNER = "ort_lite.memory_planner"
 """Who packs the scratch memory of a session: a name of ort_lite.memory.planning.planner.PLANNERS or of a plugin's planner."""
 
 OWN_KEYS = frozenset(
-    {"session.memory_limit_bytes", KEEP_CONSTANTS, MEMORY_PLANNER, "ort_lite.partitioning", "ort_lite.cost_model"}
+    {
+        "session.memory_limit_bytes",
+        KEEP_CONSTANTS,
+        CREATION_TRACE,
+        MEMORY_PLANNER,
+        "ort_lite.partitioning",
+        "ort_lite.cost_model",
+    }
 )
 """Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partition.cost.strategy."""
 
@@ -81,7 +94,7 @@ RUN_KEYS = frozenset({
 
 ACTING = OWN_KEYS | {
     DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
-    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT,
+    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME,
 }  # fmt: skip
 """Sessions' entries that have an effect, beside those of providers."""
 

@@ -22,7 +22,11 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Accepted for compatibility: partitions run one after the other in both modes."""
+    """ORT_PARALLEL: partitions and copies of one run that do not need each other run side by side, on `inter_op_num_threads` threads.
+
+    Results are the same. Threads are started by the first run that has work for two; bodies run in the thread of their node, verified
+    runs one step after the other. A run may need more scratch memory at once, and its steps run in other threads than its hooks.
+    """
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -83,7 +87,8 @@ class MemoryAccount(Protocol):
 class SessionOptions(_Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
-    intra_op_num_threads 0 leaves the number to the provider. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
+    intra_op_num_threads 0 leaves the number to the provider. inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls
+    `run` too; 0: one for each provider that has a partition. log_severity_level: 0 verbose, 1 info, 2 warning, 3 error,
     4 fatal, -1 the module's default. A non-empty optimized_model_filepath receives the transformed model.
     """
 

@@ -9,10 +9,21 @@ on_run_error      "raise" (default): `run` raises; "next": the next provider run
 required          True: a provider that is not installed or has no device is an error, whatever else is said
 limit_nodes, limit_bytes   the most that it is given: nodes; bytes of their constants and outputs
 
+Of partitioning, in the words of TensorRT, TFLite and NNAPI; operators are named as in `explain()` ("com.microsoft.Gelu"):
+
+min_subgraph_size, max_subgraph_size   the nodes of a partition, at least and at most: smaller ones go to the next provider, larger ones
+                  become several
+max_partitions    of a graph (the main one, each body): the largest are kept
+partitioning_stop_ops   "TopK,NonMaxSuppression" or a list: these nodes and all behind them go to the next provider
+cpu_preferred_nodes   True: nodes that compute shapes from results of Shape and Size go to the next provider
+
+DequantizeLinear, an operator and QuantizeLinear of its results are kept, or lost, together. Nodes that nobody else runs stay where
+`partitioning_stop_ops` and `cpu_preferred_nodes` would have taken them. What each option cost: `explain().controls()`.
+
 Whatever goes to the next provider costs a warning and a line of `InferenceSession.explain()`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import index
 from typing import Any
 
@@ -32,6 +43,21 @@ class Policy(Record):
     on_run_error: str = RAISE
     limit_nodes: int | None = None
     limit_bytes: int | None = None
+    min_subgraph_size: int | None = None
+    max_subgraph_size: int | None = None
+    max_partitions: int | None = None
+    partitioning_stop_ops: tuple[str, ...] = ()
+    cpu_preferred_nodes: bool = False
+
+    @property
+    def prefers_others(self) -> bool:
+        """Whether there may be nodes about which the provider is not asked."""
+        return bool(self.partitioning_stop_ops or self.cpu_preferred_nodes)
+
+    @property
+    def shapes_partitions(self) -> bool:
+        """Whether something is said of the size or the number of partitions."""
+        return any(limit is not None for limit in (self.min_subgraph_size, self.max_subgraph_size, self.max_partitions))
 
 
 def split(options: Mapping[str, Any], provider: str) -> tuple[Policy, dict[str, Any]]:
@@ -49,23 +75,34 @@ def split(options: Mapping[str, Any], provider: str) -> tuple[Policy, dict[str, 
 
 def _value(name: str, value: Any, provider: str) -> Any:
     made: Any
-    if name == "required":
+    if name in ("required", "cpu_preferred_nodes"):
         made = _TRUTHS.get(str(value).lower())
         expected = "True or False"
     elif name.startswith("on_"):
         made = value if value in (RAISE, NEXT) else None
         expected = f"{RAISE!r} or {NEXT!r}"
+    elif name == "partitioning_stop_ops":
+        made = _names(value)
+        expected = "names of operators"
     else:
-        made = _number(value)
-        expected = "a number, 0 or more"
+        least = 1 if name.startswith("max_") else 0
+        made = _number(value, least)
+        expected = f"a number, {least} or more"
     if made is None:
         raise InvalidArgument(f"{provider}: option {name} is {value!r}; expected {expected}")
     return made
 
 
-def _number(value: Any) -> int | None:
+def _number(value: Any, least: int) -> int | None:
     try:
         number = int(value) if isinstance(value, str) else index(value)
     except (TypeError, ValueError):
         return None
-    return number if number >= 0 else None
+    return number if number >= least else None
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(filter(None, map(str.strip, names)))

@@ -23,8 +23,8 @@ class Reason(Record):
 
     Codes of lost nodes: "earlier" (an earlier provider takes it), "cycle", "size" (its group is too small), "body" (a node
     inside belongs to another provider), "overlap" (a node in two capabilities), "contract" (the capability is wrong), "rule"
-    (a placement rule), "budget" (no room), "compile" (the provider could not compile it), "transfer" (starting and
-    moving would cost more than it gains).
+    (a placement rule), "compile" (the provider could not compile it), "transfer" (starting and moving would cost more than it
+    gains), and those of an option of partitioning, which `ort_lite.partition.controls` lists.
     """
 
     provider: str

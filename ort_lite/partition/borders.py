@@ -1,6 +1,6 @@
 """Where values cross between two memories: one copy a value and device, directly where a transfer can, else by the CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ort_lite.errors import ProviderError, told
@@ -11,12 +11,19 @@ from ort_lite.provider.provider import CPU, DataTransfer, Device, Partition
 OUTPUT = "output"
 
 
-def copies(graph: Graph, partitions: Sequence[Partition], transfers: Sequence[DataTransfer]) -> tuple[Copy, ...]:
-    """The copies that a level needs, in order. Graph inputs, captures and outputs are on the CPU.
+def copies(
+    graph: Graph,
+    partitions: Sequence[Partition],
+    transfers: Sequence[DataTransfer],
+    homes: Mapping[Value, Device] | None = None,
+    wanted: Mapping[Value, Device] | None = None,
+) -> tuple[Copy, ...]:
+    """The copies that a level needs, in order. Graph inputs, captures and outputs are on the CPU, inputs but for those in `homes`;
+    with `wanted`, its outputs are, and no others.
 
     Raises ProviderError when no transfer reaches a device. O(values).
     """
-    home: dict[Value, Device] = {}
+    home: dict[Value, Device] = dict(homes or {})
     there: set[tuple[Value, Device]] = set()
     found: list[Copy] = []
 
@@ -31,8 +38,8 @@ def copies(graph: Graph, partitions: Sequence[Partition], transfers: Sequence[Da
         for value in partition.inputs:
             need(value, partition.provider.device, partition.name)
         home.update((value, partition.provider.device) for value in partition.outputs)
-    for value in graph.outputs:
-        need(value, CPU, OUTPUT)
+    for value, device in (dict.fromkeys(graph.outputs, CPU) if wanted is None else wanted).items():
+        need(value, device, OUTPUT)
     return tuple(found)
 
 

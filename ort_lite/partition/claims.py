@@ -16,7 +16,11 @@ from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView,
 from ort_lite.provider.unchanged import capabilities
 from ort_lite.record import Record
 
-_QDQ = ("DequantizeLinear", "QuantizeLinear")
+Joined = tuple[list[int], int | None]
+"""A group of groups that become one, and a node that keeps it apart from the one before."""
+
+Lost = tuple[str, str]
+"""Code and detail of a Reason."""
 
 
 class Unit(Record):
@@ -66,6 +70,8 @@ class Claims:
             why = self.constraints.ruled_out(index, self.nodes[k])
             if why is not None:
                 self._refuse(index, [k], "lost", "rule", why)
+            elif (preferred := self.constraints.kept_off_by(index, self.nodes[k])) is not None:
+                self._refuse(index, [k], "lost", *preferred)
         open_ = {k for k in free if index not in self.reasons[k]}
         claimed = frozenset(node for k, node in enumerate(self.nodes) if k not in open_)
         split = frozenset(node for node in self.bodies if self.inside(node) - {index})
@@ -174,23 +180,17 @@ class Claims:
         return {g: kept[g] for g in sorted(kept)}
 
     def _quantized(self, units: Mapping[int, Unit]) -> dict[int, list[int]]:
-        """By group, the groups that hold the parts of a QDQ unit, itself among them: DequantizeLinear, the operator that reads it,
-        QuantizeLinear of its outputs. Cut apart, the operator would compute in floating point. O(nodes + edges).
-        """
-        home = {k: g for g, unit in units.items() for k in unit.nodes}
+        """By group, the groups that hold the parts of a QDQ unit, itself among them (see `qdq_units`). O(nodes + edges)."""
+        from ort_lite.partition.controls import qdq_units
+
+        home = {self.nodes[k]: g for g, unit in units.items() for k in unit.nodes}
         found = {g: [g] for g in units}
-        for k, node in enumerate(self.nodes):
-            if k not in home or node.op_type in _QDQ:
-                continue
-            before = [v.producer for v in self.reads[k] if v.producer is not None and v.producer.op_type == "DequantizeLinear"]
-            readers = [reader for v in node.outputs if v is not None for reader in v.readers]
-            after = [reader for reader in readers if reader.op_type == "QuantizeLinear"]
-            if before and readers and len(after) == len(readers):
-                parts = [home[number] for other in (*before, *after) if (number := self.number.get(other, -1)) in home]
-                for g in parts:
-                    if found[g] is not found[home[k]]:
-                        found[home[k]].extend(found[g])
-                        found.update(dict.fromkeys(found[g], found[home[k]]))
+        for several in qdq_units([node for node in self.nodes if node in home]):
+            first = home[several[0]]
+            for g in (home[node] for node in several):
+                if found[g] is not found[first]:
+                    found[first].extend(found[g])
+                    found.update(dict.fromkeys(found[g], found[first]))
         return found
 
     def _give_up(self, index: int, group: int, unit: Unit, code: str, detail: str) -> None:
@@ -199,16 +199,19 @@ class Claims:
             self.quotient.dissolve(group)
 
     def _form_groups(self, index: int, units: dict[int, Unit]) -> None:
-        """Joins units as far as possible. A group below the minimum of a unit gives that unit back, and all join anew."""
+        """Joins units as far as possible and allowed. A group that is not wanted gives its units back, and all join anew."""
+        together = self._quantized(units) if self.constraints.policies[index].shapes_partitions else {}
         while True:
-            joined = join(self.quotient, {g for g, unit in units.items() if unit.capability.merge})
-            small = self._too_small(units, [parts for parts, _ in joined])
-            if not small:
+            joined, lost = self._joined(index, units, together)
+            lost = lost or self._too_small(index, units, joined) or self._too_many(index, units, joined)
+            if not lost:
                 break
-            for g, size in small:
-                unit = units.pop(g)
-                self._give_up(index, g, unit, "size", _size(size, unit.capability.minimum))
-                self.constraints.give_back(index, [self.nodes[k] for k in unit.nodes])
+            for g, (code, why) in lost.items():
+                for other in together.get(g, [g]):
+                    unit = units.pop(other, None)
+                    if unit is not None:
+                        self._give_up(index, other, unit, code, why)
+                        self.constraints.give_back(index, [self.nodes[k] for k in unit.nodes])
         before: Group | None = None
         for parts, through in joined:
             group = Group(index, [units[g].capability for g in parts])
@@ -216,17 +219,74 @@ class Claims:
                 group.apart = (before, through)
             self._take(group, parts)
             before = group
-        for g, unit in units.items():
-            if not unit.capability.merge:
-                self._take(Group(index, [unit.capability]), [g])
 
-    def _too_small(self, units: Mapping[int, Unit], joined: list[list[int]]) -> list[tuple[int, int]]:
-        alone = [[g] for g, unit in units.items() if not unit.capability.merge]
-        found = list[tuple[int, int]]()
-        for parts in (*joined, *alone):
-            size = sum(len(self.quotient.members[g]) for g in parts)
-            found.extend((g, size) for g in parts if g in units and size < units[g].capability.minimum)
+    def _joined(
+        self, index: int, units: Mapping[int, Unit], together: Mapping[int, list[int]]
+    ) -> tuple[list[Joined], dict[int, Lost]]:
+        """The groups that units can be, each with what keeps it apart from the one before; and units larger than a group may be."""
+        joined: list[Joined] = [*join(self.quotient, {g for g, unit in units.items() if unit.capability.merge})]
+        joined += [([g], None) for g, unit in units.items() if not unit.capability.merge]
+        most = self.constraints.policies[index].max_subgraph_size
+        if most is None:
+            return joined, {}
+        from ort_lite.partition.controls import pieces
+
+        made, lost, was_cut = list[Joined](), dict[int, Lost](), False
+        for parts, through in joined:
+            size = self._count(parts)
+            if size <= most or self._is_saved(units, parts):
+                made.append((parts, None if was_cut else through))
+                was_cut = False
+                continue
+            cut, large = pieces(
+                self._after(parts), {g: self._count([g]) for g in parts}, map(together.__getitem__, parts), most
+            )
+            for g in large:
+                stay = self._count(other for other in together[g] if other in units)
+                lost[g] = ("large", f"{_nodes(stay)} stay together, max_subgraph_size is {most}")
+            made.extend((piece, None) for piece in cut)
+            was_cut = True
+            self.constraints.note_cut(index, size, len(cut))
+        return made, lost
+
+    def _after(self, parts: list[int]) -> dict[int, set[int]]:
+        """By group, those of `parts` that read what it computes."""
+        group, inside = self.quotient.group, set(parts)
+        return {
+            g: {group[reader] for k in self.quotient.members[g] for reader in self.quotient.after[k]} & inside - {g}
+            for g in parts
+        }
+
+    def _count(self, parts: Iterable[int]) -> int:
+        return sum(len(self.quotient.members[g]) for g in parts)
+
+    def _is_saved(self, units: Mapping[int, Unit], parts: list[int]) -> bool:
+        """Whether it is a partition that was compiled before, which nobody else can have."""
+        return is_context(self.nodes[units[parts[0]].nodes[0]])
+
+    def _too_small(self, index: int, units: Mapping[int, Unit], joined: Iterable[Joined]) -> dict[int, Lost]:
+        found = dict[int, Lost]()
+        least = self.constraints.policies[index].min_subgraph_size or 0
+        for parts, _ in joined:
+            size = self._count(parts)
+            for g in parts:
+                if size < units[g].capability.minimum:
+                    found[g] = ("size", f"group too small: {_nodes(size)}, takes {units[g].capability.minimum} or more")
+                elif size < least and not self._is_saved(units, parts):
+                    found[g] = ("small", f"group too small: {_nodes(size)}, min_subgraph_size is {least}")
         return found
+
+    def _too_many(self, index: int, units: Mapping[int, Unit], joined: Iterable[Joined]) -> dict[int, Lost]:
+        """The smallest groups beyond the number that is allowed; of equal ones the last."""
+        most = self.constraints.policies[index].max_partitions
+        if most is None:
+            return {}
+        wanted = [parts for parts, _ in joined if not self._is_saved(units, parts)]
+        if len(wanted) <= most:
+            return {}
+        wanted.sort(key=self._count, reverse=True)
+        why = f"{len(wanted)} partitions, max_partitions is {most}: larger ones come first"
+        return {g: ("many", why) for parts in wanted[most:] for g in parts}
 
     def _take(self, group: Group, parts: list[int]) -> None:
         made = self.quotient.contract(parts)
@@ -268,8 +328,8 @@ def _saved(node: Node, labels: Sequence[str], label: str) -> Capability | Reject
     return Rejection(node, "source", why or f"it was compiled by {owner}")
 
 
-def _size(size: int, minimum: int) -> str:
-    return f"group too small: {size} node{'s' if size > 1 else ''}, takes {minimum} or more"
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count > 1 else ''}"
 
 
 def _reads(node: Node) -> tuple[Value, ...]:

@@ -11,6 +11,8 @@ from ort_lite.dtypes import itemsize
 from ort_lite.errors import InvalidArgument, PlacementError, told
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
+from ort_lite.log import Span, no_span
+from ort_lite.options.policies import Policy
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.provider.provider import Capability, GraphView, Rejection, Resource
 from ort_lite.record import Record
@@ -28,15 +30,21 @@ class _Order(Record):
 
 
 class Constraints:
-    """`labels` name the providers; `resources` are what each has room for, None: no limit.
+    """`labels` name the providers; `resources` are what each has room for, None: no limit; `policies` are what the user
+    says of each, `remarks` of rules what is known already.
 
     `inserted` says of nodes that the framework put into the graph who did it and why.
     """
 
     def __init__(
-        self, labels: Sequence[str], rules: Sequence[PlacementRule] = (), resources: Sequence[Resource | None] = ()
-    ) -> None:
+        self, labels: Sequence[str], rules: Sequence[PlacementRule] = (), resources: Sequence[Resource | None] = (),
+        policies: Sequence[Policy] = (), remarks: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self.labels, self.rules = labels, rules
+        self.policies = policies or [Policy()] * len(labels)
+        self._controlled: dict[int, dict[Node, tuple[str, str]]] | None = None
+        self.span: Span = no_span
+        self._remarks, self._cut = remarks, dict[str, None]()
         self.inserted: dict[Node, str] = {}
         self._put_back: set[Node] = set()
         self._laid_out: set[Node] = set()
@@ -55,6 +63,9 @@ class Constraints:
     def begin(self, graph: Graph) -> None:
         """Everything is dealt out anew. Raises PlacementError for hard rules that contradict each other."""
         self._accounts = {k: _Account(r) for k, r in enumerate(self.resources) if r is not None}
+        self._cut = {}
+        if self._controlled is None:
+            self._controlled = self._preferences(graph)
         if self.rules:
             self._unfollowed = {}
             self._hard, self._soft = _orders(graph, self.rules, self.labels, self._unfollowed)
@@ -63,13 +74,14 @@ class Constraints:
         """Nodes that nobody took may find one now: soft rules hold again, and providers are asked again."""
         self._released.clear()
         self._answers.clear()
+        self._controlled = None
 
     def remarks(self) -> tuple[str, ...]:
         """What became of rules that were not followed to the letter, and of layouts that nobody took."""
         released = [node for node in self._soft if node in self._released]
         gave_way = (f"{self._soft[node].rule} gave way for {node}: nobody that it names takes it" for node in released)
         back = (f"{node} is not taken channels-last: it is as it was" for node in self._put_back)
-        return (*self._unfollowed, *gave_way, *sorted(back))
+        return (*self._remarks, *self._unfollowed, *gave_way, *self._gave_way(), *self._cut, *sorted(back))
 
     # Changes of the graph
 
@@ -112,14 +124,47 @@ class Constraints:
         return str(order.rule) if order is not None and index in order.providers else ""
 
     def release(self, left: Iterable[Node]) -> bool:
-        """Lifts the soft rules of nodes that nobody took. False: they have none."""
-        soft = {node for node in left if node in self._soft} - self._released
+        """Lifts the soft rules of nodes that nobody took, and what a policy prefers for them. False: there is nothing of it."""
+        controlled = set[Node]().union(*(self._controlled or {}).values())
+        soft = {node for node in left if node in self._soft or node in controlled} - self._released
         self._released |= soft
         return bool(soft)
 
     def hard_rules(self, left: Iterable[Node]) -> list[str]:
         """Of nodes that nobody took: the hard rules that keep them from others."""
         return [f"{node}: {self._hard[node].rule}" for node in left if node in self._hard]
+
+    # What policies prefer
+
+    def kept_off_by(self, index: int, node: Node) -> tuple[str, str] | None:
+        """Code and detail of the Reason for which the provider is not asked about the node; None: it is."""
+        if not self._controlled or node in self._released:
+            return None
+        return self._controlled.get(index, {}).get(node)
+
+    def _preferences(self, graph: Graph) -> dict[int, dict[Node, tuple[str, str]]]:
+        """By provider, the nodes that it is not asked about."""
+        some = [k for k, policy in enumerate(self.policies) if policy.prefers_others]
+        if not some:
+            return {}
+        from ort_lite.partition.controls import kept_off
+
+        return {k: kept_off(graph, self.policies[k]) for k in some}
+
+    def note_cut(self, index: int, nodes: int, parts: int) -> None:
+        """A group of a provider became several partitions."""
+        limit = f"max_subgraph_size is {self.policies[index].max_subgraph_size}"
+        self._cut[f"{self.labels[index]}: {nodes} nodes that could be one partition are {parts}: {limit}"] = None
+
+    def _gave_way(self) -> Iterator[str]:
+        if not self._controlled:
+            return
+        from ort_lite.partition.controls import CONTROLS
+
+        for index, controlled in self._controlled.items():
+            for node, (code, _) in controlled.items():
+                if node in self._released:
+                    yield f"{CONTROLS[code]} of {self.labels[index]} gave way for {node}: nobody else takes it"
 
     # Failed compiles
 
@@ -174,8 +219,16 @@ class Constraints:
         """What the provider said to a view that shows the same; else `ask` is called."""
         known = self._answers.get((index, view.graph))
         if known is None or known[0] != view:
-            known = self._answers[index, view.graph] = (view, ask(view))
+            known = self._answers[index, view.graph] = (view, self._asked(index, view, ask))
         return known[1]
+
+    def _asked(self, index: int, view: GraphView, ask: Callable[[GraphView], Answers]) -> Answers:
+        if self.span is no_span:
+            return ask(view)
+        with self.span("get_capability", provider=self.labels[index], offered=len(view)) as facts:
+            answers = ask(view)
+            facts["claimed"] = len({node for answer in answers if isinstance(answer, Capability) for node in answer.nodes})
+        return answers
 
 
 class _Account:

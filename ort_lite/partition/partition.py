@@ -216,15 +216,16 @@ class _Assembly:
         self.counts[group.provider] += 1
         return f"{self.labels[group.provider]}_{count}"
 
-    def _place(self, claims: Claims, k: int, owner: int, partition: str) -> None:
+    def _place(self, claims: Claims, k: int, owner: int, partition: str, whole: bool = False) -> None:
+        """`whole`: the node is inside one that is taken whole, so what is inside of it is taken, too."""
         node = claims.nodes[k]
         reasons = tuple(self._reason(claims, k, index, owner) for index in range(len(self.labels)) if index != owner)
         rule, inserted = claims.constraints.rule_of(node, owner), claims.constraints.inserted.get(node, "")
         self.placements[node] = Placement(node, self.labels[owner], partition, reasons, rule, inserted)
-        if node in claims.whole:
-            for body in claims.bodies[node]:
+        if whole or node in claims.whole:
+            for body in claims.bodies.get(node, ()):
                 for inner in range(len(body.nodes)):
-                    self._place(body, inner, owner, partition)
+                    self._place(body, inner, owner, partition, whole=True)
 
     def _reason(self, claims: Claims, k: int, index: int, owner: int) -> Reason:
         if index < owner:

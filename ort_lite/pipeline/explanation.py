@@ -1,12 +1,19 @@
 """What `InferenceSession.explain()` and `plan()` answer: plain data, printable, comparable."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.partition.assignment import Assignment, Placement, Reason
 from ort_lite.partition.constraints import nbytes
+from ort_lite.partition.controls import CONTROLS
 from ort_lite.record import Record
 from ort_lite.shapes.expr import Dim
+
+if TYPE_CHECKING:
+    from ort_lite.partition.cost.cost_model import CostModel
+
+Slower = Callable[[Sequence[Placement], str], float | None]
+"""Seconds that nodes take longer where they are than at a provider."""
 
 
 class Explanation(Record):
@@ -49,6 +56,35 @@ class Explanation(Record):
     def _places(self) -> dict[str, Placement]:
         return {place.node.name: place for place in self.assignment.placements.values()}
 
+    def controls(self, costs: "CostModel | None" = None) -> tuple["ControlCost", ...]:
+        """What the options of partitioning took from providers (see `ort_lite.options.policies`), and with a CostModel what that costs.
+
+        O(nodes).
+        """
+        lost: dict[tuple[str, str], list[Placement]] = {}
+        for place in self.assignment.placements.values():
+            for reason in place.reasons:
+                if reason.verdict == "lost" and reason.code in CONTROLS:
+                    lost.setdefault((reason.provider, CONTROLS[reason.code]), []).append(place)
+        order = [(label, option) for label in self.assignment.providers for option in CONTROLS.values()]
+        slower: Slower = (lambda places, label: None) if costs is None else self._slower(costs)
+        return tuple(ControlCost(*key, len(lost[key]), slower(lost[key], key[0])) for key in order if key in lost)
+
+    def _slower(self, costs: "CostModel") -> "Slower":
+        from ort_lite.partition.cost.cost_model import Prices
+
+        prices = Prices(costs, self.assignment.providers)
+        weights = prices.weights(self.assignment.graph)
+
+        def slower(places: Sequence[Placement], label: str) -> float | None:
+            return sum(
+                weights[place.node.graph] * (prices.node(place.provider, place.node) - prices.node(label, place.node))
+                for place in places
+                if place.node.graph is not None
+            )
+
+        return slower
+
     def as_dict(self) -> dict[str, Any]:
         facts = {name: dict(found) for name, found in self.facts.items()}
         return {"notes": list(self.notes), "python_steps": self.python_steps, "facts": facts, **self.assignment.as_dict()}
@@ -68,9 +104,27 @@ class Explanation(Record):
             ]
             count = len(partition.nodes)
             lines.append("; ".join([f"{partition.name}: {count} {'node' if count == 1 else 'nodes'}", *sides]))
+        lines += map(str, self.controls())
         for name, facts in self.facts.items():
             lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
         return "\n".join(lines)
+
+
+class ControlCost(Record):
+    """An option of partitioning, the nodes that the provider lost by it, and how many seconds of a run longer they take where they are.
+
+    Seconds, None without a CostModel, are those of the nodes alone: starts and copies belong to the assignment as a whole.
+    """
+
+    provider: str
+    option: str
+    nodes: int
+    seconds: float | None
+
+    def __str__(self) -> str:
+        count = f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}"
+        longer = "" if self.seconds is None else f", which take {self.seconds * 1e6:,.1f} us longer elsewhere"
+        return f"{self.option}: {self.provider} lost {count}{longer}"
 
 
 class Move(Record):

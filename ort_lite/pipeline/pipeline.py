@@ -1,9 +1,9 @@
 """The stages in a row, for sessions and for the command line: a loaded Model becomes something that runs."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ort_lite import log
 from ort_lite.compile.fusing import Fuser
 from ort_lite.compile.recovery import compile_or_next, reporter
 from ort_lite.dtypes import DType
@@ -17,7 +17,8 @@ from ort_lite.inference.annotate import annotate, override_dimensions
 from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
-from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK
+from ort_lite.log import Span, no_span
+from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from ort_lite.compile.fallback import Fallback
     from ort_lite.partition.cost.strategy import Strategy
 
-Span = Callable[[str], AbstractContextManager[None]]
-"""Called with a stage's name around it, for profiles."""
-
 _LEVELS = {
     GraphOptimizationLevel.ORT_DISABLE_ALL: "disable_all",
     GraphOptimizationLevel.ORT_ENABLE_BASIC: "basic",
@@ -50,11 +48,6 @@ _LEVELS = {
     GraphOptimizationLevel.ORT_ENABLE_ALL: "all",
 }
 _WIDER: dict[DType, DType] = {"float16": "float32", "bfloat16": "float32"}
-
-
-@contextmanager
-def no_span(name: str) -> Iterator[None]:
-    yield
 
 
 def prepare(
@@ -70,7 +63,8 @@ def prepare(
     `strategy` is that of the partitioner; None: the config's.
     """
     policies = policies or [Policy()] * len(providers)
-    constraints = constraints_of(providers, policies, placement)
+    constraints = constraints_of(providers, policies, placement, options)
+    constraints.span = span
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     forgiving: list[Fallback] = []
@@ -99,28 +93,52 @@ def prepare(
     options.check_load("transform")
     with span("transform"):
         given = changeable(model)
-        report = transformed(model, providers, options)
-        share_constants(model, given)
+        report = transformed(model, providers, options, span)
+        with span("share_constants"):
+            share_constants(model, given)
     options.check_load("partition")
-    with span("partition"):
+    with span("partition") as facts:
         assignment = again()
+        facts.update(partitions=len(assignment.partitions), copies=sum(len(level.copies) for level in assignment.levels))
     options.check_load("compile")
     with span("compile"):
         by_name = dict(zip(constraints.labels, policies, strict=True))
         fuser = fuser_of(options)
-        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser)
+        assignment, compiled = compile_or_next(assignment, again, by_name, constraints, guard, report_incident, fuser, span)
     options.check_load("the session itself")
     keeping = frozenset(f.partition.name for f in forgiving if f in compiled.called)
     return Prepared(model, report, assignment, compiled, incidents, keeping)
 
 
 def constraints_of(
-    providers: Sequence[ExecutionProvider], policies: Sequence[Policy] = (), placement: Sequence[PlacementRule] = ()
+    providers: Sequence[ExecutionProvider],
+    policies: Sequence[Policy] = (),
+    placement: Sequence[PlacementRule] = (),
+    options: SessionOptions | None = None,
 ) -> Constraints:
-    """The constraints of partitioning: rules, and the smaller of what the user grants a provider and what it has room for."""
+    """The constraints of partitioning: rules, those of the session's config last; what the user says of each provider; the smaller of
+    what it is granted and what it has room for.
+    """
     policies = policies or [Policy()] * len(providers)
     resources = [_resource(ask(p, "available_resource"), policy) for p, policy in zip(providers, policies, strict=True)]
-    return Constraints(names_of(providers), placement, resources)
+    labels = names_of(providers)
+    rules, remarks = _layer_rules(options, dict(zip(labels, providers, strict=True)))
+    return Constraints(labels, [*placement, *rules], resources, policies, remarks)
+
+
+def _layer_rules(
+    options: SessionOptions | None, providers: Mapping[str, ExecutionProvider]
+) -> tuple[list[PlacementRule], list[str]]:
+    """The placement rules of the session's config, and what is to say of them. Raises InvalidArgument where they make no sense."""
+    setting = "" if options is None else options.config(LAYERS_BY_NAME, "")
+    if options is None or not setting:
+        return [], []
+    from ort_lite.partition.layer_assignment import layer_rules
+
+    rules, remarks = layer_rules(setting, providers)
+    for remark in remarks:
+        log.warn(options.log_severity_level, remark)
+    return rules, remarks
 
 
 def _resource(own: Resource | None, policy: Policy) -> Resource | None:
@@ -173,21 +191,26 @@ def apply_options(model: Model, options: SessionOptions) -> None:
         value.constant = array
 
 
-def transformed(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
+def transformed(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+) -> TransformReport:
     """Checks the form of all nodes, then transforms up to the session's optimisation level. Calls of functions that no provider
     claims are inlined before. Raises InvalidGraph where a node is not as its operator's schema says.
     """
-    check_form(model, rules_of(providers))
-    return _simplified(model, providers, options)
+    with span("check_form"):
+        check_form(model, rules_of(providers))
+    return _simplified(model, providers, options, span)
 
 
-def _simplified(model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions) -> TransformReport:
+def _simplified(
+    model: Model, providers: Sequence[ExecutionProvider], options: SessionOptions, span: Span = no_span
+) -> TransformReport:
     """As `transformed`, of a model whose nodes were checked."""
     while calls := _unclaimed_calls(model, providers):
         _inline(model, calls, providers)
     level, transforms = _LEVELS[options.graph_optimization_level], plugins.transforms()
     disabled = options.disabled_optimizers.intersection(found.name for found in transforms)
-    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled)
+    return transform(model, transforms, level, rules=rules_of(providers), disabled=disabled, span=span)
 
 
 def fuser_of(options: SessionOptions) -> Fuser:

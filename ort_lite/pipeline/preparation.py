@@ -8,13 +8,14 @@ from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
 from ort_lite.partition.placement import PlacementRule
 from ort_lite.pipeline.opening import Params, open_model
-from ort_lite.pipeline.pipeline import Span, apply_options, assigned, constraints_of, no_span, transformed
+from ort_lite.pipeline.pipeline import apply_options, assigned, constraints_of, transformed
 from ort_lite.plugins import plugins, selection
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
@@ -74,7 +75,7 @@ def prepare_until(
     report = transformed(loaded.model, chosen.providers, options)
     if stage == "transform":
         return Preparation(loaded, report)
-    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules)
+    constraints = constraints_of(chosen.providers, chosen.policies, given.placement_rules, options)
     assignment = assigned(loaded.model, chosen.providers, options, constraints, given.partitioning)
     return Preparation(loaded, report, assignment)
 

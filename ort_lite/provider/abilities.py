@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 if TYPE_CHECKING:
     from ort_lite.provider.compiled import (
         Absorbs,
+        ComputesIntoMemory,
         HasMachineImage,
         HasState,
         HoldsMemory,
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
         TellsFacts,
         Trims,
     )
+
+
+def computes_into_memory(one: object) -> "TypeGuard[ComputesIntoMemory]":
+    return hasattr(one, "into_memory")
 
 
 def tells_facts(one: object) -> "TypeGuard[TellsFacts]":

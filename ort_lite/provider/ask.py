@@ -1,14 +1,14 @@
 """Calls of a provider's hooks. What goes wrong in one, and an answer that is none, is told with the names of provider and hook."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule
-from ort_lite.provider.provider import Capability, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
+from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -89,6 +89,12 @@ def _lists_schemas(answer: Any) -> bool:
     return isinstance(answer, list) and all(hasattr(each, "versions") or hasattr(each, "since") for each in answer)
 
 
+def _devices(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and all(
+        isinstance(device, Device) and isinstance(options, Mapping) for device, options in answer.items()
+    )
+
+
 def _seconds(answer: Any) -> bool:
     number = isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool)
     return answer is None or (number and bool(0 <= answer < math.inf))
@@ -118,6 +124,7 @@ _LISTS = frozenset({"get_capability", "end_profiling", "fusions", "shape_rules",
 _ANSWERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "get_capability": (_all(Capability, Rejection), "Capability and Rejection objects"),
     "fusions": (_all(str, LocalRule, GraphPass), "names of transforms, or rules and passes"),
+    "supported_devices": (_devices, "a dict from Devices to dicts of options"),
     "shape_rules": (_lists_rules, "what @shape_rule makes"),
     "schemas": (_lists_schemas, "what op_schema makes, or files of schemas"),
     "supports_type": (lambda answer: isinstance(answer, (bool, np.bool_)), "True or False"),

@@ -25,6 +25,16 @@ class ComputesInto(Protocol):
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]: ...
 
 
+class ComputesIntoMemory(Protocol):
+    """On a device whose provider has an `allocator()`; called in place of a call. `memory` holds, for each output, a handle of as
+    many bytes as it has, or None where only the run tells its size. It computes such an output there and returns an object of its
+    own that a weak reference may point to; when it is gone, the handle goes back to the allocator. `state` comes to one that has a
+    state.
+    """
+
+    def into_memory(self, inputs: Sequence[Any], memory: Sequence[Any], *state: Any) -> Sequence[Any]: ...
+
+
 class TellsFacts(Protocol):
     """What `InferenceSession.explain()` shows of it; "python_steps" is summed."""
 

@@ -5,7 +5,8 @@ wraps it. An executor sets them for the time of a run that has options; other ru
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ort_lite.options.options import RunOptions
@@ -18,6 +19,17 @@ class _Current(threading.local):
 
 
 CURRENT = _Current()
+
+
+@contextmanager
+def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Iterator[None]:
+    """Inside, this thread is in a run with these options and this watch: how a run goes on in another thread."""
+    outer = CURRENT.options, CURRENT.watch
+    CURRENT.options, CURRENT.watch = options, watch
+    try:
+        yield
+    finally:
+        CURRENT.options, CURRENT.watch = outer
 
 
 def run_options() -> RunOptions | None:

@@ -148,11 +148,11 @@ class Allocator(Protocol):
 
 
 class DataTransfer(Protocol):
-    """Moves values between two devices; at least between the provider's own and the CPU, both ways.
+    """Moves values between two devices; at least between the provider's own and the CPU, both ways. A sequence is one value, a
+    list on the CPU; an optional that holds nothing is None on every device, and not copied.
 
-    It may have besides `copy_into(value, source, destination, memory) -> Any`: as `copy`, into `memory`, a handle of
-    `value.nbytes` bytes from the `allocator()` of the provider that reads the value. Returns an object of its own that a weak
-    reference may point to; when it is gone, the handle goes back to the allocator.
+    What it may have besides is in `ort_lite.provider.transfers`, a Protocol each: copies into memory of the reader's allocator, copies
+    that do not block, writing over a value, values over an address.
     """
 
     def can_copy(self, source: Device, destination: Device) -> bool: ...
@@ -245,7 +245,8 @@ class ExecutionProvider:
         return True
 
     def allocator(self) -> Allocator | None:
-        """For the inputs of its partitions (see DataTransfer); the same one each time. None: the transfer allocates by itself.
+        """For the inputs of its partitions (`transfers.CopiesInto`) and their outputs (`compiled.ComputesIntoMemory`); the same one
+        each time. None: transfer and partitions allocate by themselves.
 
         One with `statistics()` and `shrink()` is shown by `InferenceSession.memory` and trimmed by `trim`
         (`ort_lite.memory.allocators.ArenaAllocator` has them).
@@ -261,6 +262,15 @@ class ExecutionProvider:
         return {}
 
     # What it says before partitioning
+
+    @classmethod
+    def supported_devices(cls) -> "Mapping[Device, Mapping[str, Any]]":
+        """The devices of this machine that it is for, each with the options of an instance for it.
+
+        `OrtValue.ortvalue_from_numpy(x, "npu", 1)` finds the class by them, and asks an instance, which no session configures, for
+        `allocator` and `data_transfer` alone. A class with one device whose attribute `device` says it needs none of this.
+        """
+        return {} if cls.device == CPU else {cls.device: {}}
 
     @classmethod
     def shape_rules(cls) -> "Iterable[ShapeRule | list[ShapeRule] | RuleFamily]":
@@ -289,7 +299,7 @@ class ExecutionProvider:
 
         Such a node comes once more to `get_capability`, in the domain `ort_lite.transform.NHWC_DOMAIN` and between Transposes;
         those between two such nodes go, also where elementwise nodes or Concat are between them, which then compute in that layout.
-        Not taken in that form, it is put back.
+        Its first input and its output are channels-last; weights and attributes stay as ONNX has them. Not taken so, it is put back.
         """
         return None
 
@@ -299,7 +309,7 @@ class ExecutionProvider:
         """Everything is compiled: what only compiling needed can go."""
 
     def on_run_start(self, options: RunOptions | None) -> None:
-        """Before the first step of a run, in its thread."""
+        """Before the first step of a run, in its thread; with ORT_PARALLEL steps may be in others."""
 
     def on_run_end(self, options: RunOptions | None) -> None:
         """After the last step of a run, also of one that failed, be it in `on_run_start`."""

@@ -14,6 +14,7 @@ from ort_lite.options.options import RunOptions
 from ort_lite.pipeline.prepared import Prepared
 
 if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
     from ort_lite.verification.watch import Verifier
 
@@ -37,16 +38,25 @@ class Ready:
     )
 
     def __init__(
-        self, prepared: Prepared, profiler: "Profiler | None", account: Account, noted: set[str] | None = None
+        self,
+        prepared: Prepared,
+        profiler: "Profiler | None",
+        account: Account,
+        noted: set[str] | None = None,
+        feeds: "Callable[[Any], list[Any]] | None" = None,
+        workers: "Workers | None" = None,
     ) -> None:
-        """`noted` are config entries of runs that were found to have no effect."""
+        """`noted` are config entries of runs that were found to have no effect; `feeds` makes the inputs of a feed (None: Feeds);
+        `workers` run steps side by side.
+        """
         self._noted: set[str] = set() if noted is None else noted
         self.prepared, self.compiled, self._account = prepared, prepared.compiled, account
         self.verifier: Verifier | None = None
         executable = prepared.compiled.executable
-        self._feeds = Feeds(executable.inputs)
+        self._feeds = Feeds(executable.inputs) if feeds is None else feeds
         self._names = [value.name for value in executable.outputs]
-        self._run = lifecycle.hooked(executable.run, lifecycle.taking_part(prepared.assignment))
+        run = executable.run if workers is None else _run_of(executable, workers)
+        self._run = lifecycle.hooked(run, lifecycle.taking_part(prepared.assignment))
         self._shares = executable.outputs_may_alias
         self._constants = [value for value in executable.returned if type(value) is not int]
         self._config_keys = [key for p in prepared.assignment.providers.values() for key in p.config_keys]
@@ -75,7 +85,7 @@ class Ready:
     def run_other(
         self, names: Sequence[str] | None, feed: Mapping[str, Any], run_options: RunOptions | None, executable: Executable
     ) -> list[Any]:
-        """As `run`, with another Executable for the model's."""
+        """As `run`, with another Executable for the model's, step after step."""
         prepared = self.prepared.replace(compiled=self.compiled.replace(executable=executable))
         return Ready(prepared, self._profiler, self._account, self._noted).run(names, feed, run_options)
 
@@ -102,10 +112,13 @@ class Ready:
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
-        for name in names:
-            if name not in by_name:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+        self._check_names(names)
         return [by_name[name] for name in names]
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self._names:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
 
     def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         assert self._profiler is not None
@@ -114,6 +127,14 @@ class Ready:
             return self._run(inputs, options, self._profiler.step)
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+
+
+def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:
+    """The run with steps side by side where two of them can be."""
+    from ort_lite.execute.parallel import Parallel
+
+    beside = Parallel(executable, workers)
+    return beside.run if beside.useful else executable.run
 
 
 class Closed:

@@ -17,6 +17,7 @@ from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask, ask_made
+from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
@@ -24,9 +25,10 @@ from ort_lite.session.session_state import SessionState, make_state
 
 if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.creation import CreationTrace
     from ort_lite.pipeline.explanation import Explanation
     from ort_lite.session.io_binding import IOBinding
-    from ort_lite.tensors.ort_value import OrtValue
+    from ort_lite.session.ort_value import OrtValue
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
 
@@ -109,10 +111,13 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, "OrtValue"],
         run_options: RunOptions | None = None,
     ) -> list["OrtValue"]:
-        """As `run`, with OrtValues in and out; neither side is copied."""
-        from ort_lite.tensors.ort_value import OrtValue
+        """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
 
-        feed = {name: value.value() for name, value in input_dict_ort_values.items()}
+        Outputs are on the CPU; `io_binding` keeps them elsewhere.
+        """
+        from ort_lite.session.ort_value import OrtValue
+
+        feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
         return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
 
     def io_binding(self) -> "IOBinding":
@@ -131,6 +136,44 @@ class InferenceSession:
         if not isinstance(state.ready, Ready) or not state.defaults.keys().isdisjoint(input_feed):
             return None
         return state.ready.run_into(input_feed, targets)
+
+    def _run_placed(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        options: RunOptions | None,
+        wanted: Mapping[str, Device],
+    ) -> list[Any]:
+        """As `run`; outputs in `wanted` stay on a device, one of the session's, as DeviceTensors."""
+        state = self._state
+        ready: Ready | Closed = state.ready
+        if state.defaults and not state.defaults.keys().isdisjoint(feed):
+            ready, feed = _override(state, feed)
+        if wanted:
+            from ort_lite.session.placed import ReadyOnDevices
+
+            if isinstance(ready, ReadyOnDevices):
+                return ready.run_placed(names, feed, options, wanted)
+        return ready.run(names, feed, options)
+
+    def _devices(self) -> dict[Device, ExecutionProvider]:
+        """Devices of the session's providers, the CPU too; of several on one the first."""
+        return {provider.device: provider for provider in reversed(self._state.selection.providers)}
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> "OrtValue":
+        """A tensor of zeros, on a device in memory of the session's own provider there. It may outlive the session.
+
+        Raises InvalidArgument for a device on which the session has none.
+        """
+        from ort_lite.session.io_binding import provider_of
+        from ort_lite.session.ort_value import OrtValue
+        from ort_lite.tensors.device_tensor import device_named
+
+        device = device_named(device_type, device_id)
+        zeros = OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+        return zeros if device == CPU else OrtValue.on(provider_of(self._devices(), device), zeros.numpy())
 
     @property
     def verification(self) -> "Report | None":
@@ -164,6 +207,8 @@ class InferenceSession:
             self._state = state.closed()
             forms = state.forms()
             state.account.close()
+        if state.workers is not None:
+            state.workers.close()
         for prepared in forms:
             lifecycle.close_states(prepared.compiled)
 
@@ -235,6 +280,13 @@ class InferenceSession:
     def explain(self) -> "Explanation":
         """Who runs each node and why nobody else does."""
         return self._state.explain()
+
+    @property
+    def creation_trace(self) -> "CreationTrace | None":
+        """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
+        is the session profiled.
+        """
+        return self._state.creation
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""

@@ -10,21 +10,25 @@ from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
-from ort_lite.options.options import SessionOptions
+from ort_lite.options.options import ExecutionMode, SessionOptions
 from ort_lite.pipeline.opening import Params, save_optimized
-from ort_lite.pipeline.pipeline import Span, no_span, prepare
+from ort_lite.pipeline.pipeline import prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
+from ort_lite.provider.provider import CPU
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.metadata import ModelMetadata, NodeArg, metadata, node_args, refined
 from ort_lite.session.ready import Closed, Ready
 
 if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
     from ort_lite.execute.profiling import Profiler
+    from ort_lite.pipeline.creation import CreationTrace, Recorder
     from ort_lite.pipeline.explanation import Explanation
 
 
@@ -46,6 +50,9 @@ class SessionState(Record):
     defaults: Mapping[str, Value]
     """Overridable initialisers, by name."""
     overriding: "Overriding | None"
+    workers: "Workers | None"
+    creation: "CreationTrace | None"
+    """What making it did, where somebody asked for that."""
     explained: "Explanation | None" = None
     """What is left to say once the session is closed."""
 
@@ -65,7 +72,7 @@ class SessionState(Record):
 
     def closed(self) -> "SessionState":
         """What stays of it."""
-        return self.replace(ready=Closed(), prepared=None, overriding=None, explained=self.explain())
+        return self.replace(ready=Closed(), prepared=None, overriding=None, workers=None, explained=self.explain())
 
 
 class Overriding:
@@ -86,7 +93,8 @@ def make_state(
     source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None, profiler: "Profiler | None"
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
-    span: Span = profiler.span if profiler is not None else no_span
+    recorder = _recorder(options, profiler)
+    span: Span = no_span if recorder is None else recorder.span
     account = open_account(options)
     with span("session_initialization"):
         loaded = load_model(source, options, given, params, span)
@@ -117,12 +125,16 @@ def make_state(
             from ort_lite.session import footprint
 
             footprint.charge(prepared, account)
-    other = loaded.overridable
-    overriding = None if other is None else Overriding(other, lambda model: Ready(prepared_from(model), profiler, account))
+    other, workers = loaded.overridable, _workers(options, prepared)
+
+    def ready(prepared: Prepared) -> Ready:
+        return _ready(prepared, profiler, account, workers)
+
+    overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
     return SessionState(
         options,
         account,
-        Ready(prepared, profiler, account),
+        ready(prepared),
         prepared,
         chosen,
         about,
@@ -131,7 +143,36 @@ def make_state(
         tuple(overridable),
         loaded.defaults,
         overriding,
+        workers,
+        None if recorder is None else recorder.trace(),
     )
+
+
+def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None") -> Ready:
+    """Sessions whose values are all on the CPU pay nothing for those that are elsewhere."""
+    if all(provider.device == CPU for provider in prepared.assignment.providers.values()):
+        return Ready(prepared, profiler, account, workers=workers)
+    from ort_lite.session.placed import ReadyOnDevices
+
+    return ReadyOnDevices(prepared, profiler, account, workers)
+
+
+def _recorder(options: SessionOptions, profiler: "Profiler | None") -> "Recorder | None":
+    """Who hears what making the session does: the trace that the options ask for, and the profile."""
+    if profiler is None and options.config(config_keys.CREATION_TRACE, "0") != "1":
+        return None
+    from ort_lite.pipeline.creation import Recorder
+
+    return Recorder(None if profiler is None else profiler.event)
+
+
+def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
+    """Threads for steps side by side, where the options ask for that."""
+    if options.execution_mode != ExecutionMode.ORT_PARALLEL:
+        return None
+    from ort_lite.execute.parallel import workers_of
+
+    return workers_of(options.inter_op_num_threads, len(lifecycle.taking_part(prepared.assignment)))
 
 
 def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: SessionOptions) -> None:

@@ -1,1 +1,1 @@
-"""Tensors outside of a model: NDArray over a counted container, parameter files, DLPack, OrtValue, IOBinding: docs/memory.md."""
+"""Tensors outside of a model: NDArray over a counted container, parameter files, DLPack, what a device holds: docs/memory.md."""

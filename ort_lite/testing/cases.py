@@ -126,6 +126,17 @@ def with_open_dimensions(case: Case) -> Any:
     return model
 
 
+def with_any_sizes(case: Case) -> Any:
+    """The model with a name for each dimension of its inputs."""
+    model = _copy(case.model)
+    for value in model.graph.input:
+        for k, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{k}"
+    for value in (*model.graph.output, *model.graph.value_info):
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
 def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
     """Feeds with another first dimension for all inputs that share its size: three times as long, of one, empty.
 
@@ -138,6 +149,15 @@ def other_sizes(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
     for label, index in (("longer", np.arange(3 * size) % max(size, 1)), ("of one", np.arange(1)), ("empty", np.arange(0))):
         if size or label == "empty":
             yield label, {k: a[index] if a.ndim and a.shape[0] == size else a for k, a in case.feed.items()}
+
+
+def of_size(case: Case, size: int) -> dict[str, Array]:
+    """The feed with `size` elements along the first dimension of all inputs that share its size; as it is where none has any."""
+    sizes = [array.shape[0] for array in case.feed.values() if array.ndim and array.shape[0]]
+    if not sizes:
+        return dict(case.feed)
+    index = np.arange(size) % sizes[0]
+    return {name: a[index] if a.ndim and a.shape[0] == sizes[0] else a for name, a in case.feed.items()}
 
 
 def scalars(case: Case) -> dict[str, Array] | None:

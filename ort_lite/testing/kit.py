@@ -1,22 +1,34 @@
 """What checks have at hand: the provider, sessions with it and without, and the cases of which it takes all nodes."""
 
+import json
+import shlex
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from ort_lite.compile.fusing import fusions_of
 from ort_lite.errors import OrtLiteError
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
 from ort_lite.session.session import InferenceSession
 from ort_lite.testing.cases import Case, fixed_case, in_a_row, keeps_shape, node_cases
+from ort_lite.testing.drawing import sketches
+from ort_lite.testing.drawing.patterns import of_patterns
+from ort_lite.testing.drawing.schemas import varied
+from ort_lite.testing.drawing.sketch import Sketch
 
 CPU = "CPUExecutionProvider"
+MOST = 1000
+"""Sketches that a kit runs."""
+USUAL = (1e-3, 1e-5)
+"""What most node tests allow."""
 OTHERS = frozenset({"Concat", "CumSum", "Gather", "Hardmax", "If", "NonZero", "TopK", "Unique"})
 """Whose node tests a kit with `operators` shows the provider besides: for most they are something to decline."""
 
@@ -27,9 +39,32 @@ class Finding(Record):
     check: str
     case: str
     text: str
+    reproduce: str = ""
+    """A line for the shell that shows it again; "" where the check alone does."""
 
     def __str__(self) -> str:
-        return f"{self.check}: {self.case}: {self.text}" if self.case else f"{self.check}: {self.text}"
+        told = f"{self.check}: {self.case}: {self.text}" if self.case else f"{self.check}: {self.text}"
+        return f"{told}\n    {self.reproduce}" if self.reproduce else told
+
+
+class Drawings:
+    """The sketches of some operators and what the CPU provider makes of them: kits of several providers may share one.
+
+    `case` leaves the sketch of that name alone.
+    """
+
+    def __init__(self, operators: Iterable[str] | None = None, case: str = "") -> None:
+        found = sketches(None if operators is None else frozenset(operators))
+        self.case, self.sketches = case, tuple(sketch for sketch in found if case in ("", sketch.name))
+        self._wanted: dict[Sketch, list[list[Any]]] = {}
+
+    def wanted(self, sketch: Sketch) -> list[list[Any]]:
+        """The outputs of each run. What the CPU provider raises."""
+        if sketch not in self._wanted:
+            with quiet():
+                session = InferenceSession(_bytes(sketch.model), options(), providers=[CPU])
+            self._wanted[sketch] = [session.run(None, copied(feed)) for feed in sketch.feeds]
+        return self._wanted[sketch]
 
 
 class Kit:
@@ -37,7 +72,8 @@ class Kit:
 
     `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
     than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
-    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it.
+    `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `drawings` are those of
+    another kit with the same operators, for whoever makes many.
     """
 
     def __init__(
@@ -47,9 +83,11 @@ class Kit:
         *,
         rtol: float = 0.0,
         atol: float = 0.0,
+        drawings: Drawings | None = None,
     ) -> None:
         self.make = make
         self.operators = None if operators is None else frozenset(operators)
+        self._drawings = drawings
         self._rtol, self._atol = rtol, atol
         self._remembered: dict[Any, Any] = {}
 
@@ -107,7 +145,35 @@ class Kit:
                         found[case.operators[0]] = (case, row.replace(expected=expected))
         return found
 
-    def takes(self, case: Case) -> tuple[str, ...]:
+    @cached_property
+    def drawings(self) -> Drawings:
+        return Drawings(self.operators) if self._drawings is None else self._drawings
+
+    @cached_property
+    def more(self) -> tuple[Sketch, ...]:
+        """Sketches of this provider: of operators that no family has, with other attributes, and what its fusions look for."""
+        case, families = self.drawings.case, self.drawings.sketches
+        if case and families:
+            return ()
+        known = {operator for sketch in families for operator in sketch.operators}
+        found = [*varied(self.some, known), *of_patterns(fusions_of(self._asked))]
+        return tuple(sketch for sketch in found if case in ("", sketch.name))
+
+    @cached_property
+    def drawn(self) -> tuple[Sketch, ...]:
+        """The sketches of which it takes a node: of a provider that takes most operators, as many of each as leave MOST."""
+        found = [sketch for sketch in (*self.drawings.sketches, *self.more) if self.takes(sketch)]
+        if len(found) <= MOST:
+            return tuple(found)
+        turn: Counter[Any] = Counter()
+        order = {}
+        for sketch in found:
+            key = (sketch.kind, sketch.operators[0])
+            order[sketch] = turn[key]
+            turn[key] += 1
+        return tuple(sorted(found, key=order.__getitem__)[:MOST])
+
+    def takes(self, case: Case | Sketch) -> tuple[str, ...]:
         """The operators of the nodes that the provider is given."""
         from ort_lite import plan
 
@@ -130,9 +196,18 @@ class Kit:
         provider.configure(options())
         return provider
 
-    def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case) -> str | None:
-        """What differs by more than the case and the kit allow, or None."""
-        return compare(got, wanted, max(case.rtol, self._rtol), max(case.atol, self._atol))
+    def differs(self, got: Sequence[Any], wanted: Sequence[Any], case: Case | None = None) -> str | None:
+        """What differs by more than the case, or what is usual among node tests, and the kit allow, or None."""
+        rtol, atol = USUAL if case is None else (case.rtol, case.atol)
+        return compare(got, wanted, max(rtol, self._rtol), max(atol, self._atol))
+
+    def to_see(self, check: str, sketch: Sketch) -> str:
+        """The line that shows a sketch's result again."""
+        cls = type(self._asked)
+        words = ["ort-lite", "check-provider", f"{cls.__module__}:{cls.__qualname__}"]
+        given = self.make.keywords if isinstance(self.make, partial) else {}
+        words += ["--options", json.dumps(given, default=str)] if given else []
+        return shlex.join([*words, "--only", check, "--case", sketch.name])
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make()` gave the first time, for all checks."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ort_lite.testing.kit import Finding, Kit
-from ort_lite.testing.report import CHECKS, Report, named, run
+from ort_lite.testing.report import CHECKS, named, report_of, run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,6 +74,5 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_sessionfinish(session: pytest.Session) -> None:
     path = session.config.getoption("score")
     if path and session.config.getoption("provider"):
-        kit = kit_of(session.config)
-        report = Report(kit.make().name, len(kit.claimed), findings_of(session.config))
+        report = report_of(kit_of(session.config), findings_of(session.config), speed=True)
         Path(path).write_text(report.to_json())

@@ -9,6 +9,7 @@ changes nothing. Same model, same transforms: same result, name for name.
 import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
 from ort_lite.graph.graph import Graph, Node
@@ -16,6 +17,7 @@ from ort_lite.graph.model import Model
 from ort_lite.inference.annotate import annotate
 from ort_lite.inference.inference import Inference
 from ort_lite.inference.rules import ShapeRules
+from ort_lite.log import Span, no_span
 from ort_lite.record import Record
 from ort_lite.transform.contract import LEVELS, Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import Match, Pattern, find, operators_before
@@ -88,8 +90,9 @@ def transform(
     rules: ShapeRules,
     disabled: Collection[str] = (),
     fold_limit: int = FOLD_LIMIT,
+    span: Span = no_span,
 ) -> TransformReport:
-    """Changes `model.graph` in place and annotates every value with its type.
+    """Changes `model.graph` in place and annotates every value with its type. `span` hears of inference and of what transforms do.
 
     `level` is "disable_all", "basic", "extended", "layout" or "all"; `disabled` names transforms to leave out. Ends also
     when transforms go on changing the graph without end, with a RuntimeWarning that names them. Raises InvalidArgument for
@@ -100,10 +103,12 @@ def transform(
     graph = model.graph
     chosen = chosen_of(transforms, level, disabled)
     before = sum(1 for _ in graph.all_nodes())
-    driver = Driver(Rewriter(graph, Inference(rules), model.opset_imports, fold_limit))
+    rewriter = Rewriter(graph, Inference(rules), model.opset_imports, fold_limit)
+    driver = Driver(rewriter) if span is no_span else _WatchedDriver(rewriter, span)
     # Before inference, so that a weight in a Constant node is a weight to it.
     driver.passes([t for t in chosen if isinstance(t, GraphPass) and t.level == "required"])
-    driver.rewriter.inference = annotate(graph, rules)
+    with span("inference"):
+        driver.rewriter.inference = annotate(graph, rules)
     driver.rewriter.stale.clear()
     driver.outline = Outline(graph)  # types are known now
     for phase in phases_of(chosen):
@@ -205,22 +210,25 @@ class Driver:
         for found in passes:
             if self._seen.get(found.name) == len(self.changes):
                 continue
-            self.rewriter.begin()
-            self.rewriter.skips.clear()
-            try:
-                count = found.function(self.graph, self.rewriter)
-            except OrtLiteError as error:
-                error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
-                raise
-            except Exception as error:
-                raise _failure(found, f"graph {self.graph.name!r}", error) from error
-            answer: object = count
-            if not isinstance(answer, int) or answer < 0:
-                raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
-            self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
-            if count:
-                self._note(found.name, count)
+            self._run_pass(found)
             self._seen[found.name] = len(self.changes)
+
+    def _run_pass(self, found: GraphPass) -> None:
+        self.rewriter.begin()
+        self.rewriter.skips.clear()
+        try:
+            count = found.function(self.graph, self.rewriter)
+        except OrtLiteError as error:
+            error.add_note(f"while the transform {found.name} looked at graph {self.graph.name!r}")
+            raise
+        except Exception as error:
+            raise _failure(found, f"graph {self.graph.name!r}", error) from error
+        answer: object = count
+        if not isinstance(answer, int) or answer < 0:
+            raise Fail(f"the transform {found.name} returned {count!r}; expected the number of its changes")
+        self._skips[found.name] = [Skipped(found.name, *skip) for skip in self.rewriter.skips]
+        if count:
+            self._note(found.name, count)
 
     def _sweep(self, first: "Index", index: "Index") -> None:
         """Visits every node with the rules of `first`, and with all of `index` those that something happened to."""
@@ -300,6 +308,33 @@ class Driver:
             grown = sum(len(change.added) - len(change.removed) for change in self.changes)
             nodes = sum(1 for _ in self.graph.all_nodes()) - grown
             self._budget, self._counted = _MOST_CHANGES[1] * max(nodes, 0), True
+
+
+class _WatchedDriver(Driver):
+    """Tells what each transform does: a span around each pass, and around each call of a rule whose pattern was found."""
+
+    def __init__(self, rewriter: Rewriter, span: Span) -> None:
+        super().__init__(rewriter)
+        self._span = span
+        self._nodes = sum(1 for _ in self.graph.all_nodes())
+
+    def _run_pass(self, found: GraphPass) -> None:
+        with self._span(found.name, nodes_before=self._nodes) as facts:
+            before = len(self.changes)
+            super()._run_pass(found)
+            self._note_changes(before, facts)
+
+    def _apply(self, rule: LocalRule, match: Match, node: Node) -> Skipped | None:
+        with self._span(rule.name, nodes_before=self._nodes) as facts:
+            before = len(self.changes)
+            result = super()._apply(rule, match, node)
+            self._note_changes(before, facts)
+        return result
+
+    def _note_changes(self, before: int, facts: dict[str, Any]) -> None:
+        made = self.changes[before:]
+        self._nodes += sum(len(change.added) - len(change.removed) for change in made)
+        facts.update(nodes_after=self._nodes, fired=sum(change.times for change in made))
 
 
 def _failure(transform: Transform, where: str, error: Exception) -> Fail:

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -62,8 +63,8 @@ def bytes_of(session: ort_lite.InferenceSession, provider: str) -> int:
     """Of the constants and outputs of what the provider has: what `limit_bytes` counts."""
     assignment = session.explain().assignment
     parts = [part for part in assignment.partitions if assignment.label(part) == provider]
-    constants = {id(value): value.constant.nbytes for part in parts for value in part.constants}
-    return sum(constants.values())
+    constants = {id(value): value.constant for part in parts for value in part.constants}
+    return sum(array.nbytes for array in constants.values() if array is not None)
 
 
 def compare(path: str, provider: str, extra: Mapping[str, Any]) -> None:
@@ -78,8 +79,7 @@ def compare(path: str, provider: str, extra: Mapping[str, Any]) -> None:
         ),
     }
     feed = feed_of(alone)
-    runs = {CPU: lambda: alone.run(None, feed)}
-    runs |= {name: (lambda session=session: session.run(None, feed)) for name, session in sessions.items()}
+    runs = {name: partial(session.run, None, feed) for name, session in {CPU: alone, **sessions}.items()}
     times = medians(runs)
     for name, session in sessions.items():
         assignment = session.explain().assignment

@@ -27,7 +27,7 @@ def session(key: str) -> ort_lite.InferenceSession:
     "key",
     [
         "session.intra_op.allow_spinning",
-        "session.name_based_layer_assignment",
+        "session.layer_assignment_settings",
         "session.use_env_allocators",
         "ep.cuda.any",
         "mine.speed",
@@ -79,10 +79,10 @@ def test_the_list_holds_what_onnxruntime_documents() -> None:
 
 def test_entries_without_an_effect_are_noted_once_a_session(caplog: pytest.LogCaptureFixture) -> None:
     options = ort_lite.SessionOptions()
-    for key in ("session.name_based_layer_assignment", "session.use_env_allocators", "mine.speed", "mlas.disable_kleidiai"):
+    for key in ("session.layer_assignment_settings", "session.use_env_allocators", "mine.speed", "mlas.disable_kleidiai"):
         options.add_session_config_entry(key, "1")
     made = ort_lite.InferenceSession(MODEL, options, providers=[Configurable()])
-    expected = "session config entries mlas.disable_kleidiai, session.name_based_layer_assignment have no effect here"
+    expected = "session config entries mlas.disable_kleidiai, session.layer_assignment_settings have no effect here"
     assert caplog.messages == [expected]
     run = ort_lite.RunOptions()
     for key in ("mine.speed", "gpu_graph_id", "disable_synchronize_execution_providers"):

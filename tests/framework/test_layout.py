@@ -162,3 +162,46 @@ def test_what_moves_between_two_layouts_computes_the_same() -> None:
     ]
     (expected,) = ort_lite.InferenceSession(proto, providers=["CPUExecutionProvider"]).run(None, {"x": X})
     np.testing.assert_allclose(made.run(None, {"x": X})[0], expected, rtol=1e-6)
+
+
+RESIDUAL = """(float[1,3,8,8] x, float[4,3,3,3] u, float[4,4,3,3] v, float[4,8,1,1] q,
+    float[4] s, float[4] o, float[4] m, float[4] n, float[5,4] w, float[5] k) => (float[1,5] y) {
+    a = Conv<pads=[1,1,1,1]>(x, u)
+    b = BatchNormalization(a, s, o, m, n)
+    c = Relu(b)
+    d = Conv<pads=[1,1,1,1]>(c, v)
+    e = Add(d, a)
+    f = MaxPool<kernel_shape=[2,2], strides=[2,2]>(e)
+    g = BatchNormalization(f, s, o, m, n)
+    h = AveragePool<kernel_shape=[2,2]>(g)
+    i = Concat<axis=1>(h, h)
+    j = Conv(i, q)
+    p = GlobalAveragePool(j)
+    r = Flatten(p)
+    y = Gemm<transB=1>(r, w, k)
+}"""
+
+
+class Everything(NumpyProvider):
+    """All of a convolutional network, images channels-last; it is planned for alone."""
+
+    IMAGES = ("AveragePool", "BatchNormalization", "Conv", "GlobalAveragePool", "MaxPool")
+
+    def __init__(self) -> None:
+        super().__init__(self._fits, operators=(*self.IMAGES, "Add", "Concat", "Flatten", "Gemm", "Relu"))
+
+    def _fits(self, node: Node) -> bool:
+        return node.op_type not in self.IMAGES or node.domain in ("", NHWC_DOMAIN)
+
+    def preferred_layout(self, node: Node) -> str | None:
+        return "NHWC" if node.op_type in self.IMAGES else None
+
+
+def test_a_network_has_transposes_at_its_borders_alone() -> None:
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {RESIDUAL}')
+    places = list(ort_lite.plan(proto, [Everything(), "CPUExecutionProvider"]).assignment.placements.values())
+    assert [f"{p.node.op_type}{'*' if p.node.domain == NHWC_DOMAIN else ''}" for p in places] == [
+        "Transpose", "Conv*", "BatchNormalization*", "Relu", "Conv*", "Add", "MaxPool*", "BatchNormalization*", "AveragePool*",
+        "Concat", "Conv*", "GlobalAveragePool*", "Transpose", "Flatten", "Gemm",
+    ]  # fmt: skip
+    assert len({p.partition for p in places if p.node.domain == NHWC_DOMAIN}) == 1

@@ -273,6 +273,20 @@ def test_a_control_flow_node_taken_whole_takes_what_is_inside() -> None:
     assert why_not(found, "t") == ["lost: earlier provider NumpyExecutionProvider takes it"]
 
 
+def test_what_is_inside_of_something_inside_is_taken_too() -> None:
+    """The provider did not want the inner If by itself."""
+    inner = "c = If(flag) <then_branch = deep () => (float[3] d) { d = Neg(x) }, else_branch = flat () => (float[3] f) { f = Abs(x) }>"
+    main = graph(
+        "(float[3] x, bool flag) => (float[3] y) { y = If(flag)"
+        f" <then_branch = yes () => (float[3] c) {{ {inner} }}, else_branch = no () => (float[3] e) {{ e = Relu(x) }}> }}"
+    )
+    whole = NumpyProvider(lambda node: node.graph is main, group=lambda node: Capability([node], whole=True))
+    found = partition(main, [whole, CpuStandIn()], RULES)
+    assert [(place.node.op_type, place.partition) for _, place in found.rows()] == [
+        (name, "NumpyExecutionProvider_0") for name in ("If", "If", "Neg", "Abs", "Relu")
+    ]
+
+
 def test_without_whole_the_nodes_inside_have_partitions_of_their_own() -> None:
     found = partition(graph(BRANCHES), [NumpyProvider(named("t1", "b")), CpuStandIn()], RULES)
     assert [level.path for level in found.levels] == ["", "If 'If_0'.then_branch", "If 'If_0'.else_branch"]

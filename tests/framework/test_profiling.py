@@ -27,7 +27,11 @@ def test_a_profile_has_the_stages_and_the_steps_of_every_run(tmp_path: Path) -> 
         np.testing.assert_array_equal(made.run(None, {"x": [1, -2]})[0], [-1, -2])
     path = made.end_profiling()
     assert path.startswith(str(tmp_path / "profile_2"))
-    events = json.loads(Path(path).read_text())
+    written = json.loads(Path(path).read_text())
+    events = [event for event in written if event["cat"] in ("Session", "Node")]
+    details = [(event["name"], event["args"].get("provider", "")) for event in written if event["cat"] == "Creation"]
+    assert details[-2:] == [("compile_partitions", "NumpyExecutionProvider"), ("compile_partitions", "CPUExecutionProvider")]
+    assert ("get_capability", "NumpyExecutionProvider") in details
     names = [event["name"] for event in events]
     assert names[:5] == ["model_loading_array", "transform", "partition", "compile", "session_initialization"]
     run = ["NumpyExecutionProvider_0_kernel_time", "CPUExecutionProvider_0_kernel_time", "model_run"]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
-from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chunk
+from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chunk, Scratch
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
 
@@ -235,3 +235,16 @@ def test_freeing_what_is_not_held_is_refused(other: bool) -> None:
         memory.free(chunk)
     with pytest.raises(InvalidArgument, match="-1 bytes asked for"):
         memory.allocate(-1)
+
+
+def test_scratch_is_one_chunk_that_grows_and_goes_back() -> None:
+    arena = ArenaAllocator("device", limit=1 << 20)
+    scratch = Scratch(arena)
+    first = scratch.chunk(1000)
+    assert scratch.chunk(10) is first
+    assert scratch.chunk(5000) is not first
+    assert 5000 <= arena.bytes_in_use < 6000
+    scratch.release()
+    scratch.release()
+    assert arena.bytes_in_use == 0
+    assert scratch.chunk(10).nbytes == 10

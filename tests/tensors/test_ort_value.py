@@ -130,6 +130,7 @@ def test_types_narrower_than_a_byte_are_held_as_arrays() -> None:
 
 
 @pytest.mark.parametrize("device", [("cuda", 0), ("cpu", 1)])
-def test_values_are_on_the_cpu(device: tuple[str, int]) -> None:
-    with pytest.raises(InvalidArgument, match="values of a session are on cpu:0"):
+def test_a_device_that_no_provider_has_is_named(device: tuple[str, int]) -> None:
+    named = "{}:{}".format(*device)
+    with pytest.raises(InvalidArgument, match=f"no installed or registered provider has a device {named}; there are cpu:0"):
         OrtValue.ortvalue_from_numpy(np.zeros(1), *device)

@@ -50,6 +50,8 @@ class BadProvider(ExecutionProvider):
     shared: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, defect: str = "", **options: Any) -> None:
+        if options and defect == "raises whatever for options":
+            raise TypeError(*options)
         if options and defect != "takes any option":
             raise ProviderError(f"{self.name} knows no option {', '.join(options)}")
         self.defect = defect
@@ -62,6 +64,8 @@ class BadProvider(ExecutionProvider):
                     yield Rejection(node, "operator", "none of mine" if self.defect != "declines without a reason" else "")
             elif any(v is None or v.dtype not in self.types for v in node.inputs):
                 yield Rejection(node, "type", f"takes {', '.join(self.types)}")
+            elif node.version < 7:
+                yield Rejection(node, "opset", "broadcasts from opset 7 on")
             elif self.defect == "answers otherwise every time" and time.perf_counter_ns() // 1000 % 2:
                 yield Rejection(node, "mood", "not today")
             else:
@@ -79,6 +83,9 @@ class BadProvider(ExecutionProvider):
     def allocator(self) -> Allocator:
         return self.memory
 
+    def serialize(self, compiled: CompiledPartition) -> bytes | None:
+        return b"program" if self.defect == "saves what it cannot load" else None
+
     def get_options(self) -> Any:
         return [self.defect] if self.defect == "gives options as a list" else {"defect": self.defect}
 
@@ -95,6 +102,7 @@ class Compiled:
         self.results: list[Any] = []
         self.sizes: tuple[Any, ...] | None = None
         self.scratch: dict[str, Any] = {}
+        self.cache: dict[Any, bytearray] = {}
         if self.defect == "shares state between instances":
             BadProvider.shared["functions"] = self.functions
         if self.defect == "keeps a workspace for ever":
@@ -122,8 +130,21 @@ class Compiled:
             store["inputs"] = [values[value] for value in node.inputs]
             if self.defect == "keeps intermediates in itself":
                 time.sleep(1e-4)
-            values[node.outputs[0]] = np.asarray(function(*store["inputs"]))
+            values[node.outputs[0]] = np.asarray(self._computed(function, *store["inputs"]))
         return self._after([values.get(value, inputs[0]) for value in self.partition.outputs], inputs)
+
+    def _computed(self, function: Any, *arrays: Array) -> Any:
+        if (
+            self.defect == "broadcasts one way"
+            and len(arrays) > 1
+            and np.broadcast_shapes(*(x.shape for x in arrays)) != arrays[0].shape
+        ):
+            raise ValueError("the second operand is larger")
+        if self.defect == "computes in place" and arrays[0].flags.writeable:
+            arrays[0][...] = function(*arrays)
+            return arrays[0]
+        result = function(*arrays)
+        return np.nan_to_num(result) if self.defect == "has no NaN" else result
 
     def _before(self, inputs: Sequence[Array]) -> Sequence[Array]:
         if self.defect == "writes to its input":
@@ -137,6 +158,16 @@ class Compiled:
             self.sizes = self.sizes or tuple(x.shape for x in inputs)
             if self.sizes != tuple(x.shape for x in inputs):
                 raise ValueError("another shape")
+        if self.defect == "remembers widths by length":
+            for x in inputs:
+                if x.ndim > 1 and self.scratch.setdefault(f"{x.ndim}, {x.shape[0]}", x.shape) != x.shape:
+                    raise ValueError("another width")
+        if self.defect == "keeps something for each shape":
+            self.cache.setdefault(tuple(x.shape for x in inputs), bytearray(500))
+        if self.defect == "is locked by an error":
+            if self.broken:
+                raise ValueError("locked")
+            self.broken = len(inputs) > 1 and inputs[0].shape[-1:] != inputs[1].shape[-1:]
         if self.defect == "cannot do empty tensors" and any(x.size == 0 for x in inputs):
             raise ValueError("empty")
         if self.defect == "stays broken":
@@ -216,6 +247,16 @@ class BadDeviceProvider(BadProvider):
     types: ClassVar[tuple[str, ...]] = ("float32", "int16")
     device = Device("bad")
 
+    def __init__(self, defect: str = "", device_id: int | str = 0, **options: Any) -> None:
+        if not str(device_id).isdecimal() or int(device_id) > 3:
+            raise ProviderError(f"{self.name}: device_id is {device_id!r}; expected 0 to 3")
+        self.device_id = int(device_id)
+        self.device = Device("bad", 0 if defect == "is always on the first device" else self.device_id)
+        super().__init__(defect, **options)
+
+    def get_options(self) -> Any:
+        return {"defect": self.defect, "device_id": self.device_id}
+
     def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
         return [partial(_boxed, Compiled(partition, self)) for partition in partitions]
 
@@ -224,7 +265,10 @@ class BadDeviceProvider(BadProvider):
 
 
 def _boxed(compiled: Compiled, inputs: Sequence["Box"]) -> list["Box"]:
-    return [Box(y) for y in compiled([x.array for x in inputs])]
+    made = [Box(y) for y in compiled([x.array for x in inputs])]
+    if compiled.defect == "computes in its input":
+        inputs[0].array = made[0].array
+    return made
 
 
 class Box:
@@ -283,6 +327,14 @@ DEFECTS: dict[str, str] = {
     "is not aligned": "allocator",
     "frees twice": "allocator",
     "stays broken": "errors",
+    "raises whatever for options": "settings",
+    "broadcasts one way": "attributes",
+    "has no NaN": "numbers",
+    "computes in place": "graphs",
+    "remembers widths by length": "sizes",
+    "keeps something for each shape": "caches",
+    "saves what it cannot load": "saved",
+    "is locked by an error": "interrupted",
 }
 """Defect -> the check that finds it."""
 
@@ -291,6 +343,8 @@ DEVICE_DEFECTS = {
     "loses a type": "transfer",
     "makes vectors of numbers on the way": "transfer",
     "gives no copy": "transfer",
+    "computes in its input": "handles",
+    "is always on the first device": "devices",
 }
 """As above, of the provider with a device."""
 

@@ -7,25 +7,40 @@ from collections.abc import Callable
 
 from ort_lite.testing.checks.answers import capability, contract
 from ort_lite.testing.checks.conduct import errors, inputs_untouched, instances, outputs_owned, statelessness, threads
-from ort_lite.testing.checks.memory import allocator, release, transfer
+from ort_lite.testing.checks.drawn import attributes, graphs, numbers, sizes
+from ort_lite.testing.checks.handles import handles
+from ort_lite.testing.checks.interrupted import interrupted
+from ort_lite.testing.checks.memory import allocator, caches, release, transfer
 from ort_lite.testing.checks.results import claims, constants, groups, shapes
+from ort_lite.testing.checks.saved import saved
+from ort_lite.testing.checks.settings import devices, settings
 from ort_lite.testing.kit import Finding, Kit
 
 ALL: tuple[Callable[[Kit], list[Finding]], ...] = (
     contract,
+    settings,
     capability,
     transfer,
     claims,
     constants,
     shapes,
     groups,
+    attributes,
+    numbers,
+    graphs,
+    sizes,
     inputs_untouched,
     outputs_owned,
+    handles,
     statelessness,
     threads,
     instances,
+    devices,
     release,
     allocator,
+    caches,
+    saved,
     errors,
+    interrupted,
 )
 """In the order in which they run: what an earlier one finds explains what later ones find."""

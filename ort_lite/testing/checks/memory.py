@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
-from ort_lite.testing.cases import Case
+from ort_lite.testing.cases import Case, of_size, with_open_dimensions
 from ort_lite.testing.checks.tries import made, new_sessions, ran, told
 from ort_lite.testing.kit import Finding, Kit, compare, copied
 from ort_lite.testing.ledger import Ledger
 
 RUNS, STRETCHES = 40, 8
+SHAPES, MOST_SHAPES = 32, 18
+"""New shapes in a stretch of runs, and stretches: a cache of 512 programs is full before the last."""
 LEAK = 100
 """Bytes a run: less may be noise of Python's own, an array that is kept costs more. Caches fill in the first stretches."""
 
@@ -38,9 +40,30 @@ def transfer(kit: Kit) -> list[Finding]:
         for label, inwards in _ways_in(provider, way).items():
             text = made(partial(_there_and_back, inwards, way, provider.device, array))
             if text is not None:
-                what = f"{array.dtype}{list(array.shape)}, {label}"
+                what = f"{array.dtype}{list(array.shape)}{_layout(array)}, {label}"
                 found.append(Finding("transfer", what, told(text) if isinstance(text, Exception) else text))
-    return found
+    text = made(partial(_side_by_side, provider, way))
+    return found + [Finding("transfer", "several", told(text) if isinstance(text, Exception) else text)] * (text is not None)
+
+
+def _layout(array: Any) -> str:
+    return "" if array.flags.c_contiguous else f" with strides {list(array.strides)}"
+
+
+def _side_by_side(provider: ExecutionProvider, way: Any) -> str | None:
+    """Several values at once, in memory that was given one after the other: each keeps its own elements."""
+    memory = provider.allocator()
+    if memory is None or not hasattr(way, "copy_into"):
+        return None
+    arrays = [np.full(size, k, np.float32) for k, size in enumerate((1, 64, 65, 1000, 3))]
+    handles = [memory.allocate(array.nbytes) for array in arrays]
+    inside = [way.copy_into(a, CPU, provider.device, handle) for a, handle in zip(arrays, handles, strict=True)]
+    wrong = [k for k, one in enumerate(inside) if not np.array_equal(way.copy(one, provider.device, CPU), arrays[k])]
+    for handle in handles:
+        memory.free(handle)
+    return (
+        f"of {len(arrays)} values beside each other, the one of {arrays[wrong[0]].size} floats is another's" if wrong else None
+    )
 
 
 def _ways_in(provider: ExecutionProvider, way: Any) -> dict[str, Callable[[Any], Any]]:
@@ -60,10 +83,12 @@ def _samples(kit: Kit) -> Iterator[Any]:
     for dtype in dict.fromkeys(array.dtype for array in arrays):
         for shape in ((3, 4), (0, 4), ()):
             yield np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+        table = np.arange(24).reshape(4, 6).astype(dtype)
+        yield from (table.T, table[::2, 1:], table[::-1])
 
 
 def _there_and_back(inwards: Callable[[Any], Any], way: DataTransfer, device: Device, array: Any) -> str | None:
-    given = array.copy()
+    array, given = array.copy(), array.copy() if array.flags.c_contiguous else array
     inside = inwards(given)
     given[...] = np.ones((), array.dtype)
     first, second = way.copy(inside, device, CPU), way.copy(inside, device, CPU)
@@ -111,20 +136,65 @@ def _released(kit: Kit, case: Case, session: Any) -> Iterator[Finding]:
 
 def _left_by_runs(session: Any, feed: Mapping[str, Any]) -> str | None:
     """Python's own books (tracemalloc) over stretches of equal runs: what grows in all of them is kept."""
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
-    try:
+    with _traced():
         least, size = sys.maxsize, _size_after_runs(session, feed)
         for _ in range(STRETCHES):
             before, size = size, _size_after_runs(session, feed)
             least = min(least, (size - before) // RUNS)
             if least < LEAK:
                 return None
+    return f"each run leaves {least} bytes behind"
+
+
+def caches(kit: Kit) -> list[Finding]:
+    """What it keeps for each shape has a limit: with ever other shapes memory stops growing, on the device too.
+
+    Of cases that it takes whole; the CPU provider's nodes would keep something of their own.
+    """
+    whole = [case for case in kit.some if set(case.operators) <= set(kit.taken[case])]
+    with short_collections():
+        return [Finding("caches", case.name, text) for case in whole[:8] if (text := _kept_for_shapes(kit, case)) is not None]
+
+
+def _kept_for_shapes(kit: Kit, case: Case) -> str | None:
+    """Stretches of runs, each of a shape that was not there before; the first stretch that keeps nothing is an answer.
+
+    The largest comes first: what only grew because a larger one came is no cache.
+    """
+    provider = kit.make()
+    session = made(partial(kit.session, with_open_dimensions(case), provider))
+    left = list(range(1, SHAPES * MOST_SHAPES + 1))
+    if isinstance(session, Exception) or isinstance(ran(session, of_size(case, left[-1])), Exception):
+        return None  # a finding of `shapes`, or a size that the operator does not have
+    with _traced():
+        size, grown = _held(provider), 0
+        while left:
+            for _ in range(SHAPES):
+                ran(session, of_size(case, left.pop()))
+            before, size = size, _held(provider)
+            grown = max(now - then for now, then in zip(size, before, strict=True))
+            if grown < SHAPES * LEAK:
+                return None
+    return f"{SHAPES} new shapes keep {grown} bytes, after {SHAPES * (MOST_SHAPES - 1)} others: the cache needs a limit"
+
+
+def _held(provider: ExecutionProvider) -> tuple[int, int]:
+    """Bytes of Python's, and of the device's where its allocator says so: a ledger would keep what it notes."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0], getattr(provider.allocator(), "bytes_in_use", 0)
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Python's own books, as far as nobody has opened them."""
+    running = tracemalloc.is_tracing()
+    if not running:
+        tracemalloc.start()
+    try:
+        yield
     finally:
         if not running:
             tracemalloc.stop()
-    return f"each run leaves {least} bytes behind"
 
 
 def _size_after_runs(session: Any, feed: Mapping[str, Any]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
 from ort_lite.testing.kit import Kit, copied
 
@@ -23,9 +24,9 @@ def ran(session: Any, feed: Mapping[str, Any]) -> Any:
     return made(lambda: session.run(None, copied(feed)))
 
 
-def new_result(kit: Kit, model: Any, feed: Mapping[str, Any]) -> Any:
+def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: ExecutionProvider | None = None) -> Any:
     """Of a new session: the outputs, or the exception."""
-    return made(lambda: kit.session(model).run(None, copied(feed)))
+    return made(lambda: kit.session(model, provider).run(None, copied(feed)))
 
 
 def told(error: Exception) -> str:

@@ -54,10 +54,6 @@ def _gemm(stream: Stream, s: Settings, a: Array, b: Array, c: Array | None = Non
     return product if c is None else product + np.float32(s["beta"]) * c
 
 
-def _flatten(stream: Stream, s: Settings, x: Array) -> Array:
-    return x.reshape(prod(x.shape[: s["axis"]]), prod(x.shape[s["axis"] :]))
-
-
 def _reshape(stream: Stream, s: Settings, x: Array) -> Array:
     shape = [x.shape[k] if size == 0 and not s["allowzero"] else size for k, size in enumerate(s["shape"])]
     known = prod(size for size in shape if size >= 0)
@@ -67,7 +63,7 @@ def _reshape(stream: Stream, s: Settings, x: Array) -> Array:
 KERNELS: Mapping[str, Callable[..., Array]] = {
     "Add": lambda stream, s, a, b: np.add(a, b),
     "Conv": _conv,
-    "Flatten": _flatten,
+    "Flatten": lambda stream, s, x: x.reshape(prod(x.shape[: s["axis"]]), prod(x.shape[s["axis"] :])),
     "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
     "MatMul": lambda stream, s, a, b: np.matmul(a, b),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.memory.allocators import ArenaAllocator, Chunk, Scratch
 from ort_lite.provider import CPU, Device
 
 
@@ -52,50 +52,40 @@ def on_card(x: Tensor) -> Array:
     return np.ndarray(x.shape, x.dtype, region._bytes)
 
 
-def stored(array: Array, arena: ArenaAllocator) -> Tensor:
-    """A copy of the array in memory that goes back to the arena with the value."""
-    chunk = arena.allocate(array.nbytes)
-    made = Tensor(chunk, array.dtype, array.shape)
-    weakref.finalize(made, arena.free, chunk).atexit = False
+def stored(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+    """A copy of the array: in memory that ort_lite took from the arena and gives back, or in some that goes back with the value."""
+    made = Tensor(given or arena.allocate(array.nbytes), array.dtype, array.shape)
+    if given is None:
+        weakref.finalize(made, arena.free, made.memory).atexit = False
     on_card(made)[...] = array
     return made
 
 
 class CardTransfer:
-    """Copies between the host and one card."""
+    """Copies between the host and one card, and inside of it."""
 
     def __init__(self, arena: ArenaAllocator) -> None:
         self._arena = arena
 
     def can_copy(self, source: Device, destination: Device) -> bool:
-        return {source, destination} == {CPU, self._arena.device}
+        return self._arena.device in (source, destination) and {source, destination} <= {CPU, self._arena.device}
 
     def copy(self, value: Any, source: Device, destination: Device) -> Any:
-        return on_card(value).copy() if destination == CPU else stored(value, self._arena)
+        seen = value if source == CPU else on_card(value)
+        return seen.copy() if destination == CPU else stored(seen, self._arena)
 
     def copy_into(self, value: Array, source: Device, destination: Device, memory: Chunk) -> Tensor:
         """An input of a partition: ort_lite took `memory` from the arena, and gives it back."""
-        made = Tensor(memory, value.dtype, value.shape)
-        on_card(made)[...] = value
-        return made
+        return stored(value, self._arena, memory)
+
+    def overwrite(self, value: Any, source: Device, destination: Device, target: Tensor) -> None:
+        """An OrtValue on the card is updated, or a run writes to one that its output is bound to."""
+        on_card(target)[...] = value if source == CPU else on_card(value)
 
 
-class Stream:
+class Stream(Scratch):
     """What a thread needs besides the inputs: scratch memory on the card, as much as its largest instruction asked for."""
-
-    def __init__(self, arena: ArenaAllocator) -> None:
-        self._arena = arena
-        self._chunk: Chunk | None = None
 
     def scratch(self, shape: tuple[int, ...]) -> Array:
         """float32; the contents are anything."""
-        nbytes = 4 * prod(shape)
-        if self._chunk is None or self._chunk.nbytes < nbytes:
-            self.release()
-            self._chunk = self._arena.allocate(nbytes)
-        return on_card(Tensor(self._chunk, np.dtype(np.float32), shape))
-
-    def release(self) -> None:
-        if self._chunk is not None:
-            self._arena.free(self._chunk)
-            self._chunk = None
+        return on_card(Tensor(self.chunk(4 * prod(shape)), np.dtype(np.float32), shape))

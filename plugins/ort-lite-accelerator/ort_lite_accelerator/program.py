@@ -10,8 +10,9 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
-from ort_lite.memory.allocators import ArenaAllocator
-from ort_lite.provider import Partition, ProfileEvent
+from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.provider import Partition
+from ort_lite.provider.accelerators import Profile
 from ort_lite.transform import NHWC_DOMAIN
 from ort_lite_accelerator.kernels import KERNELS
 from ort_lite_accelerator.memory import Stream, Tensor, on_card, stored
@@ -114,13 +115,6 @@ def _settings(node: Node) -> dict[str, Any]:
     return found | {name: node.attr(name, default) for name, default in _DEFAULTS.get(node.op_type, {}).items()}
 
 
-class Profile:
-    """What the card did while somebody wanted to know; None: nobody does."""
-
-    def __init__(self) -> None:
-        self.events: list[ProfileEvent] | None = None
-
-
 class Executable:
     """A program on a card: constants are there from the start, every result goes there. States are streams."""
 
@@ -136,16 +130,20 @@ class Executable:
         state.release()
 
     def __call__(self, inputs: Sequence[Tensor], state: Stream) -> list[Tensor]:
+        return self.into_memory(inputs, [None] * len(self.program.outputs), state)
+
+    def into_memory(self, inputs: Sequence[Tensor], memory: Sequence[Chunk | None], state: Stream) -> list[Tensor]:
+        """Outputs go into chunks that ort_lite took from the arena; those of a size that nobody knew before allocate their own."""
+        given = dict(zip(self.program.outputs, memory, strict=True))
         values = {**self._constants, **dict(zip(self.program.inputs, inputs, strict=True))}
         for one in self.program.instructions:
-            begin, events = perf_counter_ns(), self._profile.events
+            begin = perf_counter_ns()
             arrays = [None if k < 0 else on_card(values[k]) for k in one.operands]
             with np.errstate(all="ignore"):  # ONNX does not warn of overflows
                 y = KERNELS[one.kernel](state, one.settings, *arrays)
-            values[one.result] = stored(np.asarray(y, np.float32), self._arena)
-            if events is not None:
-                shape = "x".join(map(str, y.shape))
-                events.append(ProfileEvent(one.name, begin, perf_counter_ns(), {"kernel": one.kernel, "shape": shape}))
+            values[one.result] = stored(np.asarray(y, np.float32), self._arena, given.get(one.result))
+            if self._profile.wanted:
+                self._profile.note(one.name, begin, kernel=one.kernel, shape="x".join(map(str, y.shape)))
             for k in one.last:
                 del values[k]
         return [values[k] for k in self.program.outputs]

@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from onnx import numpy_helper
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_accelerator.memory import on_card
 from ort_lite_accelerator.operators import misfit
+from ort_lite_accelerator.program import Executable
 
 import ort_lite
-from ort_lite.errors import CompileError, NoDevice, OutOfMemory, ProviderError
+from ort_lite.errors import CompileError, InvalidArgument, NoDevice, OutOfMemory, ProviderError
 from ort_lite.plugins import Registry
 from ort_lite.provider import CPU, Device, Rejection
 from ort_lite.transform import NHWC_DOMAIN
@@ -89,6 +91,20 @@ def test_squeezenet_gives_what_the_cpu_gives() -> None:
     taken = [name.rstrip("*") for name in operators(made) if not name.startswith("CPU")]
     assert taken.count("Conv") == taken.count("Relu") == 26
     assert sum(name == "CPU Transpose" for name in operators(made)) == 2, "channels-last from end to end"
+
+
+@pytest.mark.slow
+def test_resnet50_is_one_partition_between_two_transposes_until_its_images_end() -> None:
+    resnet = randomised("resnet50")
+    made = session(resnet)
+    names = operators(made)
+    assert [k for k, name in enumerate(names) if name.endswith("Transpose")] == [0, names.index("CPU AveragePool") - 1]
+    assert sum(name.endswith("*") for name in names) == 53 + 1, "Conv, with what BatchNormalization was, and MaxPool"
+    images = [p.partition for p in made.explain().assignment.placements.values() if p.node.domain == NHWC_DOMAIN]
+    assert len(set(images)) == 1
+    feed = {made.get_inputs()[0].name: image()}
+    for mine, right in zip(made.run(None, feed), on_cpu(resnet, feed), strict=True):
+        np.testing.assert_allclose(mine, right, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
@@ -250,6 +266,64 @@ def test_inputs_come_into_memory_of_the_arena_and_a_closed_session_leaves_nothin
     assert provider.allocator().bytes_in_use == 0
 
 
+def noting(calls: list[str], name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        calls.append(name)
+        return function(*given)
+
+    return call
+
+
+def test_values_stay_on_a_card_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = AcceleratorExecutionProvider(device_id=1)
+    made = session(model("(float[N,6] x, float[6,6] v) => (float[N,6] y) { y = MatMul(x, v) }"), provider)
+    value = ort_lite.OrtValue.on(provider, np.eye(6, dtype=np.float32))
+    assert str(value) == "OrtValue(tensor(float)[6, 6] on npu:1)"
+    moved: list[str] = []
+    for name in ("copy", "copy_into", "overwrite"):
+        monkeypatch.setattr(provider.data_transfer(), name, noting(moved, name, getattr(provider.data_transfer(), name)))
+    binding, states = made.io_binding(), []
+    binding.bind_ortvalue_input("x", value)
+    for _ in range(2):
+        binding.bind_output("y", "npu", 1)
+        made.run_with_iobinding(binding)
+        states.append(binding.get_outputs()[0])
+        binding.bind_ortvalue_input("x", states[-1])
+    assert moved == []
+    binding.bind_ortvalue_output("y", value)
+    made.run_with_iobinding(binding)
+    assert moved == ["overwrite"]
+    weights = states[0].numpy()
+    np.testing.assert_allclose(value.numpy(), weights @ weights @ weights, rtol=1e-4, atol=1e-4)
+
+
+def test_an_array_is_put_on_the_card_that_is_named() -> None:
+    ort_lite.register_provider(NAME, AcceleratorExecutionProvider)
+    try:
+        value = ort_lite.OrtValue.ortvalue_from_numpy(np.ones((1, 6), np.float32), "npu", 1)
+    finally:
+        ort_lite.unregister_provider(NAME)
+    made, feed = session(model(MLP), AcceleratorExecutionProvider(device_id=1)), {"x": value.numpy()}
+    np.testing.assert_allclose(made.run(None, {"x": value})[0], on_cpu(model(MLP), feed)[0], rtol=1e-5, atol=1e-5)
+    for asked in (value.data_ptr, value.__dlpack__):
+        with pytest.raises(InvalidArgument, match=r"`numpy\(\)` gives a copy on the CPU"):
+            asked()
+
+
+def test_outputs_are_in_memory_that_the_session_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    real = Executable.into_memory
+
+    def seen(self: Executable, inputs: Any, memory: Any, state: Any) -> Any:
+        given.extend(memory)
+        return real(self, inputs, memory, state)
+
+    monkeypatch.setattr(Executable, "into_memory", seen)
+    provider = AcceleratorExecutionProvider()
+    session(model(MLP), provider).run(None, {"x": np.ones((7, 6), np.float32)})
+    assert [chunk.nbytes for chunk in given] == [7 * 3 * 4]
+
+
 def test_a_thread_that_ends_gives_its_stream_back() -> None:
     provider = AcceleratorExecutionProvider()
     made = session(model(CHAIN), provider)
@@ -342,14 +416,17 @@ def test_a_program_of_another_format_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(AcceleratorExecutionProvider, "compatibility", lambda self: "npu-program 7.0")
     session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
     monkeypatch.undo()
-    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this card runs 'npu-program 1.0'"):
+    with pytest.raises(CompileError, match=r"compiled for 'npu-program 7.0'; this runs 'npu-program 1.0'"):
         session(tmp_path / "saved.onnx")
 
 
-def test_bytes_that_are_no_program_are_an_error() -> None:
-    partition = session(model(CHAIN)).explain().assignment.partitions[0]
-    with pytest.raises(ProviderError, match="is no saved program"):
-        AcceleratorExecutionProvider().deserialize(partition, b"nonsense")
+def test_bytes_that_are_no_program_are_an_error(tmp_path: Path) -> None:
+    session(model(CHAIN)).save_compiled(tmp_path / "saved.onnx")
+    saved = onnx.load(tmp_path / "saved.onnx")
+    (context,) = (a for node in saved.graph.node for a in node.attribute if a.name == "ep_cache_context")
+    context.s = b"nonsense"
+    with pytest.raises(CompileError, match=f"{NAME}: deserialize failed"):
+        session(saved)
 
 
 # Options, costs, packaging

@@ -79,7 +79,7 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
 def _count(value: int | str) -> int:
     try:
         number = int(value)
-    except ValueError:
+    except (TypeError, ValueError):
         number = -1
     if number < 0:
         raise ProviderError(f"{OnnxRuntimeExecutionProvider.name}: num_threads is {value!r}; expected a number, 0 or more")

@@ -117,7 +117,7 @@ class OpenVINOExecutionProvider(ExecutionProvider):
 def _count(option: str, value: int | str) -> int:
     try:
         number = int(value)
-    except ValueError:
+    except (TypeError, ValueError):
         number = -1
     if number < 0:
         raise ProviderError(f"{OpenVINOExecutionProvider.name}: {option} is {value!r}; expected a number, 0 or more")

@@ -21,8 +21,8 @@ class SampleExecutionProvider(ExecutionProvider):
 
     def __init__(self, minimum: int | str = 2, **unknown: Any) -> None:
         super().__init__(**unknown)
-        if int(minimum) < 1:
-            raise ProviderError(f"{self.name}: minimum is {minimum}; expected 1 or more")
+        if not str(minimum).isdecimal() or int(minimum) < 1:
+            raise ProviderError(f"{self.name}: minimum is {minimum!r}; expected 1 or more")
         self.minimum = int(minimum)
         self.memory = SampleMemory(self.device)
         self.transfer = SampleTransfer(self.memory)

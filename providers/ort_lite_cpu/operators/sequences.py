@@ -95,7 +95,7 @@ def split_to_sequence(op: NodeLowering) -> None:
     def step(x: Array, split: Array | None = None) -> list[Any]:
         count = x.shape[axis]
         if split is None:
-            pieces = [np.asarray(np.take(x, k, axis)) for k in range(count)]
+            pieces = [np.asarray(np.take(x, k, axis), x.dtype) for k in range(count)]
             return [[np.expand_dims(piece, axis) for piece in pieces] if keep else pieces]
         if split.ndim == 0:
             ends = range(int(split), count, int(split)) if int(split) > 0 else []

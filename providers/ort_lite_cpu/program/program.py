@@ -68,8 +68,14 @@ class Program:
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count = len(inputs)
+        self._only = self._short_path([info.type for _, info in inputs])
+
+    def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
+        """The one segment, where shapes of the inputs, arrays all of them, say all that binding asks for."""
         only = self.steps[0] if len(self.steps) == 1 else None
-        self._only = only if isinstance(only, SegmentRun) and only.reads_only_input_shapes(self._input_count) else None
+        if not isinstance(only, SegmentRun) or not all(isinstance(type_, TensorType) for type_ in given):
+            return None
+        return only if only.reads_only_input_shapes(len(given)) else None
 
     def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
         recorder, binder = self._options.recorder, Binder(segment, self.planner)

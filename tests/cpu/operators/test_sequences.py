@@ -136,6 +136,21 @@ def test_sequences_of_strings() -> None:
     s, y = run(text, x)
     assert [element.tolist() for element in s] == [["é"], ["b"]]
     assert y.tolist() == x.tolist()
+    assert {array.dtype for array in (*s, y)} == {np.dtype(object)}
+    (pieces,) = run("(string[N] x) => (seq(string[]) s) { s = SplitToSequence<keepdims: int = 0>(x) }", x)
+    assert [(piece.dtype, piece.shape) for piece in pieces] == [(np.dtype(object), ())] * 2
+
+
+def test_a_sequence_goes_around_kernels_untouched() -> None:
+    """The body has no Python step: the program of its one segment is handed a list all the same."""
+    text = """(float[2] x, seq(float[2]) s) => (seq(float[2]) t, float[2] y) {
+        n = Constant<value: tensor = int64 {1}>()
+        go = Constant<value: tensor = bool {1}>()
+        t, y = Loop(n, go, s, x) <body: graph = body(int64 i, bool c, seq(float[2]) a, float[2] b)
+            => (bool c2, seq(float[2]) a2, float[2] b2) { c2 = Identity(c)  a2 = Identity(a)  b2 = Neg(b) }>
+    }"""
+    x = np.array([1, 2], np.float32)
+    assert same(run(text, x, [x, -x]), [[x, -x], -x])
 
 
 def test_an_empty_sequence_grows_in_a_loop() -> None:

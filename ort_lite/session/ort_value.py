@@ -1,6 +1,8 @@
-"""OrtValue: what a session takes and gives, with onnxruntime's methods. Tensors are NDArrays: sharing memory, not copies."""
+"""OrtValue: what a session takes and gives, with onnxruntime's methods.
 
-import os
+Tensors on the CPU are NDArrays: sharing memory, not copies. Those on a device are DeviceTensors, which the provider's transfer copies.
+"""
+
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -8,7 +10,9 @@ import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, ort_name, to_numpy, to_onnx
 from ort_lite.errors import InvalidArgument
-from ort_lite.tensors.dltensor import CPU
+from ort_lite.provider.provider import CPU, ExecutionProvider
+from ort_lite.tensors.device_tensor import DeviceTensor, device_named
+from ort_lite.tensors.dltensor import CPU as DL_CPU
 from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.values import array_of
 
@@ -16,7 +20,7 @@ _UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element 
 
 
 class OrtValue:
-    """A tensor, a sequence, a map, or an optional that is empty. Values are on the CPU."""
+    """A tensor, a sequence, a map, or an optional that is empty. Tensors are on the CPU or on a provider's device."""
 
     __slots__ = ("__weakref__", "_held")
 
@@ -28,9 +32,19 @@ class OrtValue:
     def ortvalue_from_numpy(
         cls, numpy_obj: Array, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> "OrtValue":
-        """Shares the array's memory. Raises InvalidArgument for another device than the CPU."""
-        check_device(device_type, device_id)
-        return cls(array_of(numpy_obj))
+        """Shares the array's memory; on a device of a provider that is installed or registered, a copy of it.
+
+        Raises InvalidArgument for a device that no provider has (see `ExecutionProvider.supported_devices`).
+        """
+        provider = _provider_on(device_type, device_id)
+        return cls(array_of(numpy_obj)) if provider is None else cls.on(provider, numpy_obj)
+
+    @classmethod
+    def on(cls, provider: ExecutionProvider, data: Any) -> "OrtValue":
+        """A copy in the memory of the provider's device, be it known to others or not. Raises what its transfer and allocator do."""
+        from ort_lite.session.device_values import put
+
+        return cls(put(array_of(data), provider))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> "OrtValue":
@@ -44,11 +58,11 @@ class OrtValue:
     def ortvalue_from_shape_and_type(
         cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> "OrtValue":
-        """A tensor of zeros. `element_type` is a NumPy type or a number of TensorProto.DataType."""
-        check_device(device_type, device_id)
-        value = cls(np.empty(shape, to_numpy(dtype_of(element_type))))
-        value.numpy()[...] = 0
-        return value
+        """A tensor of zeros. `element_type` is a NumPy type or a number of TensorProto.DataType. Devices are those as above."""
+        provider = _provider_on(device_type, device_id)
+        zeros = np.empty(shape, to_numpy(dtype_of(element_type)))
+        zeros[...] = 0
+        return cls(zeros) if provider is None else cls.on(provider, zeros)
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> "OrtValue":
@@ -62,7 +76,7 @@ class OrtValue:
         return self._held is not None
 
     def is_tensor(self) -> bool:
-        return isinstance(self._held, (NDArray, np.ndarray))
+        return isinstance(self._held, (NDArray, np.ndarray, DeviceTensor))
 
     def is_sparse_tensor(self) -> bool:
         """Always False: sparse tensors are made dense."""
@@ -86,18 +100,32 @@ class OrtValue:
         return self._tensor().nbytes
 
     def device_name(self) -> str:
-        return "cpu"
+        tensor = self.device_tensor
+        return "cpu" if tensor is None else tensor.device.kind
+
+    @property
+    def device_tensor(self) -> DeviceTensor | None:
+        """The tensor on a device; None: it is on the CPU, or there is none."""
+        return self._held if isinstance(self._held, DeviceTensor) else None
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element. Raises InvalidArgument for a device whose values tell none."""
         tensor = self._tensor()
-        return tensor.data_ptr if isinstance(tensor, NDArray) else tensor.ctypes.data
+        if isinstance(tensor, np.ndarray):
+            return tensor.ctypes.data
+        if isinstance(tensor, NDArray):
+            return tensor.data_ptr
+        return int(self._of_device("data_ptr"))
 
     # What is in it
 
     def numpy(self) -> Any:
-        """An array over the same memory. Raises InvalidArgument for what is no tensor."""
+        """An array over the same memory; of a tensor on a device, a copy. Raises InvalidArgument for what is no tensor."""
         tensor = self._tensor()
+        if isinstance(tensor, DeviceTensor):
+            from ort_lite.session.device_values import fetched
+
+            return fetched(tensor)
         return tensor.numpy() if isinstance(tensor, NDArray) else tensor
 
     def value(self) -> Any:
@@ -105,29 +133,52 @@ class OrtValue:
         return self.numpy() if self.is_tensor() else self._held
 
     def update_inplace(self, data: "Array | OrtValue") -> None:
-        """Overwrites the elements; the memory stays. Raises InvalidArgument for another type or shape."""
+        """Overwrites the elements; the memory stays, on a device as far as its transfer can do that (`transfers.Overwrites`).
+
+        Raises InvalidArgument for another type or shape.
+        """
         array = array_of(data)
         if array.shape != tuple(self.shape()) or from_numpy(array.dtype) != self._dtype():
             came = f"{array.dtype}{list(array.shape)}"
             raise InvalidArgument(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
+        if (tensor := self.device_tensor) is not None:
+            from ort_lite.session.device_values import fill
+
+            fill(tensor, array)
+            return
         target = self.numpy()
         if not target.flags.writeable:
             raise InvalidArgument("update_inplace: the value lies in read-only memory")
         target[...] = array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False and self.device_tensor is not None:
+            raise ValueError(f"the tensor is on {self.device_tensor.device}: without a copy there is no array of it")
         return np.array(self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **request: Any) -> Any:
+        tensor = self._tensor()
+        if isinstance(tensor, DeviceTensor):
+            return self._of_device("__dlpack__")(**request)
         return self._counted().__dlpack__(**request)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (CPU, 0)
+        device: tuple[int, int] = (DL_CPU, 0) if self.device_tensor is None else self._of_device("__dlpack_device__")()
+        return device
 
-    def _tensor(self) -> NDArray | Array:
+    def _of_device(self, name: str) -> Any:
+        """An attribute of the provider's own value. Raises InvalidArgument where it has none."""
+        tensor = self.device_tensor
+        found = None if tensor is None else getattr(tensor.value, name, None)
+        if found is None:
+            where = f"{type(tensor.value).__name__} values of {tensor.device}" if tensor is not None else "values"
+            raise InvalidArgument(f"{where} have no {name}; `numpy()` gives a copy on the CPU")
+        return found
+
+    def _tensor(self) -> NDArray | Array | DeviceTensor:
         if not self.is_tensor():
             raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
-        return cast("NDArray | Array", self._held)
+        return cast("NDArray | Array | DeviceTensor", self._held)
 
     def _counted(self) -> NDArray:
         tensor = self._tensor()
@@ -137,10 +188,11 @@ class OrtValue:
 
     def _dtype(self) -> DType:
         tensor = self._tensor()
-        return tensor.dtype if isinstance(tensor, NDArray) else from_numpy(tensor.dtype)
+        return from_numpy(tensor.dtype) if isinstance(tensor, np.ndarray) else tensor.dtype
 
     def __repr__(self) -> str:
-        return f"OrtValue({self.data_type()}{self.shape() if self.is_tensor() else ''})"
+        there = "" if self.device_tensor is None else f" on {self.device_tensor.device}"
+        return f"OrtValue({self.data_type()}{self.shape() if self.is_tensor() else ''}{there})"
 
 
 def _held(value: Any) -> Any:
@@ -154,7 +206,7 @@ def _held(value: Any) -> Any:
 
 
 def _type_name(held: Any) -> str:
-    if isinstance(held, NDArray):
+    if isinstance(held, (NDArray, DeviceTensor)):
         return ort_name(held.dtype)
     if isinstance(held, np.ndarray):
         return ort_name(from_numpy(held.dtype))
@@ -174,12 +226,14 @@ def dtype_of(element_type: Any) -> DType:
         raise InvalidArgument(f"element type {element_type!r}; expected a NumPy type or a TensorProto.DataType") from None
 
 
-def check_device(device_type: str, device_id: int) -> None:
-    """Raises InvalidArgument for another device than the CPU."""
-    if device_type.lower() != "cpu" or device_id:
-        raise InvalidArgument(
-            f"device {os.fspath(device_type)}:{device_id}: values of a session are on cpu:0; providers copy them"
-        )
+def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
+    """None for the CPU."""
+    device = device_named(device_type, device_id)
+    if device == CPU:
+        return None
+    from ort_lite.plugins.devices import provider_on
+
+    return provider_on(device)
 
 
-__all__ = ["OrtValue", "check_device", "dtype_of"]
+__all__ = ["OrtValue", "dtype_of"]

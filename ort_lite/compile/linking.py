@@ -1,0 +1,217 @@
+"""Numbers the values of a graph level and lines up its steps: partitions, and the copies between memories around them."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.execute.execute import Executable, Step
+from ort_lite.execute.results import witnesses_of
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import MapType, OptionalType, SequenceType, Type
+from ort_lite.partition.assignment import Hop, Level
+from ort_lite.partition.borders import OUTPUT
+from ort_lite.provider.ask import who
+from ort_lite.provider.provider import CPU, CompiledPartition, Device, ExecutionProvider, Partition
+
+if TYPE_CHECKING:
+    from ort_lite.compile.moving import AsyncMover
+    from ort_lite.compile.places import Places
+    from ort_lite.compile.rescue import Rescuer
+
+
+class Linker:
+    """Values have a slot on each device. Copies that do not block begin as soon as their value is there; the wait is a step."""
+
+    def __init__(
+        self,
+        level: Level,
+        captures: tuple[Value, ...],
+        compiled: Mapping[str, CompiledPartition],
+        places: "Places | None" = None,
+    ) -> None:
+        self.level, self.compiled, self.places = level, compiled, places
+        self.inputs = (*level.graph.inputs, *captures)
+        there = {} if places is None else places.inputs
+        self.wanted: Mapping[Value, ExecutionProvider | None] = (
+            dict.fromkeys(level.graph.outputs) if places is None else places.outputs
+        )
+        self.outputs = tuple(level.graph.outputs) if places is None else tuple(places.outputs)
+        self.slots: dict[tuple[Value, Device], int] = {(v, CPU): k for k, v in enumerate(self.inputs) if v not in there}
+        self.shapes = {value: k for k, value in enumerate(self.inputs)}
+        """The slots of what tells the shapes of inputs, wherever these are."""
+        self.count = len(self.inputs)
+        for value, device in there.items():
+            self._new(value, device)
+        self.given = (*self.inputs, *there)
+        self.steps: list[Step] = []
+        self.makers: dict[Value, str] = {}
+        self.forgiving = _forgiving([p for p in level.partitions if p.provider.device != CPU], compiled)
+        """Devices of partitions that have a next provider."""
+        self.rescued: dict[Value, tuple[Rescuer, int, list[int]]] = {}
+        """What partitions with a next provider made on a device: the partition, which output, its slots."""
+        self.begun: dict[tuple[Value, Device], tuple[AsyncMover, int, int]] = {}
+        self.notifications: list[int] = []
+        self.readers = {p.name: p.provider for p in level.partitions}
+        self._sort_copies()
+
+    def _sort_copies(self) -> None:
+        self.hops: dict[str, list[tuple[Value, Hop]]] = {}
+        """What has to be where it is read, by reader."""
+        self.early: dict[tuple[Value, Device], list[tuple[Hop, str]]] = {}
+        """Copies that do not block, by the value that they wait for."""
+        for each in self.level.copies:
+            self.hops.setdefault(each.reader, []).extend((each.value, hop) for hop in each.hops)
+            if self._is_async(each.hops[0]):
+                self.early.setdefault((each.value, each.hops[0].source), []).append((each.hops[0], each.reader))
+
+    def executable(self) -> Executable:
+        for value, device in list(self.slots):
+            self._begin_copies(value, device)
+        for partition in self.level.partitions:
+            self._copies(partition.name)
+            self._partition(partition)
+        self._copies(OUTPUT)
+        returned = tuple(self._returned(value) for value in self.outputs)
+        steps = _with_deaths(self.steps, {slot for slot in returned if type(slot) is int})
+        shares = (
+            len(set(map(id, self.outputs))) < len(returned)
+            or any(type(slot) is not int or slot < len(self.given) for slot in returned)
+            or any(_holds_tensors(value.type) for value in self.outputs)
+        )
+        direct, picks = self._direct(steps, returned, shares)
+        notifications = tuple(self.notifications)
+        return Executable(self.given, self.outputs, steps, self.count, returned, shares, direct, picks, notifications)
+
+    def _partition(self, partition: Partition) -> None:
+        device, label = partition.provider.device, who(partition.provider)
+        function = self.compiled[partition.name]
+        inputs = [self.slots[value, device] for value in partition.inputs] + self._shapes_of(witnesses_of(function))
+        if self.forgiving and device != CPU:
+            function = self._rescued(partition, function, inputs)
+        outputs = [self._new(value, device) for value in partition.outputs]
+        self.makers.update((value, f"{partition.name} ({label})") for value in partition.outputs)
+        self._step(partition.name, label, function, inputs, outputs)
+        for value in partition.outputs:
+            self._begin_copies(value, device)
+
+    def _rescued(self, partition: Partition, function: CompiledPartition, inputs: list[int]) -> CompiledPartition:
+        """The partition where copies may fail; `inputs` get what of them is on the CPU too, for a next provider."""
+        from ort_lite.compile.rescue import Rescuer, Strict
+
+        if not isinstance(function, Rescuer):
+            return Strict(function)
+        if self.places is not None:
+            from copy import copy
+
+            function = copy(function)  # elsewhere other values may be at home
+        function.at_home = tuple(value for value in partition.inputs if (value, CPU) in self.slots)
+        inputs += [self.slots[value, CPU] for value in function.at_home]
+        self.rescued.update((value, (function, k, inputs)) for k, value in enumerate(partition.outputs))
+        return function
+
+    def _new(self, value: Value, device: Device) -> int:
+        self.slots[value, device] = slot = self._slot()
+        return slot
+
+    def _slot(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _step(
+        self, name: str, provider: str, function: CompiledPartition, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
+
+    def _copies(self, reader: str) -> None:
+        for value, hop in self.hops.get(reader, ()):
+            if (value, hop.destination) in self.slots:
+                continue
+            if self._is_async(hop):
+                self._wait(value, hop, reader)
+            else:
+                self._copy(value, hop, reader)
+
+    def _copy(self, value: Value, hop: Hop, reader: str) -> None:
+        from ort_lite.compile.moving import Mover
+        from ort_lite.compile.rescue import CarefulMover
+
+        function: CompiledPartition = (mover := Mover(value, hop, *self._ends(value, reader), self.inputs))
+        given = [self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
+        if self.forgiving:
+            rescuer, index, slots = self.rescued.get(value, (None, 0, []))
+            function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
+            given += slots
+        self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)])
+
+    def _is_async(self, hop: Hop) -> bool:
+        """Where a copy may be made good by a next provider, it blocks."""
+        return not self.forgiving and hasattr(hop.transfer, "copy_async")
+
+    def _begin_copies(self, value: Value, device: Device) -> None:
+        for hop, reader in self.early.get((value, device), ()):
+            self._begin(value, hop, reader)
+
+    def _begin(self, value: Value, hop: Hop, reader: str) -> "tuple[AsyncMover, int, int]":
+        from ort_lite.compile.moving import AsyncMover
+
+        found = self.begun.get((value, hop.destination))
+        if found is None:
+            mover = AsyncMover(value, hop, *self._ends(value, reader), self.inputs)
+            found = self.begun[value, hop.destination] = mover, self._slot(), self._slot()
+            self._step(f"begin {_copy_name(value, hop)}", reader, mover.begin, [self.slots[value, hop.source]], found[1:])
+        return found
+
+    def _wait(self, value: Value, hop: Hop, reader: str) -> None:
+        """What is copied stays until the wait is over: it is an input of it."""
+        mover, made, notification = self._begin(value, hop, reader)
+        given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
+        self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)])
+        self.notifications.append(notification)
+
+    def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:
+        """Who made a value, for messages, and the provider of whoever reads it."""
+        provider = self.wanted.get(value) if reader == OUTPUT else self.readers[reader]
+        return self.makers.get(value) or (provider.name if provider is not None else reader), provider
+
+    def _shapes_of(self, values: Sequence[Value]) -> list[int]:
+        return [self.shapes[value] for value in values]
+
+    def _returned(self, value: Value) -> Any:
+        provider = self.wanted[value]
+        return self.slots.get((value, CPU if provider is None else provider.device), value.constant)
+
+    def _direct(
+        self, steps: Sequence[Step], returned: tuple[Any, ...], shares: bool
+    ) -> tuple[CompiledPartition | None, tuple[int, ...] | None]:
+        if len(steps) != 1 or shares or steps[0].outputs != returned:
+            return None, None
+        return steps[0].function, None if steps[0].inputs == tuple(range(len(self.given))) else steps[0].inputs
+
+
+def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartition]) -> set[Device]:
+    """The devices of those that have a next provider; `away` are the partitions that are not on the CPU."""
+    if not away:
+        return set()
+    from ort_lite.compile.rescue import Rescuer
+
+    return {partition.provider.device for partition in away if isinstance(compiled[partition.name], Rescuer)}
+
+
+def _copy_name(value: Value, hop: Hop) -> str:
+    return f"copy {value.name!r} {hop.source} -> {hop.destination}"
+
+
+def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:
+    """Each slot that is not returned dies after the last step that names it."""
+    done, seen = list[Step](), set(kept)
+    for step in reversed(steps):
+        dead = tuple(slot for slot in dict.fromkeys((*step.inputs, *step.outputs)) if slot not in seen)
+        seen.update(dead)
+        done.append(step.replace(dead=dead))
+    return tuple(reversed(done))
+
+
+def _holds_tensors(type_: Type | None) -> bool:
+    """Whether it is a sequence whose elements may be arrays that another value holds too."""
+    if isinstance(type_, OptionalType):
+        return _holds_tensors(type_.element)
+    return isinstance(type_, SequenceType) and not isinstance(type_.element, MapType)

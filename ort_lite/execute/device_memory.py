@@ -1,0 +1,92 @@
+"""Memory of a provider's allocator, for values that come to its device and for what its partitions make there."""
+
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from ort_lite.dtypes import to_numpy
+from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
+from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
+from ort_lite.graph.graph import Value
+from ort_lite.provider.ask import shown
+from ort_lite.provider.provider import Allocator, CompiledPartition, Device
+
+
+def freed_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
+    """The handle goes back to the allocator when the value that lies in it is gone. `who` made the value, for messages.
+
+    Raises ProviderError for what no weak reference may point to, and for the handle itself.
+    """
+    wanted = f"expected a value of its own in the memory of {device}"
+    if made is handle:
+        raise ProviderError(f"{who} returned the handle; {wanted}")
+    try:
+        weakref.finalize(made, partial(memory.free, handle)).atexit = False
+    except TypeError:
+        came = "None" if made is None else f"a {type(made).__name__}, to which no weak reference may point"
+        raise ProviderError(f"{who} returned {came}; {wanted}") from None
+
+
+class Allotted(Wrapper):
+    """A compiled partition on a device that computes into memory of its provider's allocator (see `ComputesIntoMemory`).
+
+    It is called with what tells the shapes of `witnesses` behind its inputs; `function` takes (inputs, memory).
+    """
+
+    def __init__(
+        self,
+        function: CompiledPartition,
+        who: str,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        outer: Sequence[Value],
+        memory: Allocator,
+        device: Device,
+    ) -> None:
+        self.function, self._who, self._inputs, self._outputs = function, who, len(inputs), tuple(outputs)
+        self._memory, self._device = memory, device
+        self.witnesses = witnesses(outputs, outer)
+        self._shapes = KnownShapes(outputs, self.witnesses)
+
+    def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        own, told_by = inputs[: self._inputs], inputs[self._inputs :]
+        handles: list[Any] = []
+        tied = 0
+        try:
+            handles.extend(self._allocated(size) for size in self._sizes(told_by))
+            results = listed(self.function((own, handles)), len(handles), self._who)
+            for result, handle in zip(results, handles, strict=True):
+                if handle is not None:
+                    freed_with(result, self._memory, handle, f"{self._who}: into_memory", self._device)
+                tied += 1
+        except BaseException:
+            for handle in handles[tied:]:
+                if handle is not None:
+                    self._memory.free(handle)
+            raise
+        return results
+
+    def _sizes(self, told_by: Sequence[Any]) -> list[int | None]:
+        """Bytes of each output; None where only the run tells."""
+        return [
+            None if shape is None else prod(shape) * to_numpy(value.dtype or "").itemsize
+            for value, shape in zip(self._outputs, self._shapes.of(told_by), strict=True)
+        ]
+
+    def _allocated(self, nbytes: int | None) -> Any:
+        if nbytes is None:
+            return None
+        try:
+            handle = self._memory.allocate(nbytes)
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            raise RuntimeException(f"{self._who}: allocate failed: {told(error)}") from error
+        if handle is None:
+            raise ProviderError(f"{self._who}: allocate returned {shown(handle)}; expected a handle")
+        return handle
+
+
+__all__ = ["Allotted", "freed_with"]

@@ -1,0 +1,251 @@
+"""Steps of one run side by side: `ExecutionMode.ORT_PARALLEL`.
+
+The thread that called `run` computes steps like the others: it never waits as long as one of its run is ready, so a pool whose
+threads are all busy elsewhere costs time and no more. A step, with the bodies inside it, stays in one thread, which waits for locks of
+providers and for nothing else: whoever holds such a lock gets on.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from heapq import heapify, heappop, heappush
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from ort_lite.errors import RunTerminated
+from ort_lite.execute.execute import Executable, Observer, call_step, wait_for
+from ort_lite.execute.guard import holds_a_lock
+from ort_lite.options.options import RunOptions
+from ort_lite.provider.current import CURRENT, as_in
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+
+class Workers:
+    """Threads that help runs of one session: `threads` counts the run's own too. They start when there is a step for them.
+
+    They end when told to, and when nobody refers to this any more.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.runs: weakref.WeakSet[_Run] = weakref.WeakSet()
+        """Those in flight, which must hear of a fork."""
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed = False
+        self._making = threading.Lock()
+        _ALL.add(self)
+
+    def help(self, run: "_Run") -> bool:
+        """Sends one thread to the run. False: there is none any more, its own thread does everything."""
+        try:
+            self._threads().submit(copy_context().run, run.help)
+        except RuntimeError:  # closed, the interpreter ends, or the system gives no thread
+            return False
+        return True
+
+    def _threads(self) -> "ThreadPoolExecutor":
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with self._making:
+                if self._closed:
+                    raise RuntimeError("the session is closed")
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(self.threads - 1, "ort-lite-inter-op")
+        return self._pool
+
+    def close(self) -> None:
+        """Threads end after the step that they are in; runs in flight go on alone. Does not wait: a step may be who closes."""
+        with self._making:
+            self._closed = True
+            if self._pool is not None:
+                self._pool.shutdown(wait=False)
+
+    def forget_parent(self) -> None:
+        """In the child of a fork the threads are gone."""
+        self._pool, self._making = None, threading.Lock()
+        for run in list(self.runs):
+            run.forget_parent()
+
+
+_ALL: "weakref.WeakSet[Workers]" = weakref.WeakSet()
+
+
+def _forget_parent() -> None:
+    for workers in list(_ALL):
+        workers.forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_parent)
+
+
+class Parallel:
+    """An Executable whose steps run as soon as what they read is there. `run` is called as that of the Executable."""
+
+    def __init__(self, executable: Executable, workers: Workers) -> None:
+        self.executable, self.workers = executable, workers
+        maker = {slot: k for k, step in enumerate(executable.steps) for slot in step.outputs}
+        before = [{maker[slot] for slot in step.inputs if slot in maker} for step in executable.steps]
+        self.waits = [len(found) for found in before]
+        self.after: list[list[int]] = [[] for _ in executable.steps]
+        for k, found in enumerate(before):
+            for earlier in sorted(found):
+                self.after[earlier].append(k)
+        self.readers = [0] * executable.slots
+        for step in executable.steps:
+            for slot in set(step.inputs):
+                self.readers[slot] += 1
+        self.kept = frozenset(slot for slot in executable.returned if type(slot) is int)
+
+    @property
+    def useful(self) -> bool:
+        """Whether there are two steps of which neither needs the other."""
+        return any(k + 1 not in after for k, after in enumerate(self.after[:-1]))
+
+    def run(self, inputs: Sequence[Any], options: RunOptions | None = None, observe: Observer | None = None) -> list[Any]:
+        """Raises what `Executable.run` raises: the first failure. No step starts after it, and those that have started end before."""
+        if holds_a_lock():  # a step of another session calls: others of this one may need the provider that it is in
+            return self.executable.run(inputs, options, observe)
+        with as_in(options, CURRENT.watch):
+            return _Run(self, inputs, options, observe).outputs()
+
+
+class _Run:
+    """The state of one run. Whoever changes it holds `changed`; steps that share a slot wait for each other."""
+
+    def __init__(self, plan: Parallel, inputs: Sequence[Any], options: RunOptions | None, observe: Observer | None) -> None:
+        self._plan, self._options, self._observe, self._watch = plan, options, observe, CURRENT.watch
+        self._slots: list[Any] = [*inputs, *[None] * (plan.executable.slots - len(inputs))]
+        self._waits, self._readers = list(plan.waits), list(plan.readers)
+        self._ready = [k for k, count in enumerate(plan.waits) if not count]
+        heapify(self._ready)
+        self._inside: dict[int, int] = {}
+        """Steps in flight, with the thread of each."""
+        self._helpers = 0
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        plan.workers.runs.add(self)
+
+    def outputs(self) -> list[Any]:
+        """In the thread of the run."""
+        while not self._over():
+            try:
+                self._call_help()
+                self._work()
+                with self._changed:
+                    self._changed.wait_for(self._may_go_on)
+            except BaseException as interrupt:  # noqa: BLE001  steps in flight still read what the caller gave
+                self._fail(interrupt)
+        slots, error = self._slots, self._error
+        if error is not None:
+            wait_for([slots[k] for k in self._plan.executable.notifications])
+        self._slots, self._error = [], None
+        self._ready.clear()
+        try:
+            if error is not None:
+                raise error
+            return [slots[r] if type(r) is int else r for r in self._plan.executable.returned]
+        finally:
+            del slots, error  # a traceback holds this frame
+
+    def help(self) -> None:
+        """In a thread of the pool."""
+        with as_in(self._options, self._watch):
+            self._work()
+        with self._changed:
+            self._helpers -= 1
+
+    def forget_parent(self) -> None:
+        """In the child of a fork the steps of other threads have to run once more; what they read is still there."""
+        self._changed = threading.Condition()
+        for k in self._leave(lambda thread: thread != threading.get_ident()):
+            heappush(self._ready, k)
+
+    def _may_go_on(self) -> bool:
+        return bool(self._ready and self._error is None) or not self._inside
+
+    def _over(self) -> bool:
+        with self._changed:
+            return not self._inside and (not self._ready or self._error is not None)
+
+    def _work(self) -> None:
+        """Runs steps as long as some are ready."""
+        while (k := self._taken()) is not None:
+            try:
+                self._done(k, self._results(k))
+            except BaseException as error:  # noqa: BLE001  the thread of the run raises it
+                self._fail(error)
+
+    def _taken(self) -> int | None:
+        with self._changed:
+            if self._error is not None or not self._ready:
+                return None
+            k = heappop(self._ready)
+            self._inside[k] = threading.get_ident()
+            return k
+
+    def _results(self, k: int) -> Sequence[Any]:
+        step, options, observe = self._plan.executable.steps[k], self._options, self._observe
+        if options is not None and options.terminate:
+            raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
+        begin = perf_counter_ns() if observe is not None else 0
+        results = call_step(step, [self._slots[slot] for slot in step.inputs])
+        if observe is not None:
+            observe(step, begin, perf_counter_ns())
+        return results
+
+    def _done(self, k: int, results: Sequence[Any]) -> None:
+        plan = self._plan
+        step = plan.executable.steps[k]
+        with self._changed:
+            for slot, result in zip(step.outputs, results, strict=True):
+                if self._readers[slot] or slot in plan.kept:
+                    self._slots[slot] = result
+            for slot in set(step.inputs):
+                self._readers[slot] -= 1
+                if not self._readers[slot] and slot not in plan.kept:
+                    self._slots[slot] = None
+            for reader in plan.after[k]:
+                self._waits[reader] -= 1
+                if not self._waits[reader]:
+                    heappush(self._ready, reader)
+            del self._inside[k]
+            self._changed.notify_all()
+        self._call_help()
+
+    def _call_help(self) -> None:
+        """A thread for each step that is ready, but for the one that the calling thread takes."""
+        with self._changed:
+            wanted = min(len(self._ready) - 1, self._plan.workers.threads - 1 - self._helpers)
+            self._helpers += max(0, wanted)
+        for left in range(wanted, 0, -1):
+            if not self._plan.workers.help(self):
+                with self._changed:
+                    self._helpers -= left
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        """The step that this thread was in, if it was in one, failed."""
+        with self._changed:
+            if self._error is None:
+                self._error = error
+            self._leave(lambda thread: thread == threading.get_ident())
+            self._changed.notify_all()
+
+    def _leave(self, whose: Callable[[int], bool]) -> list[int]:
+        """Takes steps of these threads out of those in flight."""
+        left = [k for k, thread in self._inside.items() if whose(thread)]
+        for k in left:
+            del self._inside[k]
+        return left
+
+
+def workers_of(threads: int, providers: int) -> Workers | None:
+    """As many `threads` as the options say, or one for each of the `providers` that take part. None: one thread does everything."""
+    wanted = threads if threads > 0 else providers
+    return Workers(wanted) if wanted > 1 else None

@@ -1,0 +1,113 @@
+"""What making a session did and how long it took: stages, transforms, `get_capability`, `compile`.
+
+The stages tell it through a `Span` (see `ort_lite.log`); a Recorder listens where the config entry `ort_lite.creation_trace` is "1" or
+the session is profiled, and nobody does otherwise. Memory is planned when sizes are known, in the first run of a shape: not here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import Any
+
+from ort_lite.partition.assignment import aligned
+from ort_lite.record import Record
+
+COLUMNS = ("what", "provider", "calls", "ms", "nodes", "details")
+_SHOWN = {"provider", "nodes_before", "nodes_after"}
+"""Facts that have a column."""
+
+
+class CreationEvent(Record):
+    """Something that was done: `begin` and `end` are nanoseconds of `perf_counter_ns`, `depth` says how many others it was inside of.
+
+    Facts: "provider"; "nodes_before" and "nodes_after", that a transform or fusions found and left, and how often it "fired"; nodes
+    "offered" to get_capability and "claimed" by it; "partitions" of a compile, and their "nodes"; how many "partitions" and "copies"
+    partitioning made.
+    """
+
+    name: str
+    depth: int
+    begin: int
+    end: int
+    facts: Mapping[str, Any]
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin) / 1e9
+
+
+class CreationTrace(Record):
+    """Events in the order in which they began. Prints as a table in which events of one name and provider are one row."""
+
+    events: tuple[CreationEvent, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"events": [{"name": e.name, "depth": e.depth, "seconds": e.seconds, **e.facts} for e in self.events]}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        import json
+
+        return json.dumps(self.as_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        return aligned([COLUMNS, *self.table()])
+
+    def table(self) -> list[tuple[str, ...]]:
+        """A row of COLUMNS for each kind of event inside of each other."""
+        rows: dict[tuple[Any, ...], list[CreationEvent]] = {}
+        parents: list[int] = []
+        for number, event in enumerate(self.events):
+            del parents[event.depth :]
+            key = (*parents, event.name, event.facts.get("provider"), event.facts.get("partitions"))
+            rows.setdefault(key if event.depth else (number,), []).append(event)
+            parents.append(number)
+        return [_row(events) for events in rows.values()]
+
+
+def _row(events: list[CreationEvent]) -> tuple[str, ...]:
+    first, last = events[0], events[-1]
+    nodes = ""
+    if "nodes_before" in first.facts:
+        nodes = f"{first.facts['nodes_before']} -> {last.facts.get('nodes_after', '?')}"
+    sums: dict[str, Any] = {}
+    for event in events:
+        for name, fact in event.facts.items():
+            if name not in _SHOWN:
+                sums[name] = sums[name] + fact if isinstance(fact, int) and name in sums else fact
+    return (
+        "  " * first.depth + first.name,
+        str(first.facts.get("provider", "")),
+        str(len(events)),
+        f"{sum(event.seconds for event in events) * 1e3:,.2f}",
+        nodes,
+        ", ".join(f"{name} {fact}" for name, fact in sums.items()),
+    )
+
+
+class Recorder:
+    """Listens. `tell` hears of each event at its end: category, name, begin, end and facts, as a profile takes them."""
+
+    def __init__(self, tell: Callable[..., None] | None = None) -> None:
+        self._tell = tell
+        self._events: list[CreationEvent | None] = []
+        self._depth = 0
+
+    @contextmanager
+    def span(self, name: str, **facts: Any) -> Iterator[dict[str, Any]]:
+        """A Span. In a profile the stages are events of a session, as onnxruntime has them."""
+        number, depth = len(self._events), self._depth
+        self._events.append(None)
+        self._depth += 1
+        begin = perf_counter_ns()
+        try:
+            yield facts
+        finally:
+            end = perf_counter_ns()
+            self._depth = depth
+            self._events[number] = CreationEvent(name, depth, begin, end, facts)
+            if self._tell is not None:
+                self._tell("Session" if depth < 2 else "Creation", name, begin, end, **facts)
+
+    def trace(self) -> CreationTrace:
+        """What is over."""
+        return CreationTrace(tuple(event for event in self._events if event is not None))

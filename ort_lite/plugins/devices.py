@@ -1,0 +1,50 @@
+"""Providers by device, for values that are put into a device's memory before any session reads them."""
+
+import threading
+import weakref
+
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError
+from ort_lite.plugins import plugins
+from ort_lite.plugins.selection import create
+from ort_lite.provider.ask import ask
+from ort_lite.provider.provider import Device, ExecutionProvider
+
+
+class Devices:
+    """A provider for each device that is asked for; the same one as long as anything refers to it."""
+
+    def __init__(self, registry: plugins.Registry | None = None) -> None:
+        """Of the process's registry, or of another."""
+        self._classes = plugins if registry is None else registry
+        self._made: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], Device], ExecutionProvider]
+        self._made = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def provider(self, wanted: Device) -> ExecutionProvider:
+        """Raises InvalidArgument that lists the devices that there are, and what providers could not say theirs."""
+        known: list[str] = ["cpu:0"]
+        for name in self._classes.installed_providers():
+            try:
+                cls = self._classes.provider(name)
+                for device, options in ask(cls, "supported_devices", label=name).items():
+                    if device == wanted:
+                        return self._one(cls, device, options)
+                    known.append(f"{device} ({name})")
+            except NoDevice:
+                continue
+            except OrtLiteError as error:
+                known.append(f"perhaps those of {name}, but: {error}")
+        raise InvalidArgument(f"no installed or registered provider has a device {wanted}; there are {', '.join(known)}")
+
+    def _one(self, cls: type[ExecutionProvider], device: Device, options: dict[str, object]) -> ExecutionProvider:
+        with self._lock:
+            found = self._made.get((cls, device))
+            if found is None:
+                found = self._made[cls, device] = create(cls, options)
+            return found
+
+
+provider_on = Devices().provider  # of the process, as registrations are
+
+
+__all__ = ["Devices", "provider_on"]

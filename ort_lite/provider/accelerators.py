@@ -1,0 +1,85 @@
+"""What providers of accelerators would all write the same: claims by units, numbers in options, saved formats, profiles."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from time import perf_counter_ns
+
+from ort_lite.errors import ProviderError
+from ort_lite.graph.graph import Node
+from ort_lite.provider.provider import Capability, ExecutionProvider, GraphView, ProfileEvent, Rejection
+from ort_lite.record import Record
+
+
+def claimed(
+    graph: GraphView,
+    misfit: Callable[[Node], Rejection | None],
+    unit: Callable[[Node, Collection[Node]], Sequence[Node]] = lambda node, free: [node],
+) -> Iterator[Capability | Rejection]:
+    """What `get_capability` answers: one Capability a unit, for other nodes why not.
+
+    `misfit(node)` is why the accelerator cannot run it; None: it can. `unit(node, free)` lists the node and those of `free`, which no
+    unit has so far, that are done in one with it: taken or lost together.
+    """
+    answers = {node: misfit(node) for node in graph}
+    free = {node for node, wrong in answers.items() if wrong is None}
+    for node, wrong in answers.items():
+        if wrong is not None:
+            yield wrong
+        elif node in free:
+            together = unit(node, free)
+            free.difference_update(together)
+            yield Capability(together)
+
+
+def count(provider: ExecutionProvider, option: str, value: int | str) -> int:
+    """A provider option that is a number, 0 or more; users may write it as text. Raises ProviderError."""
+    if not str(value).isdecimal():
+        raise ProviderError(f"{provider.name}: {option} is {value!r}; expected a number, 0 or more")
+    return int(value)
+
+
+class Format(Record):
+    """Of saved programs, for `compatibility` and `check_compatibility`: prints as "kind first.second".
+
+    The first number changes when older runtimes cannot run what is saved, the second when something is added: a runtime runs
+    what compilers of its first number and at most its second made.
+    """
+
+    kind: str
+    first: int
+    second: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.first}.{self.second}"
+
+    def misfit(self, saved: str) -> str | None:
+        """Why a program that was saved as `saved` does not run here; None: it does."""
+        start, _, second = saved.rpartition(".")
+        if start == f"{self.kind} {self.first}" and second.isdecimal() and int(second) <= self.second:
+            return None
+        return f"it was compiled for {saved!r}; this runs {str(self)!r}"
+
+
+class Profile:
+    """Events of an accelerator while somebody wants to know; threads may note some at once."""
+
+    def __init__(self) -> None:
+        self._events: list[ProfileEvent] | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is worth while to say what an event was about."""
+        return self._events is not None
+
+    def start(self) -> None:
+        self._events = []
+
+    def note(self, name: str, begin: int, **args: str) -> None:
+        """Something that began at `begin`, by `perf_counter_ns`, and ends now."""
+        events = self._events
+        if events is not None:
+            events.append(ProfileEvent(name, begin, perf_counter_ns(), args))
+
+    def end(self) -> list[ProfileEvent]:
+        """What was noted since `start`."""
+        events, self._events = self._events, None
+        return events or []

@@ -1,0 +1,66 @@
+"""What a DataTransfer may have besides `can_copy` and `copy`, and a value on a device besides being one: each a Protocol.
+
+A class that has the method has what it stands for; nothing is registered. A `memory` is a handle of `value.nbytes` bytes from the
+`allocator()` of the provider that reads the value.
+"""
+
+from typing import Any, Protocol
+
+from ort_lite.provider.provider import Device
+
+
+class CopiesInto(Protocol):
+    """As `copy`, into `memory`. Returns an object of its own that a weak reference may point to; when it is gone, the handle goes
+    back to the allocator.
+    """
+
+    def copy_into(self, value: Any, source: Device, destination: Device, memory: Any) -> Any: ...
+
+
+class SyncNotification(Protocol):
+    """Work that was begun on a device. `wait_on_host` returns when it is done, any number of times, and raises what went wrong."""
+
+    def wait_on_host(self) -> None: ...
+
+
+class CopiesAsync(Protocol):
+    """Begins a copy and returns what the value will be, and who says when it is. Nobody looks at the value, and nothing that it is
+    made of goes away, before the wait is over. `memory` is None where the reader has no allocator. One that raises has begun nothing.
+
+    A session begins such copies as soon as the value is there and waits before the first reader, so that partitions between the
+    two run beside them. Not where a partition has a next provider (`on_run_error`): copies block there.
+    """
+
+    def copy_async(
+        self, value: Any, source: Device, destination: Device, memory: Any | None
+    ) -> tuple[Any, SyncNotification]: ...
+
+
+class Overwrites(Protocol):
+    """Writes the elements of `value` over those of `target`, a value of the same type and shape on `destination`: what an OrtValue
+    on a device is updated by. Without it, the OrtValue shows another value from then on.
+    """
+
+    def overwrite(self, value: Any, source: Device, destination: Device, target: Any) -> None: ...
+
+
+class TakesAddresses(Protocol):
+    """A value over memory of the device that the caller keeps where it is, for `IOBinding.bind_input` and `bind_output`. `dtype` is
+    NumPy's.
+    """
+
+    def at_address(self, address: int, dtype: Any, shape: tuple[int, ...], device: Device) -> Any: ...
+
+
+class HasShape(Protocol):
+    """A value that may stay on its device between runs: its sizes, where the graph does not tell them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+class HasAddress(Protocol):
+    """A value that tells where its first element is."""
+
+    @property
+    def data_ptr(self) -> int: ...

@@ -1,0 +1,176 @@
+"""Runs of which inputs come from a device's memory, or outputs stay there: values are copied where their reader is elsewhere alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.compile.linking import Linker
+from ort_lite.compile.places import Places
+from ort_lite.compile.rescue import Stranded
+from ort_lite.dtypes import ort_name
+from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.execute.feeds import Check, Feeds, check_shape
+from ort_lite.execute.results import KnownShapes
+from ort_lite.graph.graph import Value
+from ort_lite.graph.types import OptionalType, TensorType
+from ort_lite.memory.account import Account
+from ort_lite.options.options import RunOptions
+from ort_lite.partition.borders import copies
+from ort_lite.partition.partition import transfers_of
+from ort_lite.pipeline.prepared import Prepared
+from ort_lite.provider.ask import shown, who
+from ort_lite.provider.provider import CPU, DataTransfer, Device, ExecutionProvider
+from ort_lite.session.device_values import fetched, put
+from ort_lite.session.ready import Ready
+from ort_lite.tensors.device_tensor import DeviceTensor, on_device
+
+if TYPE_CHECKING:
+    from ort_lite.execute.parallel import Workers
+    from ort_lite.execute.profiling import Profiler
+
+_KEPT = 64
+"""Combinations of places that a session has steps for; those that were used last stay."""
+_Steps = Callable[[tuple[Device | None, ...], tuple[tuple[str, Device], ...]], Ready]
+
+
+class ReadyOnDevices(Ready):
+    """A compiled model with a provider on a device."""
+
+    __slots__ = ("_providers", "_shapes", "_steps", "_values")
+
+    def __init__(
+        self, prepared: Prepared, profiler: "Profiler | None", account: Account, workers: "Workers | None" = None
+    ) -> None:
+        executable = prepared.compiled.executable
+        providers = list(prepared.assignment.providers.values())
+        transfers = transfers_of(providers)
+        self._providers = {p.device: p for p in reversed(providers) if p.device != CPU}
+        stays = lru_cache(_KEPT)(partial(_reached, frozenset(self._providers), transfers))
+        feeds = Feeds(executable.inputs, partial(_anywhere, stays))
+        super().__init__(prepared, profiler, account, feeds=feeds, workers=workers)
+        self._values = {value.name: value for value in executable.outputs}
+        self._shapes = KnownShapes(executable.outputs, executable.inputs)
+        made = partial(_made, prepared, profiler, account, self._noted, workers, self._providers, transfers)
+        self._steps: _Steps = lru_cache(_KEPT)(made)
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Any]:
+        if any(on_device(x) is not None for x in getattr(input_feed, "values", tuple)()):
+            return self.run_placed(output_names, input_feed, run_options, {})
+        return super().run(output_names, input_feed, run_options)
+
+    def run_placed(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        wanted: Mapping[str, Device],
+    ) -> list[Any]:
+        """As `run`; outputs in `wanted` stay on a device of the session, as DeviceTensors."""
+        inputs = self._feeds(input_feed)
+        names = tuple(dict.fromkeys(output_names or self._names))
+        self._check_names(names)
+        there = [x for x in inputs if type(x) is DeviceTensor]
+        homes = tuple(x.device if type(x) is DeviceTensor else None for x in inputs)
+        steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
+        values = [tensor.value for tensor in there]  # whatever is put into the tensors meanwhile
+        outputs = dict(zip(names, steps.run(None, [*inputs, *values], run_options), strict=True))  # type: ignore[arg-type]
+        shapes = dict(zip(self._names, self._shapes.of(inputs), strict=True)) if wanted else {}
+        seen = set(map(id, values))
+        for name, device in wanted.items():
+            if device != CPU and name in outputs:
+                outputs[name] = self._kept(self._values[name], outputs[name], self._providers[device], shapes[name], seen)
+        return [outputs[name] for name in output_names or self._names]
+
+    def run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
+        if any(on_device(x) is not None for x in input_feed.values()):
+            return None
+        return super().run_into(input_feed, targets)
+
+    def _kept(
+        self, value: Value, x: Any, provider: ExecutionProvider, shape: tuple[int, ...] | None, seen: set[int]
+    ) -> DeviceTensor:
+        """An output on its device, for the user alone: what an input or another output is too, is copied."""
+        if type(x) is Stranded or value.constant is not None:
+            return put(x.value if type(x) is Stranded else x, provider)
+        made = DeviceTensor(x, provider, value.dtype or "", _shape_of(value, x, provider, shape))
+        if id(x) in seen:
+            return put(fetched(made), provider)
+        seen.add(id(x))
+        return made
+
+
+def _anywhere(stays: Callable[[Device], bool], value: Value, accept: Check) -> Check:
+    """The check of an input whose tensors may be on a device: they are passed on where it `stays`, others come to the CPU."""
+    type_ = value.type.element if isinstance(value.type, OptionalType) else value.type
+    if not isinstance(type_, TensorType):
+        return accept
+    name, dtype, shape = value.name, type_.dtype, type_.shape
+
+    def accept_anywhere(x: Any) -> Any:
+        tensor = on_device(x)
+        if tensor is None or not stays(tensor.device):
+            return accept(x)
+        if tensor.dtype != dtype:
+            came = f"{ort_name(tensor.dtype)} of shape {list(tensor.shape)}, on {tensor.device}"
+            raise InvalidArgument(f"input {name!r} is {came}; expected {ort_name(dtype)}")
+        check_shape(name, tensor.shape, shape)
+        return tensor
+
+    return accept_anywhere
+
+
+def _reached(own: frozenset[Device], transfers: Sequence[DataTransfer], device: Device) -> bool:
+    """Whether a session's own transfers can take a value from the device."""
+    return device in own or any(transfer.can_copy(device, CPU) for transfer in transfers)
+
+
+def _made(
+    prepared: Prepared,
+    profiler: "Profiler | None",
+    account: Account,
+    noted: set[str],
+    workers: "Workers | None",
+    providers: Mapping[Device, ExecutionProvider],
+    transfers: Sequence[DataTransfer],
+    homes: tuple[Device | None, ...],
+    wanted: tuple[tuple[str, Device], ...],
+) -> Ready:
+    """Steps for inputs and outputs in these places; outputs that are constants come on the CPU."""
+    levels, compiled = prepared.assignment.levels, prepared.compiled
+    main = levels[0]
+    graph = main.graph
+    by_name = {value.name: value for value in graph.outputs}
+    places = Places(
+        {value: home for value, home in zip(graph.inputs, homes, strict=True) if home is not None},
+        {by_name[name]: None if by_name[name].constant is not None else providers.get(device) for name, device in wanted},
+    )
+    ends = {value: CPU if provider is None else provider.device for value, provider in places.outputs.items()}
+    level = main.replace(copies=copies(graph, main.partitions, transfers, places.inputs, ends))
+    order = [p.name for level in reversed(levels) for p in level.partitions]  # as they were compiled
+    executable = Linker(level, (), dict(zip(order, compiled.called, strict=True)), places).executable()
+    placed = prepared.replace(compiled=compiled.replace(executable=executable))
+    return Ready(placed, profiler, account, noted, list, workers)
+
+
+def _shape_of(value: Value, x: Any, provider: ExecutionProvider, known: tuple[int, ...] | None) -> tuple[int, ...]:
+    """What a value on a device says of its shape, compared with the graph, or what that says alone. Raises ProviderError."""
+    about = f"{who(provider)}: output {value.name!r}, which stays on {provider.device},"
+    found: Any = getattr(x, "shape", known)
+    if x is None:
+        raise ProviderError(f"{about} is None; expected a value in the memory of the device")
+    if found is None:
+        raise ProviderError(
+            f"{about} is a {type(x).__name__} without `shape`, and only the run tells which it has; expected that attribute"
+        )
+    if not isinstance(found, Sequence) or not all(isinstance(size, (int, np.integer)) for size in found):
+        raise ProviderError(f"{about} says that its shape is {shown(found)}; expected a tuple of numbers")
+    shape = tuple(map(int, found))
+    wanted: Sequence[Any] = known if known is not None else value.shape if value.shape is not None else shape
+    pairs = zip(shape, wanted, strict=False)
+    if len(shape) != len(wanted) or any(isinstance(fixed, int) and size != fixed for size, fixed in pairs):
+        raise ProviderError(f"{about} has shape {list(shape)}; expected [{', '.join(map(str, wanted))}]")
+    return shape

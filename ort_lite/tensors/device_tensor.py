@@ -1,0 +1,46 @@
+"""A tensor in the memory of a provider's device, with what the framework has to know of it: there it cannot look inside."""
+
+from math import prod
+from typing import Any
+
+from ort_lite.dtypes import DType, to_numpy
+from ort_lite.provider.provider import Device, ExecutionProvider
+
+
+class DeviceTensor:
+    """`value` is what the provider's DataTransfer or a partition made; the provider stays alive as long as the tensor.
+
+    Whoever shows the tensor shows what `value` is now: what writes to the tensor may put another one there.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "provider", "shape", "value")
+
+    def __init__(self, value: Any, provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]) -> None:
+        self.value, self.provider, self.dtype, self.shape = value, provider, dtype, shape
+
+    @property
+    def device(self) -> Device:
+        return self.provider.device
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * to_numpy(self.dtype).itemsize
+
+    @property
+    def device_tensor(self) -> "DeviceTensor":
+        return self
+
+
+def device_named(device_type: str, device_id: int) -> Device:
+    """onnxruntime's two words for a device; of the CPU's name case does not count."""
+    kind = str(device_type)
+    return Device("cpu" if kind.lower() == "cpu" else kind, int(device_id))
+
+
+def on_device(value: Any) -> DeviceTensor | None:
+    """The tensor on a device that a value is or shows (an OrtValue); None: it is on the CPU, or no tensor."""
+    found: DeviceTensor | None = getattr(value, "device_tensor", None)
+    return found
+
+
+__all__ = ["DeviceTensor", "device_named", "on_device"]

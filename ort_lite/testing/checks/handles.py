@@ -1,0 +1,115 @@
+"""Compiled partitions called as the executor calls them: what they do to values that stay in the device's memory."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
+from ort_lite.provider.provider import CPU, Partition
+from ort_lite.testing.checks.tries import made, new_sessions, told
+from ort_lite.testing.kit import Finding, Kit
+
+
+def handles(kit: Kit) -> list[Finding]:
+    """Values of a device belong to their readers: a call writes to no input, what it returned stays as it is in later calls and
+    when its inputs are gone, and each of two states is its own.
+    """
+    found = []
+    for name, session, feed in _sessions(kit):
+        for partition, compiled in _whole(kit, session, feed):
+            texts = made(lambda p=partition, c=compiled, f=feed: list(_Calls(p, c).problems(f)))  # type: ignore[misc]
+            texts = [told(texts)] if isinstance(texts, Exception) else texts
+            found += [Finding("handles", name, text) for text in texts]
+    return found
+
+
+def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
+    yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
+    for sketch in [s for s in kit.drawn if s.kind == "graphs"][::4]:
+        session = made(lambda s=sketch: kit.session(s.model))  # type: ignore[misc]
+        if not isinstance(session, Exception):
+            yield sketch.name, session, sketch.feeds[0]
+
+
+def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]:
+    """Partitions on a device, all of whose inputs are the model's own."""
+    provider, prepared = kit.provider_of(session), session._prepared
+    if provider.device == CPU:
+        return
+    for partition in prepared.assignment.partitions:
+        inputs = [value.name for value in partition.inputs]
+        if partition.provider is provider and inputs and set(inputs) <= set(feed):
+            yield partition, prepared.compiled.partitions[partition.name]
+
+
+class _Calls:
+    def __init__(self, partition: Partition, compiled: Any) -> None:
+        self._partition, self._compiled = partition, compiled
+        self._device, self._way = partition.provider.device, partition.provider.data_transfer()
+
+    def problems(self, feed: Any) -> Iterator[str]:
+        arrays = [np.array(feed[value.name]) for value in self._partition.inputs]
+        others = [np.ones_like(array) if array.dtype.kind == "f" else array for array in arrays]
+        states = [self._compiled.create_state() for _ in range(2)] if has_state(self._compiled) else [None]
+        if len(states) == 2 and states[0] is states[1] and states[0] is not None:
+            yield "create_state() gave the same object twice"
+        inputs, memory = self._inside(arrays)
+        first = self._called(inputs, states[0])
+        if self._read(inputs) != [array.tobytes() for array in arrays]:
+            yield "a call wrote to its input"
+        yield from (f"output {k} is its input" for k, y in enumerate(first) if any(y is x for x in inputs))
+        kept = self._read(first)
+        second = self._called(self._inside(others)[0], states[-1])
+        if self._read(first) != kept:
+            yield "what a call returned changed with the next call"
+        yield from (f"output {k} is that of the call before" for k, y in enumerate(second) if any(y is x for x in first))
+        if computes_into_memory(self._compiled):
+            yield from self._in_memory(inputs, states[:1] if has_state(self._compiled) else [], first)
+        self._overwrite(memory, others)
+        if self._read(first) != kept:
+            yield "what a call returned lies in the memory of its input"
+        if releases_state(self._compiled):
+            for state in states:
+                self._compiled.release_state(state)
+        if self._read(first) != kept:
+            yield "what a call returned changed when the state was released"
+
+    def _in_memory(self, inputs: Sequence[Any], state: Sequence[Any], called: Sequence[Any]) -> Iterator[str]:
+        """What is computed into memory is what a call gives, and each output is in its own."""
+        arrays = [self._way.copy(value, self._device, CPU) for value in called]  # type: ignore[union-attr]
+        allocator = self._partition.provider.allocator()
+        if allocator is None or not hasattr(self._way, "copy_into"):
+            return
+        memory = [allocator.allocate(array.nbytes) for array in arrays]
+        made = self._compiled.into_memory(inputs, memory, *state)
+        if self._read(made) != self._read(called):
+            yield "into_memory gives another result than a call"
+            return
+        for k, array in enumerate(arrays):
+            self._into(np.zeros_like(array), memory[k])
+            if self._read(made[k + 1 :]) != self._read(called[k + 1 :]):
+                yield f"into_memory computes another output in the memory of output {k}"
+                return
+
+    def _inside(self, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The arrays on the device, each in memory of its own where the two can."""
+        allocator = self._partition.provider.allocator()
+        if allocator is None or not hasattr(self._way, "copy_into"):
+            return [self._way.copy(array, CPU, self._device) for array in arrays], []  # type: ignore[union-attr]
+        memory = [allocator.allocate(array.nbytes) for array in arrays]
+        return [self._into(array, handle) for array, handle in zip(arrays, memory, strict=True)], memory
+
+    def _into(self, array: Any, handle: Any) -> Any:
+        return self._way.copy_into(array, CPU, self._device, handle)  # type: ignore[union-attr]
+
+    def _overwrite(self, memory: Sequence[Any], arrays: Sequence[Any]) -> None:
+        for array, handle in zip(arrays, memory, strict=False):
+            self._into(array, handle)
+
+    def _called(self, inputs: Sequence[Any], state: Any) -> list[Any]:
+        given = (inputs,) if state is None and not has_state(self._compiled) else (inputs, state)
+        return list(self._compiled(*given))
+
+    def _read(self, values: Sequence[Any]) -> list[bytes]:
+        return [self._way.copy(value, self._device, CPU).tobytes() for value in values]  # type: ignore[union-attr]

@@ -1,0 +1,73 @@
+"""Runs that end early: by an error in the middle, or because somebody wanted them to."""
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ort_lite.errors import RunTerminated
+from ort_lite.options.options import RunOptions
+from ort_lite.testing import cases
+from ort_lite.testing.cases import Case
+from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.kit import Finding, Kit, copied
+from ort_lite.testing.ledger import Ledger
+
+FAILURES, CASES = 3, 24
+
+
+def interrupted(kit: Kit) -> list[Finding]:
+    """A run that fails or is terminated leaves nothing behind: the next one gives what the first gave, and no memory is lost."""
+    return [Finding("interrupted", case.name, text) for case in kit.some[:CASES] for text in _spoilt(kit, case)]
+
+
+def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
+    provider = kit.make()
+    memory = provider.allocator()
+    books = None if memory is None else Ledger.of(memory)
+    session = made(partial(kit.session, cases.with_any_sizes(case), provider))
+    wanted = session if isinstance(session, Exception) else ran(session, case.feed)
+    if isinstance(wanted, Exception):
+        return  # a finding of `sizes`
+    unfitting = list(_unfitting(case))
+    _run_all(session, unfitting)
+    before = _in_use(books)  # some sizes fit, and a scratch memory may have grown for them
+    for _ in range(FAILURES):
+        _run_all(session, unfitting)
+    yield from _terminated(session, case.feed)
+    after = _in_use(books)
+    if after > before:
+        yield f"runs that failed left {after - before} bytes behind"
+    again = ran(session, case.feed)
+    if isinstance(again, Exception):
+        yield f"after runs that failed: {told(again)}"
+    elif any(a.tobytes() != b.tobytes() for a, b in zip(again, wanted, strict=True)):
+        yield "after runs that failed the result is another"
+
+
+def _run_all(session: Any, feeds: Iterable[Mapping[str, Any]]) -> None:
+    for feed in feeds:
+        ran(session, feed)
+
+
+def _in_use(books: Ledger | None) -> int:
+    gc.collect()
+    return 0 if books is None else books.in_use()
+
+
+def _unfitting(case: Case) -> Iterator[dict[str, Any]]:
+    """Each input in turn with one element more along its last axis: what does not fit together any more."""
+    for name, array in case.feed.items():
+        if array.ndim and array.size:
+            longer = np.concatenate([array, array[..., :1]], axis=-1)
+            yield {**copied(case.feed), name: longer}
+
+
+def _terminated(session: Any, feed: Mapping[str, Any]) -> Iterator[str]:
+    options = RunOptions()
+    options.terminate = True
+    ended = made(lambda: session.run(None, copied(feed), options))
+    if isinstance(ended, Exception) and not isinstance(ended, RunTerminated):
+        yield f"a run that was terminated raised {told(ended)}; expected RunTerminated"

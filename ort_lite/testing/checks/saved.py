@@ -1,0 +1,99 @@
+"""Compiled models: what is saved runs in another instance, and what does not fit is refused."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ort_lite.errors import OrtLiteError
+from ort_lite.pipeline.context import NothingToSave
+from ort_lite.provider.context_nodes import BYTES, is_context
+from ort_lite.testing.checks.tries import made, ran, told
+from ort_lite.testing.drawing.sketch import Sketch
+from ort_lite.testing.kit import Finding, Kit
+
+LARGEST = 8
+
+
+def saved(kit: Kit) -> list[Finding]:
+    """A saved model gives in another instance what it gave, and on another device too, or it is refused there; so are other versions,
+    and bytes that are not whole.
+    """
+    found: list[Finding] = []
+    with TemporaryDirectory() as folder:
+        for k, sketch in enumerate(_with_most(kit)):
+            session = made(partial(kit.session, sketch.model))
+            if isinstance(session, Exception) or isinstance(ran(session, sketch.feeds[0]), Exception):
+                continue  # a finding of `graphs` or `attributes`
+            path = Path(folder, f"{k}.onnx")
+            error = made(partial(session.save_compiled, path))
+            if isinstance(error, NothingToSave):
+                return found
+            told_of = [told(error)] if isinstance(error, Exception) else _loaded(kit, sketch, session, path)
+            found += [Finding("saved", sketch.name, text, kit.to_see("saved", sketch)) for text in told_of]
+    return found + [Finding("saved", "", text) for text in _versions(kit)]
+
+
+def _with_most(kit: Kit) -> list[Sketch]:
+    """Of the sketches that it takes whole those with most constants and nodes, one for each first operator."""
+    found: dict[str, Sketch] = {}
+    for sketch in sorted(kit.drawn, key=lambda one: (-len(one.constants), -len(one.rows))):
+        if kit.takes(sketch) == sketch.operators or set(sketch.operators) <= set(kit.takes(sketch)):
+            found.setdefault(sketch.operators[0], sketch)
+    return list(found.values())[:LARGEST]
+
+
+def _loaded(kit: Kit, sketch: Sketch, session: Any, path: Path) -> Iterator[str]:
+    wanted = [ran(session, feed) for feed in sketch.feeds]
+    provider = kit.make()
+    again = made(partial(kit.session, str(path), provider))
+    if isinstance(again, Exception):
+        yield f"saved, another instance refuses it: {told(again)}"
+        return
+    yield from _same(kit, sketch, again, wanted, "saved and loaded")
+    for name in ("device_id",) if "device_id" in provider.get_options() else ():
+        other = made(partial(kit.make, **{name: 1}))
+        elsewhere = other if isinstance(other, Exception) else made(partial(kit.session, str(path), other))
+        if not isinstance(elsewhere, Exception):
+            yield from _same(kit, sketch, elsewhere, wanted, f"loaded with {name}=1")
+        elif not isinstance(elsewhere, OrtLiteError):
+            yield f"loaded with {name}=1: {told(elsewhere)}; expected CompileError"
+    session.close()
+    yield from _same(kit, sketch, again, wanted, "when the session that saved it is closed")
+    yield from _broken(kit, again)
+
+
+def _same(kit: Kit, sketch: Sketch, session: Any, wanted: list[Any], when: str) -> Iterator[str]:
+    for feed, right in zip(sketch.feeds, wanted, strict=True):
+        got = ran(session, feed)
+        text = told(got) if isinstance(got, Exception) else kit.differs(got, right)
+        if text is not None:
+            yield f"{when}: {text}"
+            return
+
+
+def _broken(kit: Kit, session: Any) -> Iterator[str]:
+    """Half of the bytes, none of them, others: none is a program."""
+    for partition in session._prepared.assignment.partitions:
+        (node,) = partition.nodes if len(partition.nodes) == 1 else (None,)
+        if node is None or not is_context(node):
+            continue
+        whole = bytes(str(node.attr("ep_cache_context", "")).encode(*BYTES))
+        for label, data in (("half", whole[: len(whole) // 2]), ("none", b""), ("others instead", b"\x5a" * len(whole))):
+            error = made(partial(kit.configured().deserialize, partition, data))
+            if not isinstance(error, Exception):  # whichever: ort_lite names the provider
+                yield f"deserialize took {label} of its {len(whole)} bytes; expected an error"
+
+
+def _versions(kit: Kit) -> Iterator[str]:
+    """What another version saved, and what somebody else did."""
+    provider = kit.configured()
+    mine = provider.compatibility()
+    if provider.check_compatibility(mine) is not None:
+        yield f"check_compatibility refuses {mine!r}, which compatibility() gives: {provider.check_compatibility(mine)}"
+    newer = re.sub(r"\d+", lambda number: str(int(number[0]) + 1000), mine)
+    for other in dict.fromkeys([newer, "", f"not {mine}", "what nobody ever saved"]):
+        if other != mine and provider.check_compatibility(other) is None:
+            yield f"check_compatibility takes what was saved with {other!r}; compatibility() gives {mine!r}"

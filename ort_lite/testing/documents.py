@@ -1,0 +1,69 @@
+"""Reports as files: HTML for people, JUnit's XML for build servers."""
+
+from html import escape
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from ort_lite.testing.kit import Finding
+from ort_lite.testing.report import Report
+
+_STYLE = """body { font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }
+table { border-collapse: collapse } td, th { padding: .2em .8em .2em 0; text-align: left; vertical-align: top }
+td.number { text-align: right } pre { background: #f4f4f4; padding: .5em; white-space: pre-wrap } .failed { color: #a00 }"""
+
+
+def html(report: Report) -> str:
+    """One page that needs nothing besides."""
+    checks = "".join(_check(name, found) for name, found in report.findings.items())
+    passed = sum(not found for found in report.findings.values())
+    head = (
+        f"{passed} of {len(report.findings)} checks passed; {report.claimed} node tests and {report.drawn} drawn models claimed"
+    )
+    title = escape(report.provider)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>\n'
+        f"<body><h1>{title}</h1><p>{head}</p>\n<h2>Checks</h2>\n{checks}{_speeds(report)}</body></html>\n"
+    )
+
+
+def _check(name: str, found: tuple[Finding, ...]) -> str:
+    if not found:
+        return f"<p>{escape(name)}: passed</p>\n"
+    told = "".join(f"<li>{_finding(one)}</li>\n" for one in found)
+    return f'<p class="failed">{escape(name)}: {len(found)} found</p>\n<ul>\n{told}</ul>\n'
+
+
+def _finding(one: Finding) -> str:
+    line = f"<pre>{escape(one.reproduce)}</pre>" if one.reproduce else ""
+    return f"<b>{escape(one.case)}</b> {escape(one.text)}{line}"
+
+
+def _speeds(report: Report) -> str:
+    if not report.speed:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(one.subject)}</td>"
+        + "".join(
+            f'<td class="number">{x}</td>' for x in (f"{one.seconds * 1e6:.0f}", f"{one.cpu * 1e6:.0f}", f"{one.ratio:.2f}")
+        )
+        + "</tr>\n"
+        for one in report.speed
+    )
+    head = "<tr><th>operator</th><th>µs</th><th>CPU provider, µs</th><th>ratio</th></tr>\n"
+    return f"<h2>Speed</h2>\n<table>\n{head}{rows}</table>\n"
+
+
+def junit(report: Report) -> str:
+    """A test suite with a test for each check; what it found is one failure."""
+    failed = sum(map(bool, report.findings.values()))
+    suite = Element("testsuite", name=report.provider, tests=str(len(report.findings)), failures=str(failed), errors="0")
+    for name, found in report.findings.items():
+        case = SubElement(suite, "testcase", classname=report.provider, name=name)
+        if found:
+            message = found[0].text if len(found) == 1 else f"{len(found)} found, the first: {found[0].text}"
+            SubElement(case, "failure", message=_plain(message)).text = _plain("\n".join(map(str, found)))
+    return tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Without the characters that XML has no form for."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "?" for c in text)

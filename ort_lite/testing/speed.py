@@ -1,0 +1,65 @@
+"""How long a provider takes beside the CPU provider, operator by operator: a look, no benchmark."""
+
+from collections.abc import Iterator
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from ort_lite.record import Record
+from ort_lite.testing.checks.tries import made, ran
+from ort_lite.testing.drawing.sketch import Sketch
+from ort_lite.testing.kit import Kit
+
+RUNS = 5
+
+
+class Speed(Record):
+    """Seconds of a run, the median of a few."""
+
+    subject: str
+    seconds: float
+    cpu: float
+
+    @property
+    def ratio(self) -> float:
+        """The provider's time over the CPU provider's: less than 1 is faster."""
+        return self.seconds / self.cpu
+
+
+def speeds(kit: Kit) -> tuple[Speed, ...]:
+    """Of the largest sketch of each operator that the provider takes alone; "all" sums them up. Where both run it."""
+    found = [speed for name, sketch in _largest(kit).items() for speed in _timed(kit, name, sketch)]
+    if not found:
+        return ()
+    return (*found, Speed("all", sum(one.seconds for one in found), sum(one.cpu for one in found)))
+
+
+def _largest(kit: Kit) -> dict[str, Sketch]:
+    found: dict[str, Sketch] = {}
+    for sketch in sorted(kit.drawn, key=lambda one: one.size[2], reverse=True):
+        if len(sketch.rows) == 1 and len(sketch.feeds) == 1 and kit.takes(sketch) == sketch.operators:
+            found.setdefault(sketch.operators[0], sketch)
+    return dict(sorted(found.items()))
+
+
+def _timed(kit: Kit, name: str, sketch: Sketch) -> Iterator[Speed]:
+    sessions = [made(partial(kit.session, sketch.model)), made(partial(kit.reference, sketch.model))]
+    if not any(isinstance(one, Exception) or isinstance(ran(one, sketch.feeds[0]), Exception) for one in sessions):
+        yield Speed(name, *(median(_seconds(session, sketch) for _ in range(RUNS)) for session in sessions))
+
+
+def _seconds(session: Any, sketch: Sketch) -> float:
+    begin = perf_counter()
+    session.run(None, sketch.feeds[0])
+    return perf_counter() - begin
+
+
+def table(found: tuple[Speed, ...]) -> list[str]:
+    """Lines: operator, microseconds here and on the CPU provider, their ratio."""
+    rows = [(one.subject, f"{one.seconds * 1e6:.0f}", f"{one.cpu * 1e6:.0f}", f"{one.ratio:.2f}") for one in found]
+    rows.insert(0, ("speed", "µs", "CPU µs", "ratio"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        row[0].ljust(widths[0]) + "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], widths[1:], strict=True)) for row in rows
+    ]

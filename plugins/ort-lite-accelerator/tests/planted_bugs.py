@@ -1,0 +1,952 @@
+"""Bugs that vendors write, each planted in the accelerator: kernels, fusions, states, memory, saved programs, options, claims."""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from ort_lite_accelerator import AcceleratorExecutionProvider, kernels, memory, operators, program, provider
+from ort_lite_accelerator.memory import CardTransfer, Stream, Tensor, on_card, stored
+from ort_lite_accelerator.program import Executable, Program
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph import Node
+from ort_lite.memory.allocators import ArenaAllocator, Chunk
+from ort_lite.options import RunOptions
+from ort_lite.provider import Capability, Device, GraphView, Rejection
+
+Chunks = Sequence[Chunk | None]
+Plant = Callable[[pytest.MonkeyPatch], Any]
+
+
+class Bug(NamedTuple):
+    """`check` is the one that is there to find it, on these operators."""
+
+    check: str
+    operators: tuple[str, ...]
+    plant: Plant
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(check: str, *operators: str) -> Callable[[Plant], Plant]:
+    """Notes a function that plants a bug, by its name; the provider is what it returns, else the accelerator."""
+
+    def noted(plant: Plant) -> Plant:
+        BUGS[plant.__name__] = Bug(check, operators, plant)
+        return plant
+
+    return noted
+
+
+# More operators, so that their bugs have a place
+
+
+def _softmax(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+    e = np.exp(x - x.max(axis=s["axis"], keepdims=True, initial=-np.inf))
+    result: Array = e / e.sum(axis=s["axis"], keepdims=True)
+    return result
+
+
+def _layer_norm(stream: Stream, s: Mapping[str, Any], x: Array, scale: Array, bias: Array | None = None) -> Array:
+    axes = tuple(range(s["axis"] % x.ndim, x.ndim))
+    y = (x - x.mean(axis=axes, keepdims=True)) / np.sqrt(x.var(axis=axes, keepdims=True) + np.float32(s["epsilon"])) * scale
+    result: Array = y if bias is None else y + bias
+    return result
+
+
+def _reduce_max(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+    if not s["axes"] and s["noop_with_empty_axes"]:
+        return x
+    result: Array = x.max(axis=tuple(s["axes"]) or None, keepdims=bool(s["keepdims"]))
+    return np.asarray(result)
+
+
+def _average_pool(stream: Stream, s: Mapping[str, Any], x: Array) -> Array:
+    axes = tuple(range(-len(s["window"]), 0))
+    image = np.moveaxis(x, 1, -1)
+    total = kernels._windows(image, s, 0).sum(axis=axes)
+    count = prod(s["window"]) if s["count_include_pad"] else kernels._windows(np.ones_like(image), s, 0).sum(axis=axes)
+    result: Array = np.moveaxis(total / count, -1, 1).astype(np.float32)
+    return result
+
+
+MORE: Mapping[str, tuple[Callable[..., Array], dict[str, Any], int]] = {
+    "Softmax": (_softmax, {"axis": -1}, 13),
+    "LayerNormalization": (_layer_norm, {"axis": -1, "epsilon": 1e-5}, 17),
+    "ReduceMax": (_reduce_max, {"keepdims": 1, "noop_with_empty_axes": 0}, 18),
+    "AveragePool": (_average_pool, {"count_include_pad": 0}, 11),
+    "Concat": (lambda stream, s, *xs: np.concatenate(xs, s["axis"]), {"axis": 0}, 4),
+    "LeakyRelu": (lambda stream, s, x: np.where(x < 0, np.float32(s["alpha"]) * x, x), {"alpha": 0.01}, 6),
+    "Transpose": (lambda stream, s, x: np.transpose(x, s["perm"]), {"perm": None}, 1),
+}
+"""Operator -> kernel, attributes with their defaults, the first opset version."""
+
+
+def widen(patch: pytest.MonkeyPatch) -> None:
+    """Gives the accelerator the operators of MORE."""
+    settings, misfit = program._settings, operators.misfit
+
+    def more_settings(node: Node) -> dict[str, Any]:
+        found = settings(node)
+        if node.op_type == "ReduceMax":
+            axes = node.inputs[1].constant if len(node.inputs) > 1 and node.inputs[1] is not None else None
+            found["axes"] = [] if axes is None else axes.tolist()
+        if node.op_type == "AveragePool":
+            ones = [1] * len(node.attr("kernel_shape"))
+            found |= {"window": node.attr("kernel_shape"), "pads": node.attr("pads", [0, 0] * len(ones))}
+            found |= {"strides": node.attr("strides", ones), "dilations": node.attr("dilations", ones)}
+        return found
+
+    def wide_misfit(node: Node) -> Rejection | None:
+        if node.op_type == "ReduceMax" and node.version >= 18:
+            axes, x = node.inputs[1] if len(node.inputs) > 1 else None, node.inputs[0]
+            right = x is not None and x.dtype == "float32" and (axes is None or axes.constant is not None)
+            return None if right else Rejection(node, "type", "float32 along axes that are constants")
+        return misfit(node)
+
+    for name, (kernel, attributes, since) in MORE.items():
+        patch.setitem(kernels.KERNELS, name, kernel)
+        patch.setitem(program._DEFAULTS, name, attributes)
+        patch.setitem(operators.SINCE, name, since)
+    patch.setattr(program, "_settings", more_settings)
+    patch.setattr(provider, "misfit", wide_misfit)
+    compiled = program.compiled
+
+    def without_axes(partition: Any) -> Program:
+        made = compiled(partition)
+        rows = [row._replace(operands=row.operands[:1]) if row.kernel == "ReduceMax" else row for row in made.instructions]
+        return made._replace(instructions=rows)
+
+    patch.setattr(provider, "compiled", without_axes)
+
+
+def kernel(patch: pytest.MonkeyPatch, name: str, change: Callable[..., Array]) -> None:
+    """`change(right, stream, settings, *operands)` in the place of a kernel; `right` is the kernel."""
+    right = kernels.KERNELS[name]
+    patch.setitem(kernels.KERNELS, name, lambda *given: change(right, *given))
+
+
+def setting(patch: pytest.MonkeyPatch, name: str, **values: Any) -> None:
+    """A kernel that knows these settings alone."""
+    kernel(patch, name, lambda right, stream, s, *xs: right(stream, {**s, **values}, *xs))
+
+
+# Kernels
+
+
+@bug("attributes", "Conv")
+def bias_ignored(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, None, z))
+
+
+@bug("attributes", "Conv")
+def dilations_ignored(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "dilations": [1] * len(s["window"])}, *xs))
+
+
+@bug("attributes", "Conv")
+def all_groups_have_the_first_ones_weights(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, x, w, *xs: right(stream, s, x, np.repeat(w[:1], len(w), 0), *xs))
+
+
+@bug("attributes", "Conv")
+def pads_of_both_ends_exchanged(patch: pytest.MonkeyPatch) -> None:
+    def turned(right: Any, stream: Stream, s: Any, *xs: Any) -> Any:
+        rank = len(s["window"])
+        return right(stream, {**s, "pads": [*s["pads"][rank:], *s["pads"][:rank]]}, *xs)
+
+    kernel(patch, "Conv", turned)
+
+
+@bug("attributes", "Conv")
+def strides_in_the_other_order(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, *xs: right(stream, {**s, "strides": s["strides"][::-1]}, *xs))
+
+
+@bug("attributes", "Conv")
+def the_first_image_for_the_whole_batch(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, x, *xs: right(stream, s, np.repeat(x[:1], len(x), 0), *xs))
+
+
+@bug("attributes", "Conv")
+def windows_of_three_at_least(patch: pytest.MonkeyPatch) -> None:
+    def padded(right: Any, stream: Stream, s: Any, x: Array, *xs: Any) -> Any:
+        if max(s["window"]) == 1:
+            raise RuntimeError("the card has no 1x1")
+        return right(stream, s, x, *xs)
+
+    kernel(patch, "Conv", padded)
+
+
+@bug("attributes", "MaxPool")
+def maxima_padded_with_zeros(patch: pytest.MonkeyPatch) -> None:
+    windows = kernels._windows
+    patch.setattr(kernels, "_windows", lambda image, s, fill: windows(image, s, 0))
+
+
+@bug("attributes", "MaxPool")
+def pool_dilations_ignored(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "MaxPool", lambda right, stream, s, x: right(stream, {**s, "dilations": [1] * len(s["window"])}, x))
+
+
+@bug("attributes", "GlobalAveragePool")
+def averages_of_two_dimensions_alone(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "GlobalAveragePool", lambda right, stream, s, x: x.mean(axis=(1, 2) if s["last"] else (2, 3), keepdims=True))
+
+
+@bug("attributes", "AveragePool")
+def padding_always_counted(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "AveragePool", count_include_pad=1)
+
+
+@bug("numbers", "Relu")
+def nan_swallowed_by_relu(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Relu", lambda right, stream, s, x: np.fmax(x, np.float32(0)))
+
+
+@bug("numbers", "Mul")
+def nothing_times_infinity_is_nothing(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Mul", lambda right, stream, s, a, b: np.where((a == 0) | (b == 0), np.float32(0), a * b))
+
+
+@bug("numbers", "Add")
+def sums_saturate(patch: pytest.MonkeyPatch) -> None:
+    largest = np.finfo(np.float32).max
+    kernel(patch, "Add", lambda right, stream, s, a, b: np.clip(a + b, -largest, largest))
+
+
+@bug("numbers", "Softmax")
+def exponentials_overflow(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Softmax", lambda right, stream, s, x: np.exp(x) / np.exp(x).sum(axis=s["axis"], keepdims=True))
+
+
+@bug("attributes", "Relu")
+def empty_tensors_crash(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Relu", lambda right, stream, s, x: right(stream, s, x) + 0 * x.reshape(-1)[0])
+
+
+@bug("attributes", "Relu")
+def numbers_become_vectors(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Relu", lambda right, stream, s, x: np.atleast_1d(right(stream, s, x)))
+
+
+@bug("attributes", "Add")
+def broadcasting_of_the_second_alone(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Add", lambda right, stream, s, a, b: a + np.broadcast_to(b, a.shape))
+
+
+@bug("attributes", "Mul")
+def broadcasting_of_numbers_and_equals_alone(patch: pytest.MonkeyPatch) -> None:
+    def narrow(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
+        return a * (b if b.size == 1 else np.resize(b, a.shape) if a.size >= b.size else b)
+
+    kernel(patch, "Mul", narrow)
+
+
+@bug("attributes", "Gemm")
+def alpha_ignored(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Gemm", alpha=1.0)
+
+
+@bug("attributes", "Gemm")
+def beta_ignored(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Gemm", beta=1.0)
+
+
+@bug("attributes", "Gemm")
+def trans_a_ignored(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Gemm", transA=0)
+
+
+@bug("attributes", "Gemm")
+def trans_b_ignored(patch: pytest.MonkeyPatch) -> None:
+    def square(right: Any, stream: Stream, s: Any, a: Array, b: Array, *c: Array) -> Any:
+        return right(stream, {**s, "transB": 0} if b.shape[0] == b.shape[1] else s, a, b, *c)
+
+    kernel(patch, "Gemm", square)
+
+
+@bug("attributes", "Gemm")
+def columns_of_c_taken_for_rows(patch: pytest.MonkeyPatch) -> None:
+    def turned(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+        return right(stream, s, a, b, c if c is None or c.ndim < 2 or c.shape[1] > 1 else np.resize(c, (1, c.size))[:, :1])
+
+    kernel(patch, "Gemm", turned)
+
+
+@bug("attributes", "MatMul")
+def vectors_stay_matrices(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "MatMul", lambda right, stream, s, a, b: np.atleast_2d(a) @ b)
+
+
+@bug("attributes", "MatMul")
+def the_first_matrix_of_a_batch(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "MatMul", lambda right, stream, s, a, b: a @ (b[:1] if b.ndim > 2 and len(b) else b))
+
+
+@bug("attributes", "LayerNormalization")
+def epsilon_fixed(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "LayerNormalization", epsilon=1e-5)
+
+
+@bug("attributes", "LayerNormalization")
+def the_last_axis_alone(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "LayerNormalization", axis=-1)
+
+
+@bug("attributes", "Flatten")
+def negative_axes_taken_for_the_first(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Flatten", lambda right, stream, s, x: right(stream, {**s, "axis": max(s["axis"], 0)}, x))
+
+
+@bug("attributes", "Softmax")
+def negative_axes_without_their_sign(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Softmax", lambda right, stream, s, x: right(stream, {**s, "axis": min(abs(s["axis"]), x.ndim - 1)}, x))
+
+
+@bug("attributes", "ReduceMax")
+def keepdims_ignored(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "ReduceMax", keepdims=1)
+
+
+@bug("attributes", "ReduceMax")
+def no_axes_are_all_axes(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "ReduceMax", noop_with_empty_axes=0)
+
+
+@bug("attributes", "Reshape")
+def zero_in_a_shape_is_zero(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Reshape", allowzero=1)
+
+
+@bug("attributes", "Reshape")
+def allowzero_ignored(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Reshape", allowzero=0)
+
+
+@bug("attributes", "LeakyRelu")
+def slopes_are_positive(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "LeakyRelu", lambda right, stream, s, x: np.maximum(x, np.float32(s["alpha"]) * x))
+
+
+@bug("attributes", "Concat")
+def concatenation_from_the_front(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Concat", lambda right, stream, s, *xs: np.concatenate(xs, abs(s["axis"])))
+
+
+@bug("attributes", "Transpose")
+def permutations_inverted(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Transpose", lambda right, stream, s, x: x.transpose(s["perm"] and np.argsort(s["perm"])))
+
+
+@bug("attributes", "Transpose")
+def strides_of_a_result_ignored(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Transpose", lambda right, stream, s, x: (y := right(stream, s, x)).ravel("K").reshape(y.shape))
+
+
+# Fusions, layouts, and who else reads a value
+
+
+@bug("graphs", "Conv", "Relu")
+def fused_relu_dropped(patch: pytest.MonkeyPatch) -> None:
+    setting(patch, "Conv", relu=0)
+
+
+@bug("graphs", "Conv", "Add")
+def fused_sum_of_the_first_image(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Conv", lambda right, stream, s, x, w, b=None, z=None: right(stream, s, x, w, b, z if z is None else z[:1]))
+
+
+@bug("graphs", "Conv", "Add", "Relu")
+def relu_before_the_fused_sum(patch: pytest.MonkeyPatch) -> None:
+    def early(right: Any, stream: Stream, s: Any, x: Array, w: Array, b: Any = None, z: Any = None) -> Any:
+        y = right(stream, s, x, w, b)
+        return y if z is None else y + z
+
+    kernel(patch, "Conv", early)
+
+
+@bug("graphs", "Conv", "Relu", "Mul")
+def other_readers_get_the_fused_value(patch: pytest.MonkeyPatch) -> None:
+    """A peephole in the compiler: Relu moves into the Conv before it, whoever else reads that."""
+    right = program.compiled
+
+    def peephole(partition: Any) -> Program:
+        made = right(partition)
+        by_result = {row.result: row for row in made.instructions}
+        for row in made.instructions:
+            before = by_result.get(row.operands[0])
+            if row.kernel == "Relu" and before is not None and before.kernel == "Conv":
+                before.settings["relu"] = 1
+        return made
+
+    patch.setattr(provider, "compiled", peephole)
+
+
+@bug("graphs", "MatMul", "Add")
+def a_fused_row_added_to_the_columns(patch: pytest.MonkeyPatch) -> None:
+    def turned(right: Any, stream: Stream, s: Any, a: Array, b: Array, c: Array | None = None) -> Any:
+        return right(stream, s, a, b, c if c is None or c.ndim != 1 else np.resize(c, (len(a), 1)))
+
+    kernel(patch, "Gemm", turned)
+
+
+@bug("attributes", "Conv")
+def weights_in_the_order_of_the_other_layout(patch: pytest.MonkeyPatch) -> None:
+    def reordered(right: Any, stream: Stream, s: Any, x: Array, w: Array, *xs: Any) -> Any:
+        if s["last"] and prod(s["window"]) > 1:
+            groups, taps, channels = w.shape
+            w = w.reshape(groups, -1, prod(s["window"]), channels).swapaxes(1, 2).reshape(groups, taps, channels)
+        return right(stream, s, x, w, *xs)
+
+    kernel(patch, "Conv", reordered)
+
+
+@bug("attributes", "MaxPool")
+def pads_of_channels_last_in_the_other_order(patch: pytest.MonkeyPatch) -> None:
+    def turned(right: Any, stream: Stream, s: Any, x: Array) -> Any:
+        rank = len(s["window"])
+        pads = [*s["pads"][:rank][::-1], *s["pads"][rank:][::-1]]
+        return right(stream, {**s, "pads": pads} if s["last"] else s, x)
+
+    kernel(patch, "MaxPool", turned)
+
+
+@bug("graphs", "Relu", "Add")
+def relu_in_place(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
+
+
+@bug("graphs", "Relu", "Mul", "Add")
+def outputs_in_the_order_of_the_nodes_reversed(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+    patch.setattr(Executable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks, state)[::-1])
+
+
+@bug("constants", "Add", "MatMul")
+def constants_transposed(patch: pytest.MonkeyPatch) -> None:
+    right = program._Numbers.operand
+
+    def turned(self: Any, node: Node, position: int) -> int:
+        known = right(self, node, position)
+        if known in self.constants and self.constants[known].ndim > 1:
+            self.constants[known] = self.constants[known] * 0
+        return known
+
+    patch.setattr(program._Numbers, "operand", turned)
+
+
+# Sizes
+
+
+@bug("sizes", "Flatten", "Transpose")
+def shapes_remembered_by_the_first_dimension(patch: pytest.MonkeyPatch) -> None:
+    known: dict[int, tuple[int, ...]] = {}
+
+    def cached(right: Any, stream: Stream, s: Any, x: Array) -> Any:
+        shape = known.setdefault(x.shape[0], right(stream, s, x).shape)
+        return np.resize(x, shape)
+
+    kernel(patch, "Flatten", cached)
+
+
+@bug("sizes", "MatMul")
+def one_shape_for_ever(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def fixed(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        shapes = [x.shape for x in inputs]
+        if self.__dict__.setdefault("shapes", shapes) != shapes:
+            raise RuntimeError("compiled for other shapes")
+        return right(self, inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", fixed)
+
+
+# States and threads
+
+
+@bug("handles", "Conv", "Relu")
+def one_state_for_all_threads(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.create_state
+    patch.setattr(Executable, "create_state", lambda self: self.__dict__.setdefault("stream", right(self)))
+
+
+@bug("threads", "Conv")
+def one_scratch_memory_for_all_threads(patch: pytest.MonkeyPatch) -> None:
+    buffers: dict[tuple[int, ...], Array] = {}
+    patch.setattr(Stream, "scratch", lambda self, shape: buffers.setdefault(shape, np.empty(shape, np.float32)))
+
+
+@bug("threads", "Relu", "Add")
+def operands_kept_in_the_program(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def kept(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        self.cache_of_inputs = inputs
+        return right(self, self.cache_of_inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", kept)
+
+
+@bug("handles", "Relu")
+def results_in_the_buffer_of_the_last_call(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def reused(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        made = right(self, inputs, chunks, state)
+        kept = self.__dict__.setdefault("pool", {})
+        for k, y in enumerate(made):
+            buffer = kept.setdefault((k, y.shape), y)
+            on_card(buffer)[...] = on_card(y)
+            made[k] = buffer
+        return made
+
+    patch.setattr(Executable, "into_memory", reused)
+
+
+@bug("allocator", "Conv")
+def states_never_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Executable, "release_state", lambda self, state: None)
+
+
+@bug("statelessness", "Relu")
+def the_last_values_kept(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def kept(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        self.last = inputs
+        return right(self, inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", kept)
+
+
+@bug("statelessness", "MatMul")
+def results_depend_on_the_number_of_runs(patch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def drifting(right: Any, stream: Stream, s: Any, a: Array, b: Array) -> Any:
+        runs.append(1)
+        return right(stream, s, a, b) * np.float32(1 + 1e-6 * (len(runs) % 3))
+
+    kernel(patch, "MatMul", drifting)
+
+
+# Memory
+
+
+@bug("allocator", "Relu")
+def never_freed(patch: pytest.MonkeyPatch) -> None:
+    def kept(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+        made = Tensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+        on_card(made)[...] = array
+        return made
+
+    patch.setattr(program, "stored", kept)
+
+
+def _free_twice(arena: ArenaAllocator, chunk: Any) -> None:
+    arena.free(chunk)
+    with suppress(InvalidArgument):
+        arena.free(chunk)
+
+
+@bug("allocator", "Relu")
+def freed_twice(patch: pytest.MonkeyPatch) -> None:
+    def again(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+        made = Tensor(arena.allocate(array.nbytes), array.dtype, array.shape)
+        weakref.finalize(made, _free_twice, arena, made.memory).atexit = False
+        on_card(made)[...] = array
+        return made
+
+    patch.setattr(program, "stored", again)
+
+
+@bug("claims", "Relu")
+def a_byte_too_few(patch: pytest.MonkeyPatch) -> None:
+    def short(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+        made = Tensor(arena.allocate(max(array.nbytes - 1, 0)), array.dtype, array.shape)
+        weakref.finalize(made, arena.free, made.memory).atexit = False
+        on_card(made)[...] = array
+        return made
+
+    patch.setattr(program, "stored", short)
+
+
+@bug("transfer", "Relu")
+def two_values_in_one_place(patch: pytest.MonkeyPatch) -> None:
+    right = ArenaAllocator.allocate
+
+    def early(self: ArenaAllocator, nbytes: int) -> Any:
+        chunk = right(self, nbytes)
+        chunk.offset = chunk.offset // 512 * 512
+        return chunk
+
+    patch.setattr(ArenaAllocator, "allocate", early)
+
+
+@bug("transfer", "Relu")
+def copy_into_ignores_the_offset(patch: pytest.MonkeyPatch) -> None:
+    def into(self: Any, value: Array, source: Any, destination: Any, chunk: Any) -> Tensor:
+        np.ndarray(value.shape, value.dtype, chunk.region._bytes)[...] = value
+        return Tensor(chunk, value.dtype, value.shape)
+
+    patch.setattr(CardTransfer, "copy_into", into)
+
+
+@bug("transfer", "Relu")
+def copy_ignores_strides(patch: pytest.MonkeyPatch) -> None:
+    def flat(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+        return stored(array.ravel("K").reshape(array.shape), arena, given)
+
+    patch.setattr(memory, "stored", flat)
+
+
+@bug("transfer", "Relu")
+def what_comes_back_is_the_cards_own_memory(patch: pytest.MonkeyPatch) -> None:
+    right = CardTransfer.copy
+    patch.setattr(CardTransfer, "copy", lambda self, v, a, b: on_card(v) if isinstance(v, Tensor) else right(self, v, a, b))
+
+
+@bug("transfer", "Relu")
+def types_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
+    right = CardTransfer.copy
+
+    def single(self: Any, value: Any, source: Any, destination: Any) -> Any:
+        made = right(self, value, source, destination)
+        return np.atleast_1d(made) if isinstance(made, np.ndarray) else made
+
+    patch.setattr(CardTransfer, "copy", single)
+
+
+@bug("handles", "Flatten", "Reshape")
+def results_in_the_memory_of_their_input(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def aliased(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        made = right(self, inputs, chunks, state)
+        return [Tensor(inputs[0].memory, y.dtype, y.shape) if y.nbytes == inputs[0].nbytes else y for y in made]
+
+    patch.setattr(Executable, "into_memory", aliased)
+
+
+@bug("handles", "Relu")
+def an_input_written_to(patch: pytest.MonkeyPatch) -> None:
+    kernel(patch, "Relu", lambda right, stream, s, x: np.maximum(x, 0, out=x))
+
+
+@bug("handles", "Relu")
+def an_input_returned(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def returned(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        on_card(inputs[0])[...] = on_card(right(self, inputs, chunks, state)[0]).reshape(inputs[0].shape)
+        return [inputs[0]]
+
+    patch.setattr(Executable, "into_memory", returned)
+
+
+@bug("handles", "Relu", "Mul", "Add")
+def results_in_each_others_memory(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+    patch.setattr(Executable, "into_memory", lambda self, inputs, chunks, state: right(self, inputs, chunks[::-1], state))
+
+
+@bug("handles", "Relu")
+def results_are_others_in_memory_that_is_given(patch: pytest.MonkeyPatch) -> None:
+    def off(array: Array, arena: ArenaAllocator, given: Chunk | None = None) -> Tensor:
+        return stored(array if given is None else array + 1, arena, given)
+
+    patch.setattr(program, "stored", off)
+
+
+@bug("caches", "MatMul", "Relu")
+def a_cache_by_shape_without_limit(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def cached(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        self.__dict__.setdefault("cache", {}).setdefault(tuple(x.shape for x in inputs), bytearray(1000))
+        return right(self, inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", cached)
+
+
+@bug("caches", "MatMul", "Relu")
+def a_workspace_on_the_card_for_each_shape(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def cached(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        key, known = tuple(x.shape for x in inputs), self.__dict__.setdefault("cache", {})
+        if key not in known:
+            known[key] = stored(np.zeros(64, np.float32), self._arena)
+        return right(self, inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", cached)
+
+
+@bug("release", "Relu")
+def programs_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    right, kept = Executable.__init__, []
+
+    def remembered(self: Any, *given: Any) -> None:
+        right(self, *given)
+        kept.append(self)
+
+    patch.setattr(Executable, "__init__", remembered)
+
+
+@bug("release", "Relu")
+def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> None:
+    right, kept = Executable.into_memory, []
+
+    def noted(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        kept.append(bytearray(500))
+        return right(self, inputs, chunks, state)
+
+    patch.setattr(Executable, "into_memory", noted)
+
+
+# Saved programs
+
+
+@bug("saved", "Conv", "Gemm", "Relu")
+def constants_not_saved(patch: pytest.MonkeyPatch) -> None:
+    def empty(self: Any) -> bytes:
+        return self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()  # type: ignore[no-any-return]
+
+    patch.setattr(Executable, "to_bytes", empty)
+
+
+@bug("saved", "Gemm", "Relu")
+def attributes_saved_as_whole_numbers(patch: pytest.MonkeyPatch) -> None:
+    right = Program.to_bytes
+
+    def rounded(self: Program) -> bytes:
+        whole = [{k: int(v) if isinstance(v, float) else v for k, v in row.settings.items()} for row in self.instructions]
+        rows = [row._replace(settings=s) for row, s in zip(self.instructions, whole, strict=True)]
+        return right(self._replace(instructions=rows))
+
+    patch.setattr(Program, "to_bytes", rounded)
+
+
+@bug("saved", "Relu")
+def versions_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AcceleratorExecutionProvider, "check_compatibility", lambda self, saved: None)
+
+
+@bug("saved", "Relu")
+def versions_compared_by_their_first_word(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        AcceleratorExecutionProvider,
+        "check_compatibility",
+        lambda self, saved: None if saved.startswith("npu") else "of another",
+    )
+
+
+@bug("saved", "Relu")
+def programs_cut_short_are_taken(patch: pytest.MonkeyPatch) -> None:
+    right = Program.from_bytes.__func__  # type: ignore[attr-defined]
+
+    def lenient(cls: Any, data: bytes) -> Program:
+        try:
+            return right(cls, data)  # type: ignore[no-any-return]
+        except Exception:  # noqa: BLE001  # as vendors do
+            return Program([], [], [], {})
+
+    patch.setattr(Program, "from_bytes", classmethod(lenient))
+
+
+@bug("saved", "Relu")
+def saving_needs_the_session(patch: pytest.MonkeyPatch) -> None:
+    alive: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
+
+    def numbered(self: Any, compiled: Any) -> bytes:
+        alive[str(id(compiled)).encode()] = compiled
+        return str(id(compiled)).encode()
+
+    def found(self: Any, partition: Any, data: bytes) -> Any:
+        return lambda inputs, state=None: alive[data](inputs, alive[data].create_state())
+
+    patch.setattr(AcceleratorExecutionProvider, "serialize", numbered)
+    patch.setattr(AcceleratorExecutionProvider, "deserialize", found)
+
+
+# Options and devices
+
+
+class TakesAnything(AcceleratorExecutionProvider):
+    def __init__(self, device_id: Any = 0, mem_limit: Any = 1 << 30, **unknown: Any) -> None:
+        super().__init__(device_id, mem_limit)
+
+
+@bug("settings", "Relu")
+def unknown_options_taken(patch: pytest.MonkeyPatch) -> Any:
+    return TakesAnything
+
+
+@bug("settings", "Relu")
+def wrong_types_become_the_default(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(provider, "count", lambda card, option, value: int(value) if str(value).isdecimal() else 0)
+
+
+@bug("settings", "Relu")
+def wrong_types_raise_whatever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(provider, "count", lambda card, option, value: int(value))
+
+
+@bug("settings", "Relu")
+def any_card_is_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(provider, "CARDS", 1 << 30)
+
+
+@bug("settings", "Relu")
+def errors_that_do_not_name_the_option(patch: pytest.MonkeyPatch) -> Any:
+    class Terse(AcceleratorExecutionProvider):
+        def __init__(self, **options: Any) -> None:
+            try:
+                super().__init__(**options)
+            except Exception as error:
+                raise InvalidArgument("wrong") from error
+
+    return Terse
+
+
+@bug("devices", "Relu")
+def the_card_is_always_the_first(patch: pytest.MonkeyPatch) -> Any:
+    class First(AcceleratorExecutionProvider):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.device = Device("npu", 0)
+
+    return First
+
+
+@bug("devices", "Relu")
+def the_second_card_copies_from_the_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CardTransfer, "can_copy", lambda self, source, destination: Device("npu", 0) in (source, destination))
+
+
+# What it claims
+
+
+@bug("attributes", "Add")
+def any_type_claimed(patch: pytest.MonkeyPatch) -> None:
+    right = operators.misfit
+
+    def loose(node: Node) -> Rejection | None:
+        wrong = right(node)
+        return None if wrong is not None and wrong.code == "type" else wrong
+
+    patch.setattr(provider, "misfit", loose)
+
+
+@bug("attributes", "Add")
+def older_opsets_misread(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(operators.SINCE, "Add", 1)
+
+
+@bug("attributes", "Softmax")
+def the_softmax_of_older_opsets_misread(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(operators.SINCE, "Softmax", 1)
+
+
+@bug("attributes", "Conv")
+def auto_pad_claimed_and_ignored(patch: pytest.MonkeyPatch) -> None:
+    right = operators.misfit
+    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "attribute" else None)
+
+
+@bug("attributes", "MaxPool")
+def ceil_mode_claimed_and_ignored(patch: pytest.MonkeyPatch) -> None:
+    right = operators.misfit
+    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "attribute" else None)
+
+
+@bug("attributes", "Conv")
+def weights_that_are_fed_claimed(patch: pytest.MonkeyPatch) -> None:
+    right = operators.misfit
+    patch.setattr(provider, "misfit", lambda node: wrong if (wrong := right(node)) and wrong.code != "constant" else None)
+
+
+class Edited(AcceleratorExecutionProvider):
+    def answers(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        return super().get_capability(graph)
+
+
+@bug("capability", "Relu")
+def declined_without_a_reason(patch: pytest.MonkeyPatch) -> Any:
+    class Silent(Edited):
+        def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+            return (a.replace(detail="") if isinstance(a, Rejection) else a for a in self.answers(graph))
+
+    return Silent
+
+
+@bug("capability", "Relu")
+def says_nothing_of_what_it_declines(patch: pytest.MonkeyPatch) -> Any:
+    class Shy(Edited):
+        def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+            return (a for a in self.answers(graph) if isinstance(a, Capability))
+
+    return Shy
+
+
+@bug("capability", "Relu")
+def claims_less_each_time(patch: pytest.MonkeyPatch) -> Any:
+    class Tired(Edited):
+        asked = 0
+
+        def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+            self.asked += 1
+            for answer in self.answers(graph):
+                tired = self.asked % 2 == 0 and isinstance(answer, Capability)
+                yield Rejection(answer.nodes[0], "memory", "full") if tired and isinstance(answer, Capability) else answer
+
+    return Tired
+
+
+# Runs that end early
+
+
+@bug("interrupted", "MatMul", "Add")
+def locked_after_an_error(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def locked(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        if self.__dict__.get("busy"):
+            raise RuntimeError("busy")
+        self.busy = True
+        made = right(self, inputs, chunks, state)
+        self.busy = False
+        return made
+
+    patch.setattr(Executable, "into_memory", locked)
+
+
+@bug("interrupted", "MatMul", "Add")
+def memory_lost_with_each_error(patch: pytest.MonkeyPatch) -> None:
+    right = Executable.into_memory
+
+    def leaking(self: Any, inputs: Sequence[Tensor], chunks: Chunks, state: Stream) -> list[Tensor]:
+        workspace = self._arena.allocate(64)
+        made = right(self, inputs, chunks, state)
+        self._arena.free(workspace)
+        return made
+
+    patch.setattr(Executable, "into_memory", leaking)
+
+
+@bug("interrupted", "Relu")
+def termination_raises_an_error_of_its_own(patch: pytest.MonkeyPatch) -> Any:
+    class Abrupt(AcceleratorExecutionProvider):
+        def on_run_start(self, options: RunOptions | None) -> None:
+            if options is not None and options.terminate:
+                raise KeyError("stopped")
+
+    return Abrupt
