@@ -86,7 +86,7 @@ def test_inner_loops_keep_to_registers(family: str, name: str) -> None:
     assert spilled(multiplying_loops(FAMILIES[family](target), target)) == []
 
 
-TRANSFORMS = {
+TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
     "input": (winograd._transform_inputs, "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64)", {}),
     "output": (
         winograd._transform_outputs,

@@ -1,6 +1,7 @@
 """Targets of the provider: names that are taken, that sessions contain nothing wider, and that results agree."""
 
 import math
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
-from ort_lite.native import Spec, cpu
+from ort_lite.native import Spec, cpu, load
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import NAMES, Target, host, named, runnable
 from ort_lite.native.spec import key_of
@@ -96,11 +97,11 @@ def test_a_config_entry_names_the_target_unless_the_provider_has_one(name: str) 
 def test_a_session_contains_nothing_wider_than_its_target(name: str) -> None:
     asked: list[tuple[Spec, Target]] = []
 
-    def noted(specs: list[Spec], target: Target | None = None) -> list[int]:
+    def noted(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
         asked.extend((spec, target or host()) for spec in specs)
-        return load(specs, target)
+        found: list[int] = load(specs, target)
+        return found
 
-    load = segment.load
     with patch.object(segment, "load", noted), patch.object(once, "load", noted):
         results(name)
     wide = [spec.name for spec, target in asked if target != runnable(name)]
@@ -126,7 +127,7 @@ def test_results_of_targets_agree(name: str) -> None:
 
 # --- Widths
 @pytest.mark.parametrize(
-    "tile", [Tile(5, 3, 4), Tile(3, 5, 2), Tile(7, 1, 4), Tile(9, 3, 4), Tile(12, 2, 4), Tile(6, 4, 4)], ids=str
+    "tile", [Tile(5, 3, 4), Tile(3, 5, 4), Tile(7, 1, 4), Tile(9, 3, 4), Tile(12, 2, 4), Tile(6, 4, 4)], ids=str
 )
 @pytest.mark.parametrize("n", [1, 7, 11, 12, 25, 61])
 def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) -> None:

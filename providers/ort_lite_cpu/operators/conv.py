@@ -166,7 +166,7 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile, groups = tile_for(x.native, op.target), sizes.groups
     if weight.tensor is None:
-        joined = _joined_groups(sizes, tile.columns)
+        joined = _joined_groups(sizes, tile.least_columns)
         groups = sizes.groups // joined
         form = f"filters {groups} of {joined}, {tile.columns}"
         w = weight.packed(

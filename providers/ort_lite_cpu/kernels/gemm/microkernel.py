@@ -33,6 +33,11 @@ class Tile(Record):
         return self.vectors * self.lanes
 
     @property
+    def least_columns(self) -> int:
+        """That are computed in any case: `panel` has narrower tiles than one of three or more vectors."""
+        return self.lanes if self.vectors > 2 else self.columns
+
+    @property
     def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
 

@@ -36,7 +36,7 @@ class Vectors:
         return self.builder.asm(self.ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], False)
 
     def after(self, pointer: Any, *values: Any) -> Any:
-        """The pointer, to be read from once the vectors `values` are there: no scheduler moves the read in front of them."""
+        """The pointer, to be read from once `values` are there, whole vectors: no scheduler moves the read in front of them."""
         kinds = [pointer.type, *(value.type for value in values)]
         register = "v" if self.builder.module.triple.startswith("x86_64") else "w"
         constraints = ",".join(["=r", "0", *(register for _ in values)])
