@@ -12,7 +12,7 @@ from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
 from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, winograd
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
-from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from tests.native.assembly import Loop, inner_loops
 
@@ -46,7 +46,7 @@ def integer_channels(target: Target) -> Spec:
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
-    "Winograd": lambda target: floats("f32", winograd.tile_for(target)),
+    "Winograd": lambda target: floats("f32", tall_tile("f32", target)),
     "int8": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i8"), integer_tile(target).statics),
     "int16": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i16"), integer_tile(target).statics),
     "depthwise 3": lambda target: channels(3, 1, target),

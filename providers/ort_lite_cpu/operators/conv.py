@@ -15,7 +15,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
-from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -164,7 +164,7 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile, groups = tile_for(x.native, op.target), sizes.groups
+    tile, groups = _tile(op, sizes, x), sizes.groups
     if weight.tensor is None:
         joined = _joined_groups(sizes, tile.least_columns)
         groups = sizes.groups // joined
@@ -178,6 +178,12 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
     operands = [x, w, epilogue.bias, epilogue.residual, y, scratch]
     act = epilogue.activation.named
     op.emit(convolution.conv, operands, **sizes.named, groups=groups, **act, **tile.statics, work=sizes.work)
+
+
+def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
+    tile, outputs = tile_for(x.native, op.target), sizes.outputs // sizes.groups
+    two_vectors = isinstance(outputs, int) and tile.lanes < outputs <= 2 * tile.lanes
+    return tall_tile(x.native, op.target) if two_vectors else tile
 
 
 def _joined_groups(sizes: Geometry, width: int) -> int:
@@ -235,7 +241,7 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = winograd.tile_for(op.target)
+    tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns = min(sizes.outputs, COLUMNS)
     form = f"winograd {columns} {tile.columns}"

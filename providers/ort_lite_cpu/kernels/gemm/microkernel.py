@@ -54,6 +54,15 @@ def tile_for(native_type: str, target: Target) -> Tile:
     return Tile(6, 2, lanes) if target.has_fma else Tile(3, 3, lanes)
 
 
+def tall_tile(native_type: str, target: Target) -> Tile:
+    """The tile for products that pass over their panels a few times, or have two vectors of columns: tall where registers allow it.
+
+    A wide one has fewer loads, but reads panels that do not fit the first cache level more often.
+    """
+    tile = tile_for(native_type, target)
+    return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
+
+
 @native(inline=False)
 def panel(
     a: Ptr,

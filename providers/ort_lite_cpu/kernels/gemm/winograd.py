@@ -15,7 +15,6 @@ from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
-from ort_lite_cpu.kernels.gemm import microkernel
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
@@ -25,15 +24,6 @@ from ort_lite_cpu.kernels.once import run_once
 
 GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
-
-
-def tile_for(target: Target) -> Tile:
-    """The register tile of the products: tall where registers allow it, as the few rows of a block pass over many filters.
-
-    A wide one has fewer loads, but reads filters that do not fit the first cache level more often.
-    """
-    tile = microkernel.tile_for("f32", target)
-    return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
 def transformed_filters(weight: Array, columns: int, tile: Tile, target: Target) -> Array:
