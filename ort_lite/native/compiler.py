@@ -151,10 +151,8 @@ class Session:
         if target.triple != llvm.get_process_triple():
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
-        cpu, switches = target.tuning
-        features = ",".join(text for text in (switches, target.features) if text)
         self.machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=cpu, features=features, opt=3, reloc="static", codemodel="jitdefault", jit=True
+            cpu=target.tuning, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
         )
 
     def compile(self, function: Any, arguments: tuple[Any, ...], result: Any = None) -> Any:

@@ -10,8 +10,8 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.native import llvm
 from ort_lite.record import Record
 
-_TUNINGS = {"x86_64": ("x86-64", "+fast-dpwssd")}
-"""By architecture: the CPU that LLVM tunes for, and what it is told beyond. Of it x86-64 has the features that all have."""
+_TUNINGS = {"x86_64": "x86-64"}
+"""By architecture: LLVM's name of the CPU to tune for, which has the features that all machines of it have."""
 
 
 class Target(Record):
@@ -27,9 +27,9 @@ class Target(Record):
         return self.triple.partition("-")[0]
 
     @property
-    def tuning(self) -> tuple[str, str]:
-        """LLVM's name of the CPU that code is tuned for, and switches of tuning in the form of features."""
-        return _TUNINGS.get(self.architecture, ("generic", ""))
+    def tuning(self) -> str:
+        """LLVM's name of the CPU that code is tuned for."""
+        return _TUNINGS.get(self.architecture, "generic")
 
     def has(self, names: str) -> bool:
         """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""

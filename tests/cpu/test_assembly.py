@@ -70,7 +70,7 @@ def multiplying_loops(spec: Spec, target: Target) -> list[Loop]:
 
 def tuned(monkeypatch: pytest.MonkeyPatch, name: str, tuning: str) -> Target:
     """The target of that name, with another CPU to tune for."""
-    monkeypatch.setitem(cpu._TUNINGS, "x86_64", (tuning, ""))
+    monkeypatch.setitem(cpu._TUNINGS, "x86_64", tuning)
     return named(name).replace(name=f"{name} tuned for {tuning}")
 
 
