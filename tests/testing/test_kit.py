@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -120,3 +120,37 @@ def test_the_pytest_plugin_has_a_test_for_each_check_and_writes_a_score(tmp_path
     assert set(told["checks"]) == set(CHECKS) and 0 < told["score"] < 1
     assert told["checks"]["claims"]
     assert "BadExecutionProvider" in told["provider"]
+
+
+class Dividing(BadProvider):
+    """Fails in a line of its own."""
+
+    name = "DividingExecutionProvider"
+
+    def compile(self, partitions: Any) -> Any:
+        return [lambda inputs: [self.scaled(x) for x in inputs] for _ in partitions]
+
+    def scaled(self, x: Any) -> Any:
+        return x * (len(x.shape) // 0)
+
+
+def test_a_finding_names_the_line_of_the_provider_at_which_an_exception_began() -> None:
+    [finding, *_] = CHECKS["claims"](Kit(Dividing, ["Abs"]))
+    line = Dividing.scaled.__code__.co_firstlineno + 1
+    assert f"ZeroDivisionError: integer division or modulo by zero (test_kit.py:{line} in scaled)" in finding.text
+
+
+def test_caches_tries_small_cases_where_there_are_some() -> None:
+    class Noting(BadProvider):
+        name = "NotingExecutionProvider"
+        elements: ClassVar[list[int]] = []
+
+        def compile(self, partitions: Any) -> Any:
+            made = super().compile(partitions)
+            return [lambda inputs, one=one: self.noted(inputs) or one(inputs) for one in made]
+
+        def noted(self, inputs: Any) -> None:
+            self.elements += [x.nbytes for x in inputs]
+
+    assert CHECKS["caches"](Kit(Noting, list(OPERATORS))) == []
+    assert 0 < max(Noting.elements) <= 2048 * 32 * 18
