@@ -53,12 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--trace", action="store_true", help="say what making the session did, and how long it took")
     _json(explain)
 
-    bench = commands.add_parser("bench", help="time a model, beside onnxruntime where it is installed")
-    _model(bench)
-    _feeds(bench)
-    bench.add_argument("--runs", type=int, default=50, help="timed runs (default: 50)")
-    bench.add_argument("--alone", action="store_true", help="without onnxruntime")
-    _json(bench)
+    _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
 
     step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
     _model(step)
@@ -92,6 +87,24 @@ def _parser() -> argparse.ArgumentParser:
     _session(warmup)
     _feeds(warmup)
     return parser
+
+
+def _bench(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model, or a folder of models")
+    parser.add_argument("--operator", metavar="NAME", help="instead of a model: a node of this operator")
+    parser.add_argument("--shape", action="append", default=[], metavar="NxM", help="the shape of its next input")
+    parser.add_argument("--dtype", action="append", default=[], metavar="T", help="of all inputs, or of the next (float32)")
+    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="an attribute of it")
+    parser.add_argument("--constant", action="append", default=[], type=int, metavar="K", help="input K is no feed (from 0)")
+    parser.add_argument(
+        "--against", choices=("onnxruntime", "openvino"), help="a runtime to compare with; it must be installed"
+    )
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="to measure a model, about (default: 3)")
+    parser.add_argument("--nodes", action="store_true", help="show what each node takes, beside this machine's peaks")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
+    parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
+    _session(parser)
+    _feeds(parser)
 
 
 def _model(parser: argparse.ArgumentParser) -> None:

@@ -1,75 +1,220 @@
-"""`ort-lite bench MODEL.onnx`: median and 90th percentile of a run, and the ratio to onnxruntime's.
-
-Runs of the two alternate, so that both see the same machine.
+"""`ort-lite bench MODEL.onnx --against onnxruntime`: times of a model, of a folder of models or of one operator; with --nodes, where
+the time goes and how much of the machine is used. How it is measured: docs/performance.md.
 """
 
-import time
+import json
+import re
 from argparse import Namespace
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ort_lite._version import __version__
 from ort_lite.commands import model
-from ort_lite.commands.printing import print_json, print_table
-from ort_lite.errors import InvalidArgument
+from ort_lite.commands.benchmark.comparison import Result, compared, geometric_mean, timed
+from ort_lite.commands.benchmark.machine import Peaks, cores, cpu, peaks
+from ort_lite.commands.benchmark.nodes import Line, Profile, profile
+from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
+from ort_lite.commands.benchmark.rivals import Model, Rival, rival
+from ort_lite.commands.printing import print_json, print_table, print_text
+from ort_lite.errors import InvalidArgument, OrtLiteError, told
+from ort_lite.session.metadata import NodeArg
+from ort_lite.session.session import InferenceSession
 
-Run = Callable[[], Any]
+LENGTH = 16
+"""Of a free dimension that is called like the length of a text."""
+_LENGTHS = re.compile("seq|len|tok", re.IGNORECASE)
+_OTHER_LENGTHS = re.compile("past|total|cache", re.IGNORECASE)
 
 
 def main(arguments: Namespace) -> None:
-    if arguments.runs < 1:
-        raise InvalidArgument(f"--runs {arguments.runs}: expected 1 or more")
-    session = model.session(arguments, arguments.model)
-    feeds = model.feeds(arguments, session.get_inputs())
-    runs: dict[str, Run] = {"ort_lite": lambda: session.run(None, feeds)}
-    if not arguments.alone and find_spec("onnxruntime") is not None:
-        runs["onnxruntime"] = _onnxruntime(arguments, feeds)
-    rows = report(timed(runs, arguments.runs))
-    if arguments.json:
-        print_json(rows)
+    cases = _cases(arguments)
+    arguments.threads = arguments.threads or cores()
+    against = rival(arguments.against) if arguments.against else None
+    name = cpu()[0]
+    versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
+    report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
+    say = _silent if arguments.json == "-" else print_text
+    say(f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}")
+    if against or not arguments.nodes:
+        report |= _times(arguments, cases, against, say)
+    if arguments.nodes:
+        report["profile"] = _nodes(arguments, cases, say)
+    if arguments.json == "-":
+        print_json(report)
+    elif arguments.json:
+        Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def _silent(text: object) -> None:
+    """With --json - nothing else is printed."""
+
+
+def _cases(arguments: Namespace) -> dict[str, Model]:
+    """What to time, by name."""
+    if (arguments.model is None) == (arguments.operator is None):
+        raise InvalidArgument("expected a model, a folder of models, or --operator, and only one of them")
+    if arguments.seconds < 0:
+        raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
+    if arguments.operator:
+        shapes = [shape_of(text) for text in arguments.shape]
+        attributes = dict(map(attribute_of, arguments.attribute))
+        data = operator_model(arguments.operator, shapes, arguments.dtype or ["float32"], attributes, arguments.constant)
+        return {" ".join([arguments.operator, *arguments.shape]): data}
+    path = Path(arguments.model)
+    if not path.is_dir():
+        return {path.name: str(path)}
+    if arguments.nodes:
+        raise InvalidArgument(f"--nodes: {path} is a folder, expected one model")
+    found: dict[str, Model] = {file.relative_to(path).as_posix(): str(file) for file in sorted(path.rglob("*.onnx"))}
+    if not found:
+        raise InvalidArgument(f"{path}: no file in it ends in .onnx")
+    return found
+
+
+# Times
+
+
+def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | None, say: Any) -> dict[str, Any]:
+    """A line a model; of several models one that fails is a line too."""
+    results = []
+    for name, source in cases.items():
+        try:
+            found = _timed(arguments, name, source, against, say)
+        except (OrtLiteError, OSError) as error:
+            if len(cases) == 1:
+                raise
+            found = Result(name, failed=f"ort_lite: {told(error)}")
+        if found.failed and len(cases) == 1:
+            raise InvalidArgument(f"{name}: {found.failed}")
+        results.append(found)
+        for line in lines(found, arguments.against or ""):
+            say(line)
+    mean = geometric_mean(results)
+    if mean is not None and len(cases) > 1:
+        counted = sum(1 for result in results if result.ratio and not result.differences)
+        say(f"geometric mean of {counted} ratios: {mean:.2f}")
+    return {"models": [result.as_dict() for result in results], "geometric mean": mean}
+
+
+def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
+    """What ort_lite raises is raised; where the rival fails the result says so."""
+    with model.session(arguments, source) as session:
+        feeds = _feeds(arguments, session, say)
+        ours = partial(session.run, None, feeds)
+        if against is None:
+            return timed(name, ours, arguments.seconds)
+        outputs = [output.name for output in session.get_outputs()]
+        ours()
+        try:
+            theirs, control = (against.open(source, arguments.threads, feeds) for _ in range(2))
+            theirs()
+        except Exception as error:  # noqa: BLE001  whatever another runtime raises
+            return Result(name, failed=f"{against.name}: {told(error)}")
+        return compared(name, ours, theirs, control, outputs, against.name, arguments.seconds)
+
+
+def lines(result: Result, rival: str) -> Iterator[str]:
+    """What is said of a model."""
+    if result.failed:
+        yield f"{result.name}  {result.failed.splitlines()[0]}"
         return
-    columns = ("runtime", "median ms", "p90 ms", "times onnxruntime")
-    print_table(columns, ([_text(row[column]) for column in columns] for row in rows), columns[1:])
+    assert result.ours is not None
+    text = f"{result.name}  ort_lite {_milliseconds(result.ours)}"
+    if result.theirs is not None:
+        text += f"  {rival} {_milliseconds(result.theirs)}  ratio {result.ratio:.2f}  ({rival} to itself {result.noise:.2f})"
+    yield text
+    if result.noisy:
+        yield f"  noise: {rival} is {abs((result.noise or 1) - 1):.0%} off from itself; the ratio is no better known than that"
+    yield from (f"  results differ: {line}" for line in result.differences)
 
 
-def timed(runs: dict[str, Run], count: int, warm: int = 3) -> dict[str, list[float]]:
-    """Seconds of each run; they take turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(warm + count):
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run()
-            if turn >= warm:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[str, Any]:
+    """Lengths of texts are longer than 1: with one token a model is another."""
+    sizes = lengths(session.get_inputs(), model.dims_of(arguments))
+    if sizes and not arguments.feeds:
+        say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")
+    return model.feeds(arguments, session.get_inputs(), sizes)
 
 
-def report(seconds: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """A row for each; the ratio is above 1 where onnxruntime takes longer."""
-    medians = {name: float(np.median(times)) for name, times in seconds.items()}
-    other = medians.get("onnxruntime")
+def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
+    """Sizes for the free dimensions that are called like lengths and are not given."""
+    names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]
+    return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
+
+
+# Nodes
+
+
+COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
+WIDEST = 40
+"""Characters of a name in the table."""
+
+
+def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
+    ((_, source),) = cases.items()
+    options = model.options(arguments)
+    options.enable_profiling = True
+    with InferenceSession(source, options, providers=model.providers(arguments)) as session:
+        found = profile(session, _feeds(arguments, session, say), arguments.seconds)
+    limits = peaks()
+    rows = [_row(line, limits, arguments.threads) for line in found.lines]
+    if arguments.json != "-":
+        _show(found, limits, arguments, rows)
+    peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
+    return {"seconds": found.seconds, "runs": found.runs, "peaks of a core": peak, "nodes": rows}
+
+
+def _row(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
+    share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
+    shown = {name: getattr(line, name) for name in line.__match_args__}
+    return shown | {"of_peak": share, "limit": limit}
+
+
+def _show(found: Profile, limits: Peaks, arguments: Namespace, rows: Sequence[Mapping[str, Any]]) -> None:
+    print_text(
+        f"a core: {limits.operations / 1e9:.1f} GFLOP/s, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
+        f"{_milliseconds(found.seconds)}, an instruction at a time"
+    )
+    top = rows[: arguments.top] if arguments.top > 0 else rows
+    print_table(COLUMNS, map(_cells, top), COLUMNS[2:9])
+    rest = sum(row["share"] for row in rows[len(top) :])
+    if len(top) < len(rows):
+        print_text(f"{len(rows) - len(top)} more nodes: {rest:.1%}")
+    print_text(f"the rest, between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    seconds, made = row["seconds"], row["operations"]
     return [
-        {
-            "runtime": name,
-            "median ms": medians[name] * 1e3,
-            "p90 ms": float(np.percentile(times, 90)) * 1e3,
-            "times onnxruntime": None if other is None else other / medians[name],
-        }
-        for name, times in seconds.items()
+        _cut(row["name"]),
+        _cut(row["operator"]),
+        f"{seconds * 1e3:.4f}",
+        f"{row['share']:.1%}",
+        f"{row['nbytes'] / 1e6:.3f}",
+        "" if made is None else f"{made / 1e9:.4f}",
+        _rate(made, seconds),
+        _rate(row["nbytes"], seconds),
+        f"{row['of_peak']:.0%}",
+        row["limit"],
+        row["shapes"],
     ]
 
 
-def _onnxruntime(arguments: Namespace, feeds: dict[str, Any]) -> Run:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = arguments.threads
-    options.log_severity_level = 3
-    theirs = onnxruntime.InferenceSession(arguments.model, options, providers=["CPUExecutionProvider"])
-    return lambda: theirs.run(None, feeds)
+def _cut(text: str) -> str:
+    """Names of many nodes that became one are long; JSON has them whole."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def _rate(amount: float | None, seconds: float) -> str:
+    """Of operations or bytes, in thousands of millions a second."""
+    return "" if amount is None or not seconds else f"{amount / seconds / 1e9:.1f}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g} ms"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

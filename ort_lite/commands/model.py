@@ -1,7 +1,7 @@
 """From arguments to options, sessions and feeds."""
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,19 +33,23 @@ def providers(arguments: Namespace) -> list[str] | None:
     return [name.strip() for name in arguments.providers.split(",")] if arguments.providers else None
 
 
-def session(arguments: Namespace, model: str) -> InferenceSession:
+def session(arguments: Namespace, model: str | bytes) -> InferenceSession:
     return InferenceSession(model, options(arguments), providers=providers(arguments))
 
 
-def feeds(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, Any]:
-    """Those of the file, and random ones for inputs that it lacks."""
+def feeds(arguments: Namespace, inputs: Sequence[NodeArg], sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Those of the file, and random ones for inputs that it lacks. `sizes`: of free dimensions for which there is no --dim."""
     given: dict[str, Any] = {}
     if arguments.feeds:
         with np.load(arguments.feeds) as data:
             given = dict(data)
-    dims = {name: _size(name, value) for name, value in _pairs(arguments.dim, "--dim")}
+    dims = {**(sizes or {}), **dims_of(arguments)}
     rng = np.random.default_rng(arguments.seed)
     return {arg.name: given[arg.name] if arg.name in given else random(arg, dims, rng) for arg in inputs}
+
+
+def dims_of(arguments: Namespace) -> dict[str, int]:
+    return {name: _size(name, value) for name, value in _pairs(arguments.dim, "--dim")}
 
 
 def random(arg: NodeArg, dims: dict[str, int], rng: np.random.Generator) -> Any:

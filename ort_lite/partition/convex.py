@@ -5,7 +5,6 @@ topological order; a group is known by its smallest member.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from heapq import heapify, heappop, heappush
 
 
 class Quotient:
@@ -36,6 +35,13 @@ class Quotient:
         O(nodes + edges), times log(nodes) for the ties.
         """
         group, members, after = self.group, self.members, self.after
+        if len(members) in (
+            1,
+            len(after),
+        ):  # one provider has it all, or nothing was contracted: nodes are numbered in that order
+            return sorted(members)
+        from heapq import heapify, heappop, heappush
+
         waits = dict.fromkeys(members, 0)
         for node, readers in enumerate(after):
             own = group[node]

@@ -1,8 +1,7 @@
 """Runs of one model on onnxruntime and here, in turn, one thread each: what the benchmarks of single operators share."""
 
 from collections.abc import Sequence
-from statistics import median
-from time import perf_counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ort_lite
+from ort_lite.commands.benchmark.blocks import quietest
 
 Array = npt.NDArray[Any]
 SECONDS = 1.5
@@ -32,7 +32,7 @@ def model_of(nodes: Sequence[tuple[str, dict[str, Any], Sequence[Array]]], x: Ar
 
 
 def compare(label: str, model: bytes, x: Array, gigaflops: float) -> float:
-    """Prints medians and returns how many times faster than onnxruntime this is; results must agree."""
+    """Prints times and returns how many times faster than onnxruntime this is; results must agree."""
     theirs_options, ours_options = onnxruntime.SessionOptions(), ort_lite.SessionOptions()
     for options in (theirs_options, ours_options):
         options.intra_op_num_threads = 1
@@ -41,14 +41,8 @@ def compare(label: str, model: bytes, x: Array, gigaflops: float) -> float:
     feed = {"v0": x}
     want, got = theirs.run(None, feed)[0], ours.run(None, feed)[0]
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-4 * np.abs(want).max())
-    times: tuple[list[float], list[float]] = ([], [])
-    end = perf_counter() + SECONDS
-    while perf_counter() < end or len(times[1]) < 7:
-        for session, seconds in ((theirs, times[0]), (ours, times[1])):
-            start = perf_counter()
-            session.run(None, feed)
-            seconds.append(perf_counter() - start)
-    a, b = (median(seconds) for seconds in times)
+    runs = {"theirs": partial(theirs.run, None, feed), "ours": partial(ours.run, None, feed)}
+    a, b = quietest(runs, SECONDS).values()
     print(
         f"{label:34} onnxruntime {a * 1e6:9.1f} us {gigaflops / a:6.1f} GF/s   ort_lite {b * 1e6:9.1f} us {gigaflops / b:6.1f} GF/s"
         f"   ratio {a / b:.2f}",

@@ -11,7 +11,6 @@ import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
-from ort_lite.commands import bench
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -162,21 +161,6 @@ def test_dump_shows_memory_plans_after_a_run(model: str, capsys: pytest.CaptureF
     }
 
 
-def test_bench_compares_with_onnxruntime(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    ours, theirs = json.loads(call(capsys, "bench", model, "--runs", "3", "--threads", "1", "--json"))
-    assert (ours["runtime"], theirs["runtime"]) == ("ort_lite", "onnxruntime")
-    assert ours["times onnxruntime"] == pytest.approx(theirs["median ms"] / ours["median ms"])
-    assert theirs["times onnxruntime"] == 1
-    assert lines(call(capsys, "bench", model, "--runs", "2", "--alone"))[1][0] == "ort_lite"
-
-
-def test_timed_runs_take_turns_after_warming_up() -> None:
-    order: list[str] = []
-    seconds = bench.timed({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, 2, warm=1)
-    assert order == ["a", "b"] * 3
-    assert {name: len(times) for name, times in seconds.items()} == {"a": 2, "b": 2}
-
-
 def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     here = "registered in this process"
     assert json.loads(call(capsys, "providers", "--json")) == [
@@ -212,7 +196,6 @@ def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) 
         (["run", "MODEL", "--dim", "N"], "ort-lite run: InvalidArgument: --dim N: expected NAME=VALUE"),
         (["run", "MODEL", "--dim", "N=x"], "ort-lite run: InvalidArgument: --dim N=x: expected a number"),
         (["run", "MODEL", "--config", "a"], "ort-lite run: InvalidArgument: --config a: expected NAME=VALUE"),
-        (["bench", "MODEL", "--runs", "0"], "ort-lite bench: InvalidArgument: --runs 0: expected 1 or more"),
         (
             ["run", "MODEL", "--providers", "AbsExecutionProvide"],
             "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean",

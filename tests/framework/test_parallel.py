@@ -137,10 +137,10 @@ def test_nothing_is_started_where_nothing_can_overlap() -> None:
     for text, providers in ((FORK, []), (CHAIN, [NumpyProvider(named("b"))])):
         with session(text, *providers, CpuStandIn(), threads=4) as made:
             made.run(None, {"x": X})
-            assert helpers() == before
+            assert helpers() <= before  # threads of sessions of other tests may end
     with session(FORK, NumpyProvider(named("a")), CpuStandIn(), parallel=False) as made:
         made.run(None, {"x": X})
-        assert helpers() == before
+        assert helpers() <= before  # threads of sessions of other tests may end
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -15,7 +15,6 @@ import atexit
 import ctypes
 import os
 import platform
-import signal
 import sys
 import threading
 import time
@@ -124,6 +123,8 @@ class Team:
             self._set(slot + offset, value)
         worker = ctypes.c_size_t()
         # Signals are for Python's threads, but for those that report a crash of the worker itself.
+        import signal  # a session of one thread starts none, and its module takes a millisecond
+
         crashes = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - crashes)
         try:

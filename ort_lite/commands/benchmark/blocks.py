@@ -1,0 +1,55 @@
+"""Seconds of a run, of several sessions that take turns in one process.
+
+Runs come in blocks, so that each session meets the caches that it has in use; before a block there is a pause, so that threads of the
+one before do not spin beside it. Of a block the median counts, of a session its quietest block: other work on the machine only adds.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+Run = Callable[[], Any]
+Clock = Callable[[], float]
+
+BLOCK = 0.02
+"""Seconds that the timed runs of a block take at least."""
+PAUSE = 0.005
+"""Seconds before a block."""
+FEWEST = 3
+"""Runs of a block, and of the warm-up, at least."""
+
+
+def quietest(
+    runs: Mapping[str, Run], seconds: float, clock: Clock = time.perf_counter, sleep: Callable[[float], Any] = time.sleep
+) -> dict[str, float]:
+    """The smallest median of a block of each; one block of each at least. The order is reversed from round to round."""
+    counts = {name: _count(run, clock) for name, run in runs.items()}
+    best, order = dict.fromkeys(runs, math.inf), list(runs)
+    end = clock() + seconds
+    while True:
+        for name in order:
+            sleep(PAUSE)
+            best[name] = min(best[name], _block(runs[name], counts[name], clock))
+        order.reverse()
+        if clock() >= end:
+            return best
+
+
+def _count(run: Run, clock: Clock) -> int:
+    """Runs of a block. The first run is not counted: it compiles, binds and touches memory."""
+    run()
+    shortest = min(_timed(run, clock) for _ in range(FEWEST))
+    return max(FEWEST, math.ceil(BLOCK / shortest)) if shortest > 0 else FEWEST
+
+
+def _block(run: Run, count: int, clock: Clock) -> float:
+    run()  # wakes threads and fills caches
+    return median(_timed(run, clock) for _ in range(count))
+
+
+def _timed(run: Run, clock: Clock) -> float:
+    start = clock()
+    run()
+    return clock() - start

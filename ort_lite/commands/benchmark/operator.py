@@ -1,0 +1,87 @@
+"""A model of one node, for `--operator`."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import FLOATS, is_dtype, to_numpy
+from ort_lite.errors import InvalidArgument, hint
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.types import TensorType
+from ort_lite.inference.annotate import annotate
+from ort_lite.plugins import plugins
+from ort_lite.serialization.proto import serialize
+from ort_lite.serialization.save import to_proto
+
+OPSET = 23
+"""Old enough for rivals, new enough for Attention and RMSNormalization."""
+
+
+def operator_model(
+    operator: str,
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[str] = ("float32",),
+    attributes: Mapping[str, Any] | None = None,
+    constants: Collection[int] = (),
+) -> bytes:
+    """The file's bytes. "com.microsoft.Gelu" is Gelu of another domain. Inputs i0, i1, ... are fed, those in `constants` random
+    initialisers; one element type is that of all of them. It has the first output alone. Raises InvalidArgument and what shape
+    inference raises.
+    """
+    types = list(dtypes) * len(shapes) if len(dtypes) == 1 else list(dtypes)
+    _check(shapes, types, constants)
+    domain, _, name = operator.rpartition(".")
+    rng = np.random.default_rng(0)
+    values = [Value(f"i{k}", TensorType(dtype, shape)) for k, (dtype, shape) in enumerate(zip(types, shapes, strict=True))]
+    output = Value("y")
+    graph = Graph("operator", [value for k, value in enumerate(values) if k not in constants], [output])
+    for k in constants:
+        values[k].constant = _weights(rng, types[k], shapes[k])
+        graph.add_initializer(values[k])
+    graph.append(Node(name, values, [output], attributes or {}, domain=domain, version=1 if domain else OPSET, name=name))
+    annotate(graph, plugins.shape_rules())  # files say the type of an output
+    imports = {"": OPSET, domain: 1} if domain else {"": OPSET}
+    data: bytes = serialize(to_proto(Model(graph, imports)))
+    return data
+
+
+def shape_of(text: str) -> tuple[int, ...]:
+    """Of "512x64" (512, 64); an empty text is a scalar's."""
+    sizes = text.split("x") if text else []
+    if not all(size.isdecimal() for size in sizes):
+        raise InvalidArgument(f"--shape {text}: expected sizes with x between them, such as 512x512")
+    return tuple(map(int, sizes))
+
+
+def attribute_of(text: str) -> tuple[str, Any]:
+    """Of "axis=1", "pads=1,1,1,1" or "mode=edge" name and value: numbers and lists as in JSON, the rest is text."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InvalidArgument(f"--attribute {text}: expected NAME=VALUE")
+    for form in (value, f"[{value}]"):
+        try:
+            return name, json.loads(form)
+        except ValueError:
+            pass
+    return name, value
+
+
+def _check(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], constants: Collection[int]) -> None:
+    if len(dtypes) != len(shapes):
+        raise InvalidArgument(f"--dtype: came {len(dtypes)} times, expected once, or for each of the {len(shapes)} shapes")
+    for dtype in dtypes:
+        if not is_dtype(dtype) or dtype == "string":
+            raise InvalidArgument(f"--dtype {dtype}: no element type of numbers{hint(dtype, sorted(FLOATS))}")
+    for k in constants:
+        if not 0 <= k < len(shapes):
+            raise InvalidArgument(f"--constant {k}: expected the place of an input, 0 to {len(shapes) - 1}")
+
+
+def _weights(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Floats are so small that sums of products, and states that recur, stay of one size; integers are 0 or 1."""
+    if dtype not in FLOATS:
+        return rng.integers(0, 2, shape).astype(to_numpy(dtype))
+    return np.asarray(rng.standard_normal(shape) / max((1, *shape)) ** 0.5).astype(to_numpy(dtype))

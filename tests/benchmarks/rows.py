@@ -1,0 +1,115 @@
+"""The models of the table in docs/performance.md: small networks, single operators, and blocks of some."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx import numpy_helper
+
+from ort_lite.record import Record
+from tests.benchmarks.bench_chain import chain
+from tests.benchmarks.bench_conv import layer
+from tests.benchmarks.pairs import Array, model_of
+from tests.models.light_models import FOLDER, NAMES
+
+HEADER = '<ir_version: 9, opset_import: ["": 17]> main '
+CHAIN = (
+    HEADER
+    + """(float[64,4096] x) => (float[64,4096] y) <float one = {1}> {
+    a = Mul(x, x)  b = Add(a, one)  c = Sqrt(b)  d = Div(x, c)  e = Sigmoid(d)  f = Mul(e, x)  g = Tanh(f)  y = Sub(g, d) }"""
+)
+LAYER_NORM = (
+    HEADER
+    + """(float[8,128,768] x) => (float[8,128,768] y) <float[768] s, float[768] b> { y = LayerNormalization<axis = -1>(x, s, b) }"""
+)
+SOFTMAX = HEADER + "(float[12,128,128] x) => (float[12,128,128] y) { y = Softmax<axis = -1>(x) }"
+GELU = (
+    HEADER
+    + """(float[128,3072] x) => (float[128,3072] y) <float root = {1.4142135}, float one = {1}, float half = {0.5}> {
+    a = Div(x, root)  b = Erf(a)  c = Add(b, one)  d = Mul(x, c)  y = Mul(d, half) }"""
+)
+ATTENTION = (
+    HEADER
+    + """(float[1,128,384] x) => (float[1,128,384] y)
+    <float[384,384] wq, float[384,384] wk, float[384,384] wv, float[384,384] wo, float[384] bq, float[384] bk, float[384] bv,
+     float[384] bo, int64[4] split = {1,128,12,32}, int64[3] join = {1,128,384}, float root = {5.656854}> {
+    q0 = MatMul(x, wq)  q1 = Add(q0, bq)  q2 = Reshape(q1, split)  q = Transpose<perm = [0,2,1,3]>(q2)
+    k0 = MatMul(x, wk)  k1 = Add(k0, bk)  k2 = Reshape(k1, split)  k = Transpose<perm = [0,2,3,1]>(k2)
+    v0 = MatMul(x, wv)  v1 = Add(v0, bv)  v2 = Reshape(v1, split)  v = Transpose<perm = [0,2,1,3]>(v2)
+    s0 = MatMul(q, k)  s1 = Div(s0, root)  s = Softmax<axis = -1>(s1)
+    o0 = MatMul(s, v)  o1 = Transpose<perm = [0,2,1,3]>(o0)  o2 = Reshape(o1, join)  o3 = MatMul(o2, wo)  o4 = Add(o3, bo)
+    y = Add(o4, x) }"""
+)
+LSTM = (
+    HEADER
+    + """(float[64,1,128] x) => (float[64,1,1,128] y) <float[1,512,128] w, float[1,512,128] r, float[1,1024] b> {
+    y = LSTM<hidden_size = 128>(x, w, r, b) }"""
+)
+MLP = (
+    HEADER
+    + """(float[1,128] x) => (float[1,10] y) <float[128,256] w0, float[256] b0, float[256,256] w1, float[256] b1,
+    float[256,10] w2, float[10] b2> {
+    a = Gemm(x, w0, b0)  b = Relu(a)  c = Gemm(b, w1, b1)  d = Relu(c)  e = Gemm(d, w2, b2)  y = Softmax(e) }"""
+)
+TEXTS = {
+    "elementwise chain (64, 4096)": CHAIN,
+    "layernorm (8, 128, 768)": LAYER_NORM,
+    "softmax (12, 128, 128)": SOFTMAX,
+    "GELU with Erf (128, 3072)": GELU,
+    "attention block, 12 heads, 128 x 384": ATTENTION,
+    "LSTM, 64 steps of 128": LSTM,
+    "MLP of one row": MLP,
+}
+CONVOLUTIONS = {"conv 3x3, 64 at 56": (56, 64), "conv 3x3, 256 at 14": (14, 256)}
+PRODUCTS = {"GEMM 512": (512, 512, 512), "GEMM 3136x64x64": (3136, 64, 64), "GEMV 768x3072": (1, 768, 3072)}
+"""(m, k, n)"""
+
+
+class Row(Record):
+    """A line of the table."""
+
+    name: str
+    model: bytes
+    feeds: dict[str, Array]
+
+
+def rows() -> Iterator[Row]:
+    """In the order of the table; the same ones each time."""
+    for name in NAMES:
+        yield _row(f"light_{name}", (Path(FOLDER) / f"light_{name}.onnx").read_bytes(), 1e-3)  # their weights are large
+    for name, text in TEXTS.items():
+        yield _row(name, _weighted(text))
+    yield _row("200 tiny nodes", chain(200))
+    for name, (size, channels) in CONVOLUTIONS.items():
+        x = np.zeros((1, channels, size, size), np.float32)
+        yield _row(name, model_of([layer(channels, channels, 3, 1, 1)], x))
+    x = np.zeros((1, 96, 56, 56), np.float32)
+    relu: Any = ("Relu", {}, [])
+    yield _row(
+        "depthwise-separable block, 96 at 56", model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x)
+    )
+    for name, (m, k, n) in PRODUCTS.items():
+        w = np.random.default_rng(k).standard_normal((k, n), np.float32)
+        yield _row(name, model_of([("MatMul", {}, [w])], np.zeros((m, k), np.float32)))
+
+
+def _row(name: str, model: bytes, scale: float = 1.0) -> Row:
+    graph = onnx.load_from_string(model).graph
+    held = {tensor.name for tensor in graph.initializer}
+    (x,) = (value for value in graph.input if value.name not in held)
+    shape = [dim.dim_value for dim in x.type.tensor_type.shape.dim]
+    return Row(name, model, {x.name: np.float32(scale) * np.random.default_rng(0).standard_normal(shape, np.float32)})
+
+
+def _weighted(text: str) -> bytes:
+    """The model with small random numbers for the weights that its text declares without values."""
+    model, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for value in model.graph.value_info:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        weights = 0.05 * rng.standard_normal(shape)
+        model.graph.initializer.append(numpy_helper.from_array(weights.astype(np.float32), value.name))
+    del model.graph.value_info[:]
+    return bytes(model.SerializeToString())
