@@ -67,13 +67,31 @@ class Drawings:
         return self._wanted[sketch]
 
 
+class Deviation(Record, eq=False):
+    """Where a device is known to compute something else than ONNX says: elements of a result that no check looks at.
+
+    `where` takes the operands of a node and gives a mask that broadcasts to its outputs.
+    """
+
+    reason: str
+    where: Callable[..., Any]
+
+    def without(self, sketch: Sketch, feed: Mapping[str, Any], got: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+        """What it gave, with what is wanted in the elements at which it may deviate. Of a sketch of one node."""
+        (row,) = sketch.rows
+        operands = {**sketch.constants, **feed}
+        mask = self.where(*(operands[name] for name in row.inputs if name))
+        return [np.where(mask, b, a) if a.shape == b.shape else a for a, b in zip(got, wanted, strict=True)]
+
+
 class Kit:
     """`make()` gives a new instance of the provider, `make(name=value)` one with another option besides.
 
     `operators` limits ONNX's node tests to those of these operators. Results may differ by `rtol` and `atol` where that is more
     than a node test allows (1e-3 and 1e-5): for devices that compute in fewer bits. Sessions are made with
     `use_deterministic_compute`, so that a device with a faster, not repeatable way does not take it. `drawings` are those of
-    another kit with the same operators, for whoever makes many.
+    another kit with the same operators, for whoever makes many. `known` has deviations by check (of drawn models) and
+    operator; one that does not occur is a finding too, so that the list shrinks with what is mended.
     """
 
     def __init__(
@@ -84,8 +102,10 @@ class Kit:
         rtol: float = 0.0,
         atol: float = 0.0,
         drawings: Drawings | None = None,
+        known: Mapping[str, Mapping[str, Deviation]] | None = None,
     ) -> None:
         self.make = make
+        self.known = known or {}
         self.operators = None if operators is None else frozenset(operators)
         self._drawings = drawings
         self._rtol, self._atol = rtol, atol

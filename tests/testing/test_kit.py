@@ -8,15 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.provider import Capability, GraphView, Rejection
-from ort_lite.testing import CHECKS, Kit, check_provider
+from ort_lite.testing import CHECKS, Deviation, Kit, check_provider
 from ort_lite.testing.checks import conduct
 from tests.testing.bad_provider import (
     DEFECTS,
     DEVICE_DEFECTS,
+    FUNCTIONS,
     OPERATORS,
     BadDeviceProvider,
     BadProvider,
@@ -82,6 +84,34 @@ def test_operators_that_are_taken_with_constants_alone_are_tried_so() -> None:
 def test_a_device_of_fewer_bits_may_differ_by_more() -> None:
     reports = [check_provider(BadProvider, only=["claims"], atol=x, **LITTLE_WRONG) for x in (0.0, 0.1)]
     assert [report.passed for report in reports] == [False, True]
+
+
+class TestKnownDeviations:
+    """Ceil of a device that has no NaN."""
+
+    @pytest.fixture(autouse=True)
+    def ceil(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(FUNCTIONS, "Ceil", lambda x: np.where(np.isnan(x), np.float32(0), np.ceil(x)))
+
+    def findings(self, **deviations: Deviation) -> list[str]:
+        return [
+            f"{f.case}: {f.text}" for f in CHECKS["numbers"](Kit(BadProvider, ["Abs", "Ceil"], known={"numbers": deviations}))
+        ]
+
+    def test_are_findings_where_nobody_knows_them(self) -> None:
+        assert self.findings() == ["Ceil(10) of odd numbers: output 0 differs: at (0,): got 0.0, expected nan"]
+
+    def test_are_none_where_they_are_said(self) -> None:
+        assert self.findings(Ceil=Deviation("NaN becomes 0", np.isnan)) == []
+
+    def test_say_nothing_about_other_elements(self) -> None:
+        wrong = self.findings(Ceil=Deviation("infinities become 0", np.isinf))
+        assert "Ceil(10) of odd numbers: output 0 differs: at (0,): got 0.0, expected nan" in wrong
+
+    def test_that_do_not_occur_are_findings(self) -> None:
+        text = "Abs: NaN becomes 1: known, but no drawn model shows it; take it off the list"
+        known = {"Abs": Deviation("NaN becomes 1", np.isnan), "Ceil": Deviation("NaN becomes 0", np.isnan)}
+        assert self.findings(**known) == [text]
 
 
 class InGroups(BadProvider):

@@ -1,6 +1,7 @@
 """A partition as an OpenVINO compiled model: arrays in, arrays out, as few copies as possible."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ def compile_partition(core: Any, partition: Partition, device: str, config: Mapp
     for operation in model.get_ops():
         if operation.get_type_name() == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49
             operation.get_rt_info()["nonconvertable_divide_0"] = True
-    return CompiledModel(core.compile_model(model, device, dict(config)), partition, exported.inputs)
+    return CompiledModel(
+        partial(core.compile_model, model, device, dict(config)), partition, exported.inputs, model.is_dynamic()
+    )
 
 
 class CompiledModel:
@@ -33,9 +36,10 @@ class CompiledModel:
     copied once, out of the request's own memory.
     """
 
-    def __init__(self, compiled: Any, partition: Partition, names: Sequence[str]) -> None:
-        self._compiled, self._hollow = compiled, hollow(partition)
-        self._requests: list[Any] = []  # idle ones; append and pop are atomic
+    def __init__(self, make: Callable[[], Any], partition: Partition, names: Sequence[str], is_dynamic: bool) -> None:
+        compiled = make()
+        self._make, self._pool, self._hollow = make, _Pool(compiled), hollow(partition)
+        self._infer = _infer_dynamic if is_dynamic else _infer
         self._inputs = _ports(compiled, names)
         self._wide = [(k, partition.inputs[k]) for k, _ in self._inputs if partition.inputs[k].dtype == "int64"]
         outputs = [_output(port, value) for port, value in zip(compiled.outputs, partition.outputs, strict=True)]
@@ -46,24 +50,54 @@ class CompiledModel:
             return empty
         for k, value in self._wide:
             _check_range(inputs[k], value)
-        try:
-            request = self._requests.pop()
-        except IndexError:
-            request = self._compiled.create_infer_request()
+        pool = self._pool
+        request = pool.take()
         for k, port in self._inputs:
             request.set_input_tensor(port, openvino.Tensor(_writable(inputs[k]), shared_memory=True))
         results = [None if made is None else np.empty(*made) for made in self._outputs]
         for k, result in enumerate(results):
             if result is not None:
                 request.set_output_tensor(k, openvino.Tensor(result, shared_memory=True))
-        request.infer(share_outputs=True)
+        self._run(request)
         outputs = [request.get_output_tensor(k).data.copy() if r is None else r for k, r in enumerate(results)]
-        self._requests.append(request)  # one that failed is not used again
+        pool.idle.append(request)
         return outputs
 
+    def _run(self, request: Any) -> None:
+        """After a run that failed, all requests of the compiled model are of no use: they fail, or give what was left over."""
+        try:
+            self._infer(request)
+        except Exception:
+            self._pool = _Pool(self._make())
+            raise
+
     def facts(self) -> dict[str, int | str]:
-        devices: list[str] = self._compiled.get_property("EXECUTION_DEVICES")
+        devices: list[str] = self._pool.compiled.get_property("EXECUTION_DEVICES")
         return {"device": ", ".join(devices), "python_steps": 0}
+
+
+class _Pool:
+    """A compiled model and its infer requests that nobody uses; append and pop are atomic."""
+
+    def __init__(self, compiled: Any) -> None:
+        self.compiled = compiled
+        self.idle: list[Any] = []
+
+    def take(self) -> Any:
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return self.compiled.create_infer_request()
+
+
+def _infer(request: Any) -> None:
+    request.infer(share_outputs=True)
+
+
+def _infer_dynamic(request: Any) -> None:
+    """`infer` on one thread says nothing where sizes do not fit together, and leaves the outputs of the run before; `wait` raises."""
+    request.start_async()
+    request.wait()
 
 
 def _ports(compiled: Any, names: Sequence[str]) -> list[tuple[int, int]]:

@@ -161,12 +161,34 @@ def space_to_depth(node: Node) -> Why | None:
     return _attributes(node, mode="DCR")
 
 
-def quantize(node: Node) -> Why | None:
+def softmax(node: Node) -> Why | None:
+    """Until opset 12 all dimensions from the axis on are one; OpenVINO takes the axis alone from opset 11 on."""
+    rank = len(_shape(node, 0))
+    if node.version in (11, 12) and rank and node.attr("axis", 1) % rank != rank - 1:
+        return "attribute", f"axis is {node.attr('axis', 1)} in opset {node.version}, takes the last"
+    return None
+
+
+def dequantize(node: Node) -> Why | None:
     return _attributes(node, block_size=0)
 
 
+_QUANTISED = ("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul")
+
+
+def quantize(node: Node) -> Why | None:
+    """OpenVINO adds the zero point before it rounds halves to even."""
+    zero = node.inputs[2] if _given(node, 2) else None
+    odd = zero is not None and zero.constant is not None and (zero.constant % 2).any()
+    return _attributes(node, block_size=0) or (_rounded(node, _QUANTISED) if odd else None)
+
+
 def dynamic_quantize(node: Node) -> Why | None:
+    return _rounded(node, ("ConvInteger", "MatMulInteger"))
+
+
+def _rounded(node: Node, takers: tuple[str, ...]) -> Why | None:
     """It rounds halves otherwise: one step of the scale, which a product of integers may have, but an output may not."""
     y = node.output
-    products = all(reader.op_type in ("ConvInteger", "MatMulInteger") for reader in y.readers)
-    return None if products and not y.is_graph_output() else ("rounding", f"{y.name!r} is read by more than integer products")
+    fine = all(reader.op_type in takers for reader in y.readers) and not y.is_graph_output()
+    return None if fine else ("rounding", f"{y.name!r} is read by more than {', '.join(takers)}; halves are rounded otherwise")

@@ -126,7 +126,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         ),
         *_all("ReduceMax ReduceMin", Operator(INTEGERS, fixed=(1,))),  # of infinities alone: the largest float
         *_all("ArgMax ArgMin", Operator(FLOATS | {"int32"}, check=limits.arg_extreme)),
-        *_all("LogSoftmax Softmax", Operator(FLOATS)),
+        *_all("LogSoftmax", Operator(FLOATS)),
+        *_all("Softmax", Operator(FLOATS, check=limits.softmax)),
         *_all("CumSum", Operator(NUMBERS, fixed=(1,))),
         *_all("TopK", Operator(NUMBERS, beside=(1,), check=limits.top_k)),
         # layers
@@ -165,7 +166,8 @@ OPERATORS: dict[tuple[str, str], Operator] = dict(
         *_all("ConstantOfShape EyeLike NonZero Range Shape Size", Operator(DATA)),
         *_all("OneHot", Operator(DATA, check=limits.one_hot)),
         # quantised
-        *_all("DequantizeLinear QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
+        *_all("DequantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.dequantize)),
+        *_all("QuantizeLinear", Operator(FLOATS | BYTES | {"int32"}, fixed=(1, 2), check=limits.quantize)),
         *_all("DynamicQuantizeLinear", Operator(FLOATS, check=limits.dynamic_quantize)),
         *_all("ConvInteger", Operator(BYTES, check=limits.weights)),
         *_all("MatMulInteger", Operator(BYTES)),

@@ -167,6 +167,17 @@ class TestBorders:
         with pytest.raises(RuntimeException, match=r"'x' has numbers from 5 to 1099511627776; OpenVINO computes int64 in 32"):
             made.run(None, {"x": np.array([2**40, 5])})
 
+    @pytest.mark.parametrize("threads", [1, 2])
+    @pytest.mark.parametrize("of_one", ["x", "y"])
+    def test_sizes_that_do_not_fit_are_an_error_and_spoil_nothing(self, threads: int, of_one: str) -> None:
+        made = session("(bool[A,B] x, bool[C,D] y) => (bool[E,F] z) { z = And(x, y) }", num_threads=threads)
+        feed = {"x": np.array([[True, False, True, True]] * 3), "y": np.array([[True, True, False, True]] * 3)}
+        expected = feed["x"] & feed["y"]
+        for _ in range(3):
+            np.testing.assert_array_equal(made.run(None, feed)[0], expected)
+            with pytest.raises(RuntimeException, match="input shapes dim index: 1"):
+                made.run(None, {**feed, of_one: np.ones((3, 5), np.bool_)})
+
     def test_many_threads_get_their_own_results(self) -> None:
         made = session(LAYERS)
         wrong: list[int] = []
@@ -210,6 +221,12 @@ class TestCapability:
                 "declined shape: 'e' is empty",
             ),
             (
+                "(float[N] x) => (uint8[N] y) <float s = {0.5}, uint8 z = {3}> { y = QuantizeLinear(x, s, z) }",
+                "QuantizeLinear",
+                "declined rounding: 'y' is read by more than ConvInteger, DequantizeLinear, MatMulInteger, QLinearConv, "
+                "QLinearMatMul; halves are rounded otherwise",
+            ),
+            (
                 "(float[N] x, int64[1] k) => (float[M] y, int64[M] i) { y, i = TopK(x, k) }",
                 "TopK",
                 "declined order: 'i' is read; it does not keep equal elements in order",
@@ -229,6 +246,20 @@ class TestCapability:
         made = session("(float[N,M] x) => (int64[2] y) { s = Shape(x)  y = Add(s, s) }")
         assert runs_on(made) == ["OpenVINOExecutionProvider"]
         np.testing.assert_array_equal(made.run(None, {"x": np.zeros((2, 3), np.float32)})[0], [4, 6])
+
+    def test_zero_points_that_keep_halves_even_and_quantised_operands_are_taken(self) -> None:
+        even = "(float[N] x) => (uint8[N] y) <float s = {0.5}, uint8 z = {4}> { y = QuantizeLinear(x, s, z) }"
+        steps = "{ q = QuantizeLinear(x, s, z)  y = DequantizeLinear(q, s, z) }"
+        assert reasons(session(even)) == {}
+        assert reasons(session(f"(float[N] x) => (float[N] y) <float s = {{0.5}}, uint8 z = {{3}}> {steps}")) == {}
+
+    @pytest.mark.parametrize(
+        ("opset", "axis", "declined"), [(7, 1, False), (11, 1, True), (12, 2, False), (12, -2, True), (13, 1, False)]
+    )
+    def test_softmax_over_several_dimensions_is_declined(self, opset: int, axis: int, declined: bool) -> None:
+        made = session(f"(float[A,B,C] x) => (float[A,B,C] y) {{ y = Softmax<axis={axis}>(x) }}", opset)
+        why = {"Softmax": f"declined attribute: axis is {axis} in opset {opset}, takes the last"}
+        assert reasons(made) == (why if declined else {})
 
     def test_operators_before_opset_7_are_declined(self) -> None:
         assert reasons(session("(float[3] x) => (float[3] y) { y = Relu(x) }", opset=6))["Relu"].startswith("declined opset")

@@ -9,6 +9,9 @@ from ort_lite.testing import CHECKS, Kit
 UNCLAIMED = {"GlobalLpPool", "Range", "SimplifiedLayerNormalization"}
 """They have no node tests (test_beside_cpu.py has some), or one whose first input would have to be a constant."""
 
+KEPT = {"argmin_default_axis_example"}
+"""Compiled for each shape, because its axis is open: JAX keeps the traces of all of them, in caches of its own, as the README says."""
+
 
 @pytest.fixture(scope="module")
 def kit() -> Kit:
@@ -17,7 +20,11 @@ def kit() -> Kit:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_kit_finds_nothing(check: str, kit: Kit) -> None:
-    assert CHECKS[check](kit) == []
+    found = CHECKS[check](kit)
+    if check == "caches":
+        assert {finding.case for finding in found} == KEPT
+    else:
+        assert found == []
 
 
 def test_the_kit_looked_at_its_operators(kit: Kit) -> None:

@@ -233,6 +233,14 @@ def test_scalars() -> None:
     assert (y.shape, float(y), m.shape, int(m)) == ((), 1.0, (), -5)
 
 
+def test_quotients_are_no_products_with_an_inverse() -> None:
+    """Of which 49 / 49 is less than 1, and the inverse of 3e38 nothing."""
+    numbers = np.array([*range(1, 400), 3e38], np.float32)
+    made = session("(float[N] x, float[N,1] y) => (float[N,N] q) { q = Div(x, y) }")
+    (q,) = made.run(None, {"x": numbers, "y": numbers[:, None]})
+    np.testing.assert_array_equal(np.diag(q), 1)
+
+
 def test_outputs_that_only_shapes_decide_need_no_executable() -> None:
     made = session("(float[A,B] x) => (int64[2] y) <int64[2] two = {2, 2}> { s = Shape(x)  y = Mul(s, two) }", buckets=0)
     (y,) = made.run(None, {"x": np.zeros((3, 4), np.float32)})

@@ -44,7 +44,10 @@ def div(op: Op, a: Array, b: Array) -> Array:
             return np.divide(a, b)
         quotient = np.floor_divide(a, b)
         return quotient + ((quotient < 0) & (quotient * b != a)).astype(quotient.dtype)
-    return lax.div(*jnp.broadcast_arrays(a, b))
+    a, b = jnp.broadcast_arrays(a, b)
+    if a.dtype.kind in "iu":
+        return lax.div(a, b)
+    return lax.div(a, lax.optimization_barrier(b))  # XLA would make a * (1 / b) of it: 49 / 49 below 1, inf / 3e38 NaN
 
 
 @lowering("Mod", since=10, types=NUMBERS, host=True, along=pointwise)
