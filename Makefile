@@ -9,13 +9,14 @@ WORKERS ?= 2
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo test test-quick test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
+.PHONY: help demo test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
 	@echo "make demo          install into $(VENV) and run examples/demo.py"
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"
+	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
@@ -32,6 +33,12 @@ test: lint
 
 test-quick: $(VENV)/installed-test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+# Each target starts with kernels that nobody has compiled yet: it takes some times as long as `make test`.
+test-targets: $(VENV)/installed-test
+	for target in x86-64-v3 x86-64; do \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --target $$target tests/cpu tests/conformance tests/models || exit 1; \
+	done
 
 # Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes a quarter of an hour a machine.
 FOLDER ?= build/emulation

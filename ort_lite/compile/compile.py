@@ -138,7 +138,11 @@ def _compile_level(
         given = [p if copy is None else copy.partition for p, copy in zip(new, fused, strict=True)]
         names, count = ", ".join(p.name for p in new), sum(len(p.nodes) for p in given)
         with known.span("compile_partitions", provider=label, partitions=names, nodes=count):
-            results = _compiled_or_restored(label, provider, given, alone)
+            try:
+                results = _compiled_or_restored(label, provider, given, alone)
+            except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
+                own = {p.name: p for p in new}
+                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]) from error.__cause__
         for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):

@@ -69,12 +69,21 @@ class Chunk:
         return self._region.handle
 
     @property
+    def address(self) -> int:
+        """Where the bytes begin, where the source's handles are addresses. AttributeError: they are something else."""
+        if isinstance(handle := self._region.handle, int):
+            return handle + self.offset
+        raise AttributeError(f"the source's handles are {type(handle).__name__}, not addresses")
+
+    @property
     def data(self) -> Any:
         """The bytes, where the source's handles can be sliced: an array of the host's."""
         return self._region.handle[self.offset : self.offset + self.nbytes]
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        if isinstance(self._region.handle, int):
+            raise AttributeError("an address of a device is no array")
         interface: dict[str, Any] = self.data.__array_interface__
         return interface
 

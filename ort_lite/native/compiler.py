@@ -45,6 +45,12 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     _library_class = _Library
+    triple = ""
+
+    def _create_empty_module(self, name: str) -> Any:
+        module = super()._create_empty_module(name)
+        module.triple = self.triple or module.triple
+        return module
 
 
 class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
@@ -138,6 +144,7 @@ class Session:
         self.typing = _TypingContext(self)
         self.context = _TargetContext(self.typing, "cpu")
         self.context.refresh()
+        self.context.codegen().triple = target.triple  # emitted functions look at it
         self.callables: dict[Any, Any] = {}
         self.helpers: dict[Any, Any] = {}
         self.outlined: set[str] = set()
@@ -145,7 +152,7 @@ class Session:
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
         self.machine = llvm.Target.from_triple(target.triple).create_target_machine(
-            cpu=target.cpu, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
+            cpu=target.tuning, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
         )
 
     def compile(self, function: Any, arguments: tuple[Any, ...], result: Any = None) -> Any:
@@ -173,7 +180,7 @@ class Session:
             if self.target.has(item.needs):
                 return emitted_template(item, self.define)
             if item.otherwise is None:
-                raise TypingError(f"{item.__name__} needs {item.needs}, which {self.target.cpu} has not")
+                raise TypingError(f"{item.__name__} needs {item.needs}, which {self.target.name} has not")
             return self.template(item.otherwise)
         if isinstance(item, FunctionType):
             return self.helper_template(item)

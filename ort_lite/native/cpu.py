@@ -1,17 +1,35 @@
-"""What the machine can do, and the targets that tests compile for. Imports no compiler."""
+"""What code is compiled for: this machine, or less than it can do, by name. Imports no compiler.
+
+A target is a set of features. How instructions are ordered and chosen among equals, LLVM's "tuning", is the same for all targets
+of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
+"""
 
 from functools import cache
 
+from ort_lite.errors import InvalidArgument
 from ort_lite.native import llvm
 from ort_lite.record import Record
 
+_TUNINGS = {"x86_64": "x86-64"}
+"""By architecture: LLVM's name of the CPU to tune for, which has the features that all machines of it have."""
+
 
 class Target(Record):
-    """A machine to compile for: LLVM triple, CPU name and feature string ("+avx2,-avx512f")."""
+    """What to compile for: LLVM triple, a name for messages, and LLVM's features ("+avx,+avx2")."""
 
     triple: str
-    cpu: str
+    name: str
     features: str = ""
+
+    @property
+    def architecture(self) -> str:
+        """Such as x86_64."""
+        return self.triple.partition("-")[0]
+
+    @property
+    def tuning(self) -> str:
+        """LLVM's name of the CPU that code is tuned for."""
+        return _TUNINGS.get(self.architecture, "generic")
 
     def has(self, names: str) -> bool:
         """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""
@@ -21,7 +39,7 @@ class Target(Record):
     def runs_on(self, machine: "Target") -> bool:
         """True if the machine has the architecture and all features of this target."""
         wanted = (name[1:] for name in self.features.split(",") if name.startswith("+"))
-        return self.triple.partition("-")[0] == machine.triple.partition("-")[0] and machine.has(",".join(wanted))
+        return self.architecture == machine.architecture and machine.has(",".join(wanted))
 
     @property
     def vector_bytes(self) -> int:
@@ -59,18 +77,67 @@ class Target(Record):
 @cache
 def host() -> Target:
     """This machine."""
-    triple, features = llvm.process_triple(), llvm.host_cpu_features()
+    triple, known = llvm.process_triple(), llvm.host_cpu_features()
     if triple.startswith(("aarch64", "arm64")):
         from ort_lite.native import arm
 
-        features = arm.with_capabilities(features, *arm.capabilities())
-    return Target(triple, llvm.host_cpu_name(), features)
+        known = arm.with_capabilities(known, *arm.capabilities())
+    return Target(triple, llvm.host_cpu_name(), ",".join(name for name in known.split(",") if name.startswith("+")))
 
 
-_HASWELL = "+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+popcnt,+lzcnt"
-SSE2 = Target("x86_64-unknown-linux-gnu", "x86-64", "+sse2")
-HASWELL = Target("x86_64-unknown-linux-gnu", "haswell", _HASWELL)
-SKYLAKE_AVX512 = Target(
-    "x86_64-unknown-linux-gnu", "skylake-avx512", _HASWELL + ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-)
-AARCH64 = Target("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
+# Of each level of x86-64 (its psABI), and of CPUs, what arithmetic can use.
+_V2 = "sse2 sse3 ssse3 sse4.1 sse4.2 popcnt"
+_V3 = f"{_V2} avx avx2 fma f16c bmi bmi2 lzcnt movbe"
+_V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
+_ICELAKE = f"{_V4} avx512ifma avx512vbmi avx512vbmi2 avx512vnni avx512bitalg avx512vpopcntdq gfni vaes vpclmulqdq"
+_X86_64 = {
+    "x86-64": "sse2",
+    "x86-64-v2": _V2,
+    "x86-64-v3": _V3,
+    "x86-64-v4": _V4,
+    "haswell": _V3,
+    "znver3": f"{_V3} vaes vpclmulqdq",
+    "skylake-avx512": _V4,
+    "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni",
+    "znver4": f"{_ICELAKE} avx512bf16",
+    "znver5": f"{_ICELAKE} avx512bf16 avx512vp2intersect avxvnni",
+}
+_ARMV8 = "fp-armv8 neon"
+_ARMV82 = f"{_ARMV8} lse fullfp16 dotprod"
+_AARCH64 = {
+    "aarch64": _ARMV8,
+    "armv8.0-a": _ARMV8,
+    "armv8.2-a+dotprod": _ARMV82,
+    "cortex-a72": _ARMV8,
+    "neoverse-n1": _ARMV82,
+}
+NAMES = ("host", *_X86_64, *_AARCH64)
+
+
+@cache
+def named(name: str) -> Target:
+    """The target of a name in NAMES, whether or not it runs here. Raises InvalidArgument for others."""
+    if name == "host":
+        return host()
+    if name in _X86_64:
+        return Target("x86_64-unknown-linux-gnu", name, _joined(_X86_64[name]))
+    if name in _AARCH64:
+        return Target("aarch64-unknown-linux-gnu", name, _joined(_AARCH64[name]))
+    raise InvalidArgument(f"target {name!r}: expected one of {', '.join(NAMES)}")
+
+
+@cache
+def runnable(name: str) -> Target:
+    """As `named`. Raises InvalidArgument, which names those that run here, for a target that does not."""
+    machine = host()
+    if name == "host":
+        return machine
+    here = [other for other in NAMES if named(other).runs_on(machine)]
+    if name not in here:
+        problem = f"this machine, {machine.name}, does not run it" if name in NAMES else "unknown"
+        raise InvalidArgument(f"target {name!r}: {problem}; {', '.join(here)} run here")
+    return named(name).replace(triple=machine.triple)
+
+
+def _joined(features: str) -> str:
+    return ",".join("+" + name for name in features.split())

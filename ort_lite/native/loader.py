@@ -35,7 +35,7 @@ def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
 
 def _load(specs: Iterable[Spec], target: Target) -> None:
     if not target.runs_on(host()):
-        raise ValueError(f"code for {target.cpu} ({target.triple}) does not run on {host().cpu}")
+        raise ValueError(f"code for {target.name} ({target.triple}) does not run on {host().name}")
     keys = {spec: key_of(spec, target) for spec in specs}
     missing = {key: spec for spec, key in keys.items() if key not in _by_key}
     if missing:

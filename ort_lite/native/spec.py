@@ -119,14 +119,14 @@ def key_of(spec: Spec, target: Target) -> str:
     """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code.
 
     Covers the function and all that it names, types and statics, the compiler's own files, the versions of Python,
-    numba and llvmlite, CPU name and features.
+    numba and llvmlite, tuning and features.
     """
     if spec.source is not None:
         name, text, module = spec.source
         code = fingerprint_of_source(f"{name} {text}", vars(importlib.import_module(module)))
     else:
         code = fingerprint(spec.function)
-    state = repr((spec.types, spec.exact, spec.signature, target.triple, target.cpu, target.features))
+    state = repr((spec.types, spec.exact, spec.signature, target.triple, target.tuning, target.features))
     return digest(_base(), code, state.encode()).hex()
 
 

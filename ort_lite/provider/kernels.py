@@ -24,6 +24,7 @@ import numpy as np
 
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Node, Value
+from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.provider.provider import CPU, Capability, DataTransfer, ExecutionProvider, GraphView, Partition, Rejection
 from ort_lite.record import Record, field
 
@@ -38,7 +39,8 @@ class KernelRegistration(Record):
     Inputs at `host_inputs` and outputs at `host_outputs` are NumPy arrays on the CPU whatever the provider's device is: shapes,
     axes, sizes. `aliases` are outputs that are the input (output -> input) in another form, without a copy. `inplace` are
     outputs that may take an input's memory (output -> input): the kernel then gets `out=` with that input where nobody reads
-    it any more, and its type and shape are the output's.
+    it any more, and its type and shape are the output's. `declines(node)` says in words why the kernel does not fit for another
+    reason than versions and types, an attribute or a rank say; None: it fits.
     """
 
     op_type: str
@@ -53,9 +55,10 @@ class KernelRegistration(Record):
     host_outputs: Collection[int] = ()
     aliases: Mapping[int, int] = field(default_factory=dict)
     inplace: Mapping[int, int] = field(default_factory=dict)
+    declines: Callable[[Node], str | None] | None = None
 
     def misfit(self, node: Node) -> Rejection | None:
-        """Why it cannot run the node: its version or a type."""
+        """Why it cannot run the node: its version, a type, or what it `declines`."""
         if node.version < self.since or (self.until is not None and node.version > self.until):
             some = f"{self.since} to {self.until}" if self.until is not None else f"{self.since} and newer"
             return Rejection(node, "opset", f"{node.op_type} of opset {node.version}, takes {some}")
@@ -66,7 +69,8 @@ class KernelRegistration(Record):
                 if value is not None and allowed is not None and value.dtype not in allowed:
                     takes = ", ".join(sorted(allowed))
                     return Rejection(node, "type", f"{value.name!r} is {value.dtype or 'of unknown type'}, takes {takes}")
-        return None
+        why = None if self.declines is None else self.declines(node)
+        return None if why is None else Rejection(node, "form", why)
 
 
 class KernelRegistry:
@@ -91,6 +95,10 @@ class KernelRegistry:
     def register(self, registration: KernelRegistration) -> None:
         self._kernels.setdefault((registration.domain, registration.op_type), []).append(registration)
 
+    def op_types(self, domain: str = "") -> list[str]:
+        """The operators of a domain that there are kernels for, for the conformance kit say."""
+        return sorted({op_type for place, op_type in self._kernels if place == domain})
+
     def has_type(self, node: Node, dtype: str) -> bool:
         """Whether some kernel for the node's operator takes tensors of that type."""
         return any(one.types is None or dtype in one.types for one in self._kernels.get((node.domain, node.op_type), ()))
@@ -102,7 +110,15 @@ class KernelRegistry:
             answer = registration.misfit(node)
             if answer is None:
                 return registration
-        return answer or Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
+        return answer or Rejection(
+            node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type}{self._other(node)}"
+        )
+
+    def _other(self, node: Node) -> str:
+        """Of an operator that is there channels-last alone: nobody turns the image of a node that was not taken as it is."""
+        if node.domain or (NHWC_DOMAIN, node.op_type) not in self._kernels:
+            return ""
+        return f", which is asked about before {NHWC_DOMAIN}.{node.op_type}: register the ordinary form too"
 
 
 class KernelProvider(ExecutionProvider):

@@ -23,7 +23,7 @@ class CPUOptions(Record):
 
     winograd: 3x3 convolutions may use F(4x4, 3x3), whose error is about 1e-5 of the largest magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
-    planner: packs scratch memory.
+    planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`.
     """
 
     threads: int = 1
@@ -32,3 +32,4 @@ class CPUOptions(Record):
     pool: ScratchPool[Lease] | None = None
     recorder: Recorder | None = None
     planner: MemoryPlanner = DEFAULT_PLANNER
+    target: str = "host"

@@ -10,6 +10,7 @@ from ort_lite.errors import ProviderError
 from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
+from ort_lite.native.cpu import runnable
 from ort_lite.provider import (
     Capability,
     CompiledPartition,
@@ -27,14 +28,15 @@ from ort_lite_cpu.run.lease import Lease
 
 
 class CPUExecutionProvider(ExecutionProvider):
-    """The default provider. CPUOptions: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, and two of
+    """The default provider. CPUOptions: threads (intra-op, the caller's included; 0: all cores), fusion, winograd, target (what
+    kernels are compiled for, see `ort_lite.native.cpu.named`: less than this machine can do, to try it here), and two of
     onnxruntime's: arena_extend_strategy (how scratch memory grows, see `ort_lite.memory.arenas.Growth`) and use_arena
     ("0": it goes back after each run).
     """
 
     name: ClassVar[str] = "CPUExecutionProvider"
     exact: ClassVar[bool] = True
-    config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.winograd")
+    config_keys: ClassVar[Sequence[str]] = ("ort_lite.fusion", "ort_lite.target", "ort_lite.winograd")
 
     def __init__(
         self,
@@ -43,24 +45,28 @@ class CPUExecutionProvider(ExecutionProvider):
         winograd: bool = True,
         arena_extend_strategy: Any = Growth.half,
         use_arena: Any = True,
+        target: str = "",
         **unknown: Any,
     ) -> None:
         if unknown:
-            known = "threads, fusion, winograd, arena_extend_strategy, use_arena"
+            known = "threads, fusion, winograd, arena_extend_strategy, use_arena, target"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
         self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
         self._threads = int(threads)
-        self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd))
+        self._target = _checked(target)
+        self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")
 
     def configure(self, options: SessionOptions) -> None:
         """Threads that no provider option fixed are the session's intra_op_num_threads.
 
-        Config entry `ort_lite.winograd` "0" turns F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops.
+        Config entry `ort_lite.winograd` "0" turns F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
+        `ort_lite.target` names the target that no provider option did.
         """
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
-        self.options = CPUOptions(threads, fusion, winograd)
+        target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
+        self.options = CPUOptions(threads, fusion, winograd, target=target)
         account = options.account
         if account is not None:
             pool = account.pool(Lease, self._growth, self._keep)
@@ -93,12 +99,18 @@ class CPUExecutionProvider(ExecutionProvider):
         return () if recorder is None else recorder.events()
 
     def get_options(self) -> dict[str, Any]:
-        return {"threads": self.options.threads, "fusion": self.options.fusion, "winograd": self.options.winograd}
+        options = self.options
+        return {"threads": options.threads, "fusion": options.fusion, "winograd": options.winograd, "target": options.target}
 
 
 def _compile(partition: Partition, options: CPUOptions) -> Program:
     inputs = [(value, Info(value.type)) for value in partition.inputs]
     return Program(partition.nodes, inputs, partition.outputs, partition.rules, options, partition.bodies)
+
+
+def _checked(target: str) -> str:
+    """The name of a target that runs here, or "". Raises InvalidArgument for others."""
+    return runnable(target).name if target not in ("", "host") else target
 
 
 def _cores() -> int:

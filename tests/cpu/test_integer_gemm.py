@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
 from ort_lite.native.compiler import compile_object
-from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target
+from ort_lite.native.cpu import Target, host
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerTile, integer_gemm, integer_tile, pairs, scratch_size
-from tests.native.calls import TARGETS, call
+from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.elf import undefined_symbols
 
+HOST = host()
 
-def spec(kind: str, target: Target | None = None) -> tuple[Spec, IntegerTile]:
+
+def spec(kind: str, target: Target = HOST) -> tuple[Spec, IntegerTile]:
     tile = integer_tile(target)
     return Spec(integer_gemm, ("u8", "u8", kind, "i32", "i32", "i16"), tile.statics), tile
 
@@ -23,9 +25,7 @@ def bytes_of(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def product(
-    a: Array, b: Array, zero: int = 0, zeros: Array | None = None, parts: int = 1, target: Target | None = None
-) -> Array:
+def product(a: Array, b: Array, zero: int = 0, zeros: Array | None = None, parts: int = 1, target: Target = HOST) -> Array:
     """What the kernel makes of a (m, k), bytes, and b (k, n), int16."""
     (m, k), n = a.shape, b.shape[1]
     packed = pairs(b, integer_tile(target).columns)
@@ -66,7 +66,7 @@ def test_every_target_that_runs_here(target: Target, k: int) -> None:
     np.testing.assert_array_equal(product(a, b, 200, target=target), exact(a, b, 200))
 
 
-@pytest.mark.parametrize("target", [SSE2, HASWELL, SKYLAKE_AVX512, AARCH64], ids=lambda target: str(target.cpu))
+@pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     kernel, tile = spec("i8", target)
     assert undefined_symbols(compile_object(kernel, target, "symbol")) == []

@@ -507,3 +507,27 @@ def test_numbers_in_16_bits_are_fused_before_the_only_provider_widens_them() -> 
     source = model(signature, body, WEIGHTS)
     assert [kind for kind in claimed(session(source)) if kind != "Cast"] == ["Gemm"]
     assert [kind for kind in claimed(session(source, Plain(lambda node: False))) if kind != "Cast"] == ["MatMul", "Add"]
+
+
+class Refusing(Wanting):
+    """Cannot compile what its fusions make: the call as a whole fails."""
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition | Exception]:
+        if any(node.op_type == "Gemm" for partition in partitions for node in partition.nodes):
+            raise ProviderError("no kernel for Gemm")
+        return super().compile(partitions)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_nodes_of_a_fused_copy_that_cannot_be_compiled_go_to_the_next_provider(
+    partitions: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The copy's nodes are nobody else's: dealt out once more, the partition would come back for ever."""
+    body = "{ p = MatMul(x, w) y = Add(p, b) }"
+    apart = "{ p = MatMul(x, w) q = Add(p, b) e = Exp(q) r = MatMul(e, w) y = Add(r, b) }"
+    source = model(MATRIX, body if partitions == 1 else apart, WEIGHTS)
+    made = session(source, Refusing("all"))
+    assert len(caplog.messages) == partitions
+    assert all(re.search("no kernel for Gemm; MatMul '.*', Add '.*' go to the next provider", m) for m in caplog.messages)
+    assert {place.provider for _, place in made.explain().assignment.rows()} == {CPU}
+    same(made, source, {"x": np.ones((2, 4), np.float32)})

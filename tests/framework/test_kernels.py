@@ -11,6 +11,7 @@ from ort_lite.errors import ProviderError, RuntimeException
 from ort_lite.graph import Node
 from ort_lite.provider import DataTransfer, Device
 from ort_lite.provider.kernels import KernelProvider, KernelRegistry
+from ort_lite.transform import NHWC_DOMAIN
 from tests.framework.numpy_provider import Box, BoxTransfer, CpuStandIn
 
 X = np.array([1, -2, 3], np.float32)
@@ -211,3 +212,30 @@ def test_a_kernel_that_fails_names_the_partition() -> None:
 def test_its_chains_say_how_many_kernels_they_run() -> None:
     made = session(Counted().kernels, "(float[3] x) => (float[3] y) { a = Abs(x)  y = Neg(a) }")
     assert made.explain().facts == {"MadeExecutionProvider_0": {"kernels": 2}}
+
+
+def beside_the_cpu(kernels: KernelRegistry, text: str) -> ort_lite.InferenceSession:
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {text}')
+    return ort_lite.InferenceSession(proto, providers=[provider(kernels), "CPUExecutionProvider"])
+
+
+def test_a_kernel_declines_nodes_for_other_reasons_than_types() -> None:
+    kernels = KernelRegistry()
+    kernels.add("LeakyRelu", np.abs, declines=lambda node: None if node.attr("alpha", 0.01) < 1 else "alpha is 1 or more")
+    made = beside_the_cpu(
+        kernels, "(float[3] x) => (float[3] y) { a = LeakyRelu<alpha = 0.5>(x)  y = LeakyRelu<alpha = 2.0>(a) }"
+    )
+    assert why_not(made, "LeakyRelu_0").startswith("taken")
+    assert why_not(made, "LeakyRelu_1") == "declined form: alpha is 1 or more"
+
+
+def test_an_operator_that_is_there_channels_last_alone_says_what_is_missing() -> None:
+    kernels = KernelRegistry()
+    kernels.add("GlobalAveragePool", np.abs, domain=NHWC_DOMAIN, types=FLOAT)
+    kernels.add("Relu", np.abs, types=FLOAT)
+    assert (kernels.op_types(), kernels.op_types(NHWC_DOMAIN)) == (["Relu"], ["GlobalAveragePool"])
+    made = beside_the_cpu(kernels, "(float[1,3,2,2] x) => (float[1,3,1,1] y) { y = GlobalAveragePool(x) }")
+    assert why_not(made, "GlobalAveragePool_0") == (
+        "declined operator: no kernel for ai.onnx.GlobalAveragePool, which is asked about before "
+        "com.ms.internal.nhwc.GlobalAveragePool: register the ordinary form too"
+    )

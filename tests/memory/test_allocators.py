@@ -18,6 +18,7 @@ from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.allocators import FIRST_REGION, GRAIN, ArenaAllocator, Chunk, Scratch
 from ort_lite.memory.arenas import Growth
 from ort_lite.provider import CPU, Device
+from ort_lite.testing.ledger import Ledger
 
 AS_REQUESTED = Growth.same_as_requested
 
@@ -248,3 +249,27 @@ def test_scratch_is_one_chunk_that_grows_and_goes_back() -> None:
     scratch.release()
     assert arena.bytes_in_use == 0
     assert scratch.chunk(10).nbytes == 10
+
+
+class Driver:
+    """Regions at addresses that the host cannot look at."""
+
+    def __init__(self) -> None:
+        self.next = 4096
+
+    def allocate(self, nbytes: int) -> int:
+        self.next += nbytes
+        return self.next - nbytes
+
+    def free(self, handle: int) -> None:
+        pass
+
+
+def test_chunks_of_a_source_that_gives_addresses_say_where_they_lie() -> None:
+    arena = ArenaAllocator(Device("npu"), source=Driver())
+    first, second = arena.allocate(100), arena.allocate(100)
+    assert first.address == 4096 + first.offset and second.address - first.address >= 100
+    assert not hasattr(first, "__array_interface__")
+    assert Ledger.of(arena).trials() == []
+    with pytest.raises(AttributeError, match="the source's handles are ndarray, not addresses"):
+        _ = ArenaAllocator(CPU).allocate(1).address

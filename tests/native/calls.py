@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ort_lite.native import Spec, load
-from ort_lite.native.cpu import HASWELL, SSE2, Target, host
+from ort_lite.native.cpu import Target, host, named
 
 Array = npt.NDArray[Any]
 
 # This machine, and lesser ones whose code it runs: without FMA, without F16C.
-TARGETS = {"host": host(), **{target.cpu: target for target in (SSE2, HASWELL) if target.runs_on(host())}}
+SSE2, HASWELL, SKYLAKE_AVX512, AARCH64 = map(named, ("x86-64", "haswell", "skylake-avx512", "aarch64"))
+COMPILED = [SSE2, HASWELL, SKYLAKE_AVX512, AARCH64]
+"""One for each width and number of vector registers; not all of them run here."""
+TARGETS = {"host": host(), **{target.name: target for target in (SSE2, HASWELL) if target.runs_on(host())}}
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)
 _TEXT = """

@@ -9,10 +9,10 @@ import pytest
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec, load
 from ort_lite.native.compiler import compile_module, compile_object
-from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target, host
+from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failed
 from tests.native import kernels
-from tests.native.calls import call, expression_spec, plain
+from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, call, expression_spec, plain
 from tests.native.elf import undefined_symbols
 
 LIBM = re.compile(

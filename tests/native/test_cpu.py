@@ -2,7 +2,8 @@
 
 import pytest
 
-from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target, host
+from ort_lite.native.cpu import Target, host
+from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 
 @pytest.mark.parametrize(
@@ -13,7 +14,7 @@ from ort_lite.native.cpu import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, Target, 
         (SKYLAKE_AVX512, 64, 32, True, True),
         (AARCH64, 16, 32, True, True),
     ],
-    ids=lambda value: value.cpu if isinstance(value, Target) else "",
+    ids=lambda value: value.name if isinstance(value, Target) else "",
 )
 def test_registers_follow_the_features(target: Target, nbytes: int, registers: int, fma: bool, f16c: bool) -> None:
     assert (target.vector_bytes, target.vector_registers, target.has_fma, target.has_f16c) == (nbytes, registers, fma, f16c)
@@ -34,6 +35,6 @@ def test_dot_products_need_the_full_width() -> None:
 
 def test_the_host_is_described() -> None:
     target = host()
-    assert target.cpu
+    assert target.name
     assert target.vector_bytes in (16, 32, 64)
     assert target is host()

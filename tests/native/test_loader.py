@@ -13,10 +13,10 @@ import pytest
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec, load, workers
-from ort_lite.native.cpu import AARCH64, SSE2, Target, host
+from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import key_of
 from tests.native import kernels
-from tests.native.calls import expression_spec, plain
+from tests.native.calls import AARCH64, SSE2, expression_spec, plain
 
 pytestmark = pytest.mark.slow  # processes that compile
 

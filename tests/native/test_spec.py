@@ -11,9 +11,10 @@ from types import ModuleType
 import pytest
 
 from ort_lite.native import Spec
-from ort_lite.native.cpu import HASWELL, SSE2, host
+from ort_lite.native.cpu import host
 from ort_lite.native.spec import _numba_version, key_of, parameters
 from tests.native import kernels
+from tests.native.calls import HASWELL, SSE2
 
 KERNEL = """
 from ort_lite.native.lang import OK, Ptr, emitted, native

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,38 @@ def test_the_pytest_plugin_has_a_test_for_each_check_and_writes_a_score(tmp_path
     assert set(told["checks"]) == set(CHECKS) and 0 < told["score"] < 1
     assert told["checks"]["claims"]
     assert "BadExecutionProvider" in told["provider"]
+
+
+class Dividing(BadProvider):
+    """Fails in a line of its own."""
+
+    name = "DividingExecutionProvider"
+
+    def compile(self, partitions: Any) -> Any:
+        return [lambda inputs: [self.scaled(x) for x in inputs] for _ in partitions]
+
+    def scaled(self, x: Any) -> Any:
+        return x * (len(x.shape) // 0)
+
+
+def test_a_finding_names_the_line_of_the_provider_at_which_an_exception_began() -> None:
+    [finding, *_] = CHECKS["claims"](Kit(Dividing, ["Abs"]))
+    line = Dividing.scaled.__code__.co_firstlineno + 1
+    assert f"ZeroDivisionError: integer division or modulo by zero (test_kit.py:{line} in scaled)" in finding.text
+
+
+def test_caches_tries_small_cases_where_there_are_some() -> None:
+    sizes: list[int] = []
+
+    class Noting(BadProvider):
+        name = "NotingExecutionProvider"
+
+        def compile(self, partitions: Any) -> Any:
+            return [partial(self.noted, one) for one in super().compile(partitions)]
+
+        def noted(self, compiled: Any, inputs: Any) -> Any:
+            sizes.extend(x.nbytes for x in inputs)
+            return compiled(inputs)
+
+    assert CHECKS["caches"](Kit(Noting, list(OPERATORS))) == []
+    assert 0 < max(sizes) <= 2048 * 32 * 18

@@ -22,6 +22,8 @@ SHAPES, MOST_SHAPES = 32, 18
 """New shapes in a stretch of runs, and stretches: a cache of 512 programs is full before the last."""
 LEAK = 100
 """Bytes a run: less may be noise of Python's own, an array that is kept costs more. Caches fill in the first stretches."""
+ROW = 2048
+"""Bytes for one more along the first dimension; SHAPES * MOST_SHAPES of them are a megabyte."""
 
 
 def transfer(kit: Kit) -> list[Finding]:
@@ -149,11 +151,18 @@ def _left_by_runs(session: Any, feed: Mapping[str, Any]) -> str | None:
 def caches(kit: Kit) -> list[Finding]:
     """What it keeps for each shape has a limit: with ever other shapes memory stops growing, on the device too.
 
-    Of cases that it takes whole; the CPU provider's nodes would keep something of their own.
+    Of cases that it takes whole; the CPU provider's nodes would keep something of their own. Of small ones, where there are some:
+    large images cost minutes and keep no more.
     """
     whole = [case for case in kit.some if set(case.operators) <= set(kit.taken[case])]
+    whole = [case for case in whole if _largest(case) <= ROW] or whole
     with short_collections():
         return [Finding("caches", case.name, text) for case in whole[:8] if (text := _kept_for_shapes(kit, case)) is not None]
+
+
+def _largest(case: Case) -> int:
+    """Bytes that one more along the first dimension costs."""
+    return max((array.nbytes // max(array.shape[0], 1) for array in case.feed.values() if array.ndim), default=0)
 
 
 def _kept_for_shapes(kit: Kit, case: Case) -> str | None:

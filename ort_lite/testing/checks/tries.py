@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import PurePath
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,9 @@ import numpy as np
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.testing.cases import Case, with_constants
 from ort_lite.testing.kit import Kit, copied
+
+OTHERS = ("numpy", "ort_lite", "ort_lite_cpu")
+"""Packages whose lines are not the provider's."""
 
 
 def made(make: Callable[[], Any]) -> Any:
@@ -30,7 +35,19 @@ def new_result(kit: Kit, model: Any, feed: Mapping[str, Any], provider: Executio
 
 
 def told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """Where in the provider it began: the innermost line that is neither ort_lite's nor NumPy's."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        code, module = frame.f_code, str(frame.f_globals.get("__name__"))
+        if module.partition(".")[0] not in OTHERS and not code.co_filename.startswith("<"):
+            place = f" ({PurePath(code.co_filename).name}:{line} in {code.co_name})"
+    return place
 
 
 def sessions(kit: Kit) -> Iterator[tuple[Case, Any]]:

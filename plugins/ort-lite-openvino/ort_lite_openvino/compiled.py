@@ -22,11 +22,28 @@ def compile_partition(core: Any, partition: Partition, device: str, config: Mapp
     exported = partition_model(partition)
     model = core.read_model(exported.data)
     for operation in model.get_ops():
-        if operation.get_type_name() == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49
+        kind = operation.get_type_name()
+        if kind == "Divide":  # as it stands: a product with 1 / y makes 0.99999994 of 49 / 49
             operation.get_rt_info()["nonconvertable_divide_0"] = True
+        elif kind == "Add":
+            _settle_bias(operation)
     return CompiledModel(
         partial(core.compile_model, model, device, dict(config)), partition, exported.inputs, model.is_dynamic()
     )
+
+
+def _settle_bias(add: Any) -> None:
+    """Makes a constant of a convolution's bias. It is read as a reshape of one, by the sizes of the result, and where layers share it,
+    it stays an addition of its own beside the convolution.
+    """
+    product, bias = (add.input_value(k).get_node() for k in (0, 1))
+    if not product.get_type_name().endswith("Convolution") or bias.get_type_name() != "Reshape":
+        return
+    source, rank = bias.input_value(0).get_node(), product.get_output_partial_shape(0).rank
+    if source.get_type_name() == "Constant" and rank.is_static:
+        shape = (1, -1, *[1] * (rank.get_length() - 2))
+        settled = openvino.op.Constant(source.get_data().reshape(shape), shared_memory=False)
+        add.input(1).replace_source_output(settled.output(0))
 
 
 class CompiledModel:

@@ -8,7 +8,9 @@ import numpy as np
 import onnx.parser
 import openvino
 import pytest
+from onnx import helper, numpy_helper
 from ort_lite_openvino import OpenVINOExecutionProvider
+from ort_lite_openvino.compiled import compile_partition
 
 import ort_lite
 from ort_lite.dtypes import Array
@@ -327,6 +329,34 @@ class TestOptions:
     def test_it_takes_part_by_default(self) -> None:
         assert OpenVINOExecutionProvider.name in ort_lite.get_available_providers()
         assert openvino.Core().available_devices
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_bias_of_a_convolution_is_added_in_it_also_where_layers_share_it(shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((16, 16, 3, 3), dtype=np.float32) for _ in range(3)]
+    biases = [rng.standard_normal(16, dtype=np.float32) for _ in range(3)]
+    nodes, constants = [], []
+    for k in range(3):
+        bias = "b0" if shared else f"b{k}"
+        nodes.append(helper.make_node("Conv", [f"r{k}", f"w{k}", bias], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k + 1}"]))
+        constants.append(numpy_helper.from_array(weights[k], f"w{k}"))
+        if k == 0 or not shared:
+            constants.append(numpy_helper.from_array(biases[k], bias))
+    ends = [helper.make_tensor_value_info(name, 1, [1, 16, 12, 12]) for name in ("r0", "r3")]
+    graph = helper.make_graph(nodes, "main", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    provider, x = OpenVINOExecutionProvider(), rng.standard_normal((1, 16, 12, 12), dtype=np.float32)
+    made = ort_lite.InferenceSession(model, providers=[provider, "CPUExecutionProvider"])
+    expected = ort_lite.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"r0": x})[0]
+    np.testing.assert_allclose(made.run(None, {"r0": x})[0], expected, rtol=1e-3, atol=1e-2)
+    core = openvino.Core()
+    (part,) = made.explain().assignment.partitions
+    compiled = compile_partition(core, part, "CPU", {})._pool.compiled
+    kinds = {str(operation.get_rt_info()["layerType"].value) for operation in compiled.get_runtime_model().get_ops()}
+    assert "Convolution" in kinds
+    assert not kinds & {"Subgraph", "Eltwise", "Add"}, kinds
 
 
 def test_numbers_of_half_the_width_are_computed_in_float32() -> None:

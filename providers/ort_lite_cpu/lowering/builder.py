@@ -12,6 +12,7 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent, contract
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
@@ -28,12 +29,12 @@ from ort_lite_cpu.lowering.wall import Wall, native_types
 class Builder:
     """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
 
-    def __init__(self, parts: int) -> None:
-        """`parts`: into how many an instruction is cut at most."""
+    def __init__(self, parts: int, target: Target) -> None:
+        """`parts`: into how many an instruction is cut at most. `target`: what kernels are compiled for."""
         self._wall = Wall(parts)
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
-        self.result = Lowered()
+        self.result = Lowered(target=target)
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite.graph import Node
 from ort_lite.inference import Info
+from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record, field
 from ort_lite.shapes import Symbol
@@ -77,6 +78,7 @@ class Lowered(Record, frozen=False):
     sources: dict[Symbol, SymbolSource] = field(default_factory=dict)
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
+    target: Target = field(default_factory=host)
 
 
 NOWHERE = Node("Copy", (), (), name="(inserted)")

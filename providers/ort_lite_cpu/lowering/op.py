@@ -13,6 +13,7 @@ from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Node
 from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
+from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
@@ -35,6 +36,11 @@ class NodeLowering:
     @property
     def options(self) -> CPUOptions:
         return self.lowering.options
+
+    @property
+    def target(self) -> Target:
+        """What kernels are compiled for: tiles are chosen for it."""
+        return self.lowering.result.target
 
     @property
     def version(self) -> int:

@@ -133,7 +133,7 @@ def emit_attention(
     agree(op, q, k, v)
     op.agree(y.shape, (*q.shape[:3], value_size), "the result does not fit queries and values")
     _check_others(op, q, k, rules, scores)
-    tile = tile_for(q.tensor.native)
+    tile = tile_for(q.tensor.native, op.target)
     stride = ceildiv(length, tile.columns) * tile.columns
     room = minimum(kernels.BLOCK * stride, maximum(kernels.SCORES, kernels.ROWS * stride))
     scratch = op.temporary(q.tensor.dtype, (op.options.threads * room,))

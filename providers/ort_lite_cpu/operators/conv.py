@@ -15,7 +15,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
-from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -81,11 +81,10 @@ class Geometry(Record):
         narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
         return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
-    @property
-    def suits_winograd(self) -> bool:
+    def suits_winograd(self, lanes: int) -> bool:
+        """Whether F(4x4, 3x3) serves it, and is worth it, where vectors have that many lanes."""
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
-        lanes = tile_for("f32").lanes
         whole = all(isinstance(n, int) and n >= FEW_CHANNELS and n % lanes == 0 for n in (self.channels, self.outputs))
         tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
         return plain and flat and whole and not (isinstance(tiles, int) and tiles < FEW_TILES)
@@ -153,25 +152,38 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif weight.array is not None and sizes.suits_winograd and x.dtype == "float32" and op.options.winograd:
+    elif (
+        weight.array is not None
+        and x.dtype == "float32"
+        and op.options.winograd
+        and sizes.suits_winograd(tile_for("f32", op.target).lanes)
+    ):
         _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile, groups = tile_for(x.native), sizes.groups
+    tile, groups = _tile(op, sizes, x), sizes.groups
     if weight.tensor is None:
-        joined = _joined_groups(sizes, tile.columns)
+        joined = _joined_groups(sizes, tile.least_columns)
         groups = sizes.groups // joined
         form = f"filters {groups} of {joined}, {tile.columns}"
-        w = weight.packed(op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns))
+        w = weight.packed(
+            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.target)
+        )
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
     operands = [x, w, epilogue.bias, epilogue.residual, y, scratch]
     act = epilogue.activation.named
     op.emit(convolution.conv, operands, **sizes.named, groups=groups, **act, **tile.statics, work=sizes.work)
+
+
+def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
+    tile, outputs = tile_for(x.native, op.target), sizes.outputs // sizes.groups
+    two_vectors = isinstance(outputs, int) and tile.lanes < outputs <= 2 * tile.lanes
+    return tall_tile(x.native, op.target) if two_vectors else tile
 
 
 def _joined_groups(sizes: Geometry, width: int) -> int:
@@ -211,16 +223,29 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
         emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
     unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
     assert all(isinstance(number, int) for number in unrolled.values())
-    operands, act, lanes = [x, w, epilogue.bias, epilogue.residual, y], epilogue.activation.named, tile_for(x.native).lanes
-    op.emit(depthwise.depthwise, operands, **sizes.named, **act, **unrolled, lanes=lanes, work=sizes.work * 4)
+    operands, act, lanes = (
+        [x, w, epilogue.bias, epilogue.residual, y],
+        epilogue.activation.named,
+        tile_for(x.native, op.target).lanes,
+    )
+    op.emit(
+        depthwise.depthwise,
+        operands,
+        **sizes.named,
+        **act,
+        **unrolled,
+        **depthwise.registers_for(op.target),
+        lanes=lanes,
+        work=sizes.work * 4,
+    )
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = tile_for(x.native)
+    tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns = min(sizes.outputs, COLUMNS)
     form = f"winograd {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile))
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile, op.target))
     block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
     size = winograd.scratch_size(block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))

@@ -65,10 +65,10 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
         w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
-        lanes, signed = integer.integer_tile().lanes, x.dtype == "int8"
+        lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
         op.emit(integer_depthwise, [x, zero, w, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
         return total
-    tile = integer.integer_tile()
+    tile = integer.integer_tile(op.target)
     w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
     if sizes.is_pointwise:
         emit_product(op, x, zero, Packed(w), total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))

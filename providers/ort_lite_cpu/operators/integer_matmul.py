@@ -207,7 +207,7 @@ class Matrices(NamedTuple):
 
 def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
     """total = (a - zero) @ b."""
-    tile = integer.integer_tile()
+    tile = integer.integer_tile(op.target)
     size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
     scratch = op.temporary("int16", (op.options.threads, size))
     zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
@@ -224,7 +224,7 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
     bytes, one matrix is packed as it is, and its zero points are taken off the product.
     """
-    width = integer.integer_tile().columns
+    width = integer.integer_tile(op.target).columns
     form = f"pairs {width} {form} {zero.tobytes()!r}"
     centred = b.astype(np.int16) - zero.astype(np.int16)
     if b.ndim > 2 or centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
@@ -255,7 +255,7 @@ def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Sha
 
 def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
     """Packs at run time, in 16 bits."""
-    width = integer.integer_tile().columns
+    width = integer.integer_tile(op.target).columns
     b = expanded(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)

@@ -203,7 +203,7 @@ def emit_computed(
 
     loops: batch dims and steps of a and b. steps: elements from one row to the next of a, and of b as it lies.
     """
-    tile = tile_for(a.native)
+    tile = tile_for(a.native, op.target)
     lda, ldb = steps or (spec.k, spec.k if spec.transposed else spec.n)
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
@@ -218,11 +218,11 @@ def _named(loops: Sequence[Dim]) -> dict[str, Any]:
 
 def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source: Array, y: Tensor, form: str = "") -> None:
     """y = a @ b for a constant b, (k, n) or (n, k); `source` and `form` say what b is made of, so that it is packed once."""
-    tile = tile_for(a.native)
+    tile = tile_for(a.native, op.target)
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
-        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns)
+        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.target)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     operands = [a, op.packed(source, form, make), spec.bias, spec.residual, y]

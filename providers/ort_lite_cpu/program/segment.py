@@ -16,6 +16,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import Node
 from ort_lite.memory.planning.schedule import reordered
 from ort_lite.native import load
+from ort_lite.native.cpu import host
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
 from ort_lite.shapes import Symbol, at_least, less, select
@@ -100,14 +101,17 @@ class Assembled(Record, frozen=False):
 
 
 def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), schedule: bool = True) -> Assembled:
-    """Steps in order. Compiles or loads the kernels that the program needs, and what runs it.
+    """Steps in order. Compiles or loads the kernels that the program needs, and what runs it; the latter for this machine.
 
     `schedule`: instructions may be reordered where that lowers the memory that the program needs.
     """
     groups = _groups(lowered)
     _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
-    *found, nothing = load([*specs, *machinery, NOTHING])
+    if lowered.target != host():
+        load(machinery)
+        machinery = ()
+    *found, nothing = load([*specs, *machinery, NOTHING], lowered.target)
     addresses = dict(zip(specs, found, strict=False))
     written: set[int] = {buffer.place for buffer in lowered.inputs}
     steps: list[Segment | HostStep] = []

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
@@ -22,6 +23,14 @@ MAX_TAPS = 64
 """Kernels up to this width are unrolled."""
 MAX_STRIDE = 8
 """What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
+
+
+def registers_for(target: Target) -> dict[str, Any]:
+    """Statics. vectors: of channels, of a tile: a multiplication that is not fused needs registers for more than sums and weights.
+
+    held: whether there are registers for the weights of a line too, which else are read wherever they are used.
+    """
+    return {"vectors": 2 if target.has_fma else 1, "held": target.vector_registers == 32}
 
 
 @native
@@ -67,6 +76,8 @@ def depthwise(
     taps: Static,
     stride: Static,
     dilation: Static,
+    vectors: Static,
+    held: Static,
     lanes: Static,
     part: int,
     parts: int,
@@ -97,7 +108,7 @@ def depthwise(
                 line, lines, rest, out = dh * iw * c, last - first, shift(residual, at), shift(y, at)
                 _channels(
                     a, line, start, iw, b, c, lines, bias, rest, out, count, inside, mode, low, high,
-                    taps, stride, dilation, lanes,
+                    taps, stride, dilation, vectors, held, lanes,
                 )  # fmt: skip
         if kind != "":
             activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
@@ -117,39 +128,67 @@ def _channels(
     residual: Ptr,
     y: Ptr,
     count: int,
-    inside: bool,
+    inside: int,
     mode: int,
     low: float,
     high: float,
     taps: Static,
     stride: Static,
     dilation: Static,
+    vectors: Static,
+    held: Static,
     lanes: Static,
 ) -> None:
-    """One tile of pixels, all channels: two vectors at a time, which is a cache line where vectors have 32 bytes."""
+    """One tile of pixels, all channels: some vectors at a time, two of which are a cache line where they have 32 bytes."""
     i = 0
     if inside:
-        while i + 2 * lanes <= c:
+        while i + vectors * lanes <= c:
             a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
             _tile(
-                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, False, taps, stride, dilation, 2, lanes
-            )
-            i += 2 * lanes
-    while i + 2 * lanes <= c:
+                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
+                False, taps, stride, dilation, vectors, held, lanes,
+            )  # fmt: skip
+            i += vectors * lanes
+    while i + vectors * lanes <= c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 2, lanes)
-        i += 2 * lanes
-    while i + lanes <= c:
+        _tile(
+            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
+            True, taps, stride, dilation, vectors, held, lanes,
+        )  # fmt: skip
+        i += vectors * lanes
+    while vectors > 1 and i + lanes <= c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, lanes)
+        _tile(
+            a,
+            line,
+            start,
+            iw,
+            b,
+            c,
+            lines,
+            add,
+            rest,
+            out,
+            count,
+            mode,
+            low,
+            high,
+            True,
+            taps,
+            stride,
+            dilation,
+            1,
+            held,
+            lanes,
+        )
         i += lanes
     while i < c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, 1)
+        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, held, 1)
         i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static)")
 def _tile(
     builder: Any,
     x: Any,
@@ -171,6 +210,7 @@ def _tile(
     stride: int,
     dilation: int,
     vectors: int,
+    held: bool,
     lanes: int,
 ) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
@@ -193,20 +233,27 @@ def _tile(
             for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
                 emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
+    def loaded(factors: Any, tap: int) -> list[Any]:
+        return [emit.load(emit.move(factors, emit.mul(c, tap)), v * lanes) for v in range(vectors)]
+
     def along(i: Any, carried: Sequence[Any]) -> list[Any]:
         source, factors = emit.move(x, builder.mul(i, line)), emit.move(w, builder.mul(i, emit.mul(c, taps)))
-        weights = [[emit.load(emit.move(factors, emit.mul(c, j)), v * lanes) for v in range(vectors)] for j in range(taps)]
         sums = list(carried)
+        weights = [loaded(factors, j) for j in range(taps)] if held else []
         for column in columns:
-            place = emit.move(source, places[column])
-            for v in range(vectors):
-                value = emit.load(place, v * lanes)
-                if edge:
-                    value = builder.select(inside[column], value, emit.zero)
-                for p in range(PIXELS):
-                    j, rest = divmod(column - p * stride, dilation)
-                    if rest == 0 and 0 <= j < taps:
-                        sums[p * vectors + v] = emit.fma(value, weights[j][v], sums[p * vectors + v])
+            used = [(p, j) for p, j in _meeting(column, stride, dilation) if 0 <= j < taps]
+            own = [p * vectors + v for p, _ in used for v in range(vectors)]
+
+            def added(sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)) -> list[Any]:
+                place = emit.move(source, places[column])
+                values = [emit.load(place, v * lanes) for v in range(vectors)]
+                own = [weight for _, j in used for weight in (weights[j] if held else loaded(factors, j))]
+                return [emit.fma(values[n % vectors], own[n], total) for n, total in enumerate(sums)]
+
+            before = [sums[n] for n in own]
+            after = emit.when(inside[column], before, added) if edge else added(before)
+            for n, total in zip(own, after, strict=True):
+                sums[n] = total
         return sums
 
     sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (PIXELS * vectors), along)[1]
@@ -219,6 +266,12 @@ def _tile(
                 _finish(emit, own, at, mode, residual, y, low, high)
         else:
             _finish(emit, own, at, mode, residual, y, low, high)
+
+
+def _meeting(column: int, stride: int, dilation: int) -> list[tuple[int, int]]:
+    """(pixel of the tile, tap) that meet in a column."""
+    pairs = [(p, divmod(column - p * stride, dilation)) for p in range(PIXELS)]
+    return [(p, tap) for p, (tap, rest) in pairs if rest == 0]
 
 
 def _finish(emit: Vectors, values: list[Any], at: Any, mode: Any, residual: Any, y: Any, low: Any, high: Any) -> None:

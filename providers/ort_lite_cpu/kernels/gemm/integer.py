@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.native.cpu import Target, host
+from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.gemm import grid
+from ort_lite_cpu.kernels.gemm.microkernel import Rows
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 CAPACITY = 1 << 17
@@ -41,9 +42,8 @@ class IntegerTile(Record):
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes, "madd": self.madd}
 
 
-def integer_tile(target: Target | None = None) -> IntegerTile:
+def integer_tile(target: Target) -> IntegerTile:
     """The tile of a machine: as many accumulators as the vector registers hold beside the operands."""
-    target = target or host()
     if target.has("avx512bw"):
         return IntegerTile(14, 2, 16, "llvm.x86.avx512.pmaddw.d.512")
     if target.has("avx2"):
@@ -235,15 +235,23 @@ def _tile(
 ) -> None:
     """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
     emit = PairSums(builder, lanes, madd)
-    starts = [emit.words(emit.move(a, emit.mul(half, 2 * i))) for i in range(rows)]
+    addresses = Rows(emit, half, rows)
 
-    def step(at: Any, sums: Sequence[Any]) -> list[Any]:
-        panel = emit.move(b, emit.mul(at, 2 * lanes * vectors))
-        values = [emit.load_as(emit.move(panel, emit.integer(2 * lanes * j)), emit.factors) for j in range(vectors)]
-        factors = [emit.splat_pair(builder.load(emit.move(start, at), align=2)) for start in starts]
-        return [emit.madd(factors[i], values[j], sums[i * vectors + j]) for i in range(rows) for j in range(vectors)]
+    def step(_: Any, values: Sequence[Any]) -> list[Any]:
+        pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
+        factors = [emit.load_as(emit.move(right, emit.integer(2 * lanes * j)), emit.factors) for j in range(vectors)]
+        for i in range(rows):
+            left = emit.splat_pair(builder.load(addresses.at(pointers, i), align=2))
+            for s in range(i * vectors, (i + 1) * vectors):
+                sums[s] = emit.madd(left, factors[s % vectors], sums[s])
+            addresses.next_after(pointers, i, sums[i * vectors : (i + 1) * vectors])
+        right = emit.after(right, sums[-1])
+        moved = [emit.move(pointer, emit.integer(1)) for pointer in pointers]
+        return [*moved, emit.move(right, emit.integer(2 * lanes * vectors)), *sums]
 
-    sums = emit.loop(emit.integer(0), half, 1, [emit.zero] * (rows * vectors), step)[1]
+    starts = addresses.starts(emit.words(a))
+    values = [*starts, b, *[emit.zero] * (rows * vectors)]
+    sums = emit.loop(emit.integer(0), half, 1, values, step)[1][len(starts) + 1 :]
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
     for i in range(rows):

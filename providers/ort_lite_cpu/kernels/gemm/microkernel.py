@@ -7,10 +7,9 @@ one or two rows alone would leave the multipliers idle, and use several chains.
 """
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-from ort_lite.native.cpu import Target, host
+from ort_lite.native.cpu import Target
 from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -34,24 +33,34 @@ class Tile(Record):
         return self.vectors * self.lanes
 
     @property
+    def least_columns(self) -> int:
+        """That are computed in any case: `panel` has narrower tiles than one of three or more vectors."""
+        return self.lanes if self.vectors > 2 else self.columns
+
+    @property
     def statics(self) -> dict[str, Any]:
         return {"rows": self.rows, "vectors": self.vectors, "lanes": self.lanes}
 
 
-def tile_for(native_type: str, target: Target | None = None) -> Tile:
-    """The tile for elements of "f32" or "f64": as many sums as LLVM keeps in registers beside the operands.
+def tile_for(native_type: str, target: Target) -> Tile:
+    """The tile for elements of "f32" or "f64": of those whose sums and operands the registers hold, one with few loads.
 
-    With 32 registers 14 x 2 and 8 x 3 would fit too, but then the inner loop reloads pointers, or the sums, from the stack.
+    6 x 4 takes 10 loads for 24 products, 8 x 3 11, 12 x 2 14, and its panels divide the usual numbers of channels. A
+    multiplication that is not fused needs a register for its result.
     """
-    return _tile(native_type, target or host())
-
-
-@cache
-def _tile(native_type: str, target: Target) -> Tile:
     lanes = target.vector_bytes // (4 if native_type == "f32" else 8)
-    if target.vector_registers == 16:
-        return Tile(6, 2, lanes)
-    return Tile(12, 2, lanes) if target.vector_bytes == 64 else Tile(6, 3, lanes)
+    if target.vector_registers == 32:
+        return Tile(6, 4, lanes)
+    return Tile(6, 2, lanes) if target.has_fma else Tile(3, 3, lanes)
+
+
+def tall_tile(native_type: str, target: Target) -> Tile:
+    """The tile for products that pass over their panels a few times, or have two vectors of columns: tall where registers allow it.
+
+    A wide one has fewer loads, but reads panels that do not fit the first cache level more often.
+    """
+    tile = tile_for(native_type, target)
+    return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
 @native(inline=False)
@@ -84,23 +93,30 @@ def panel(
     i = 0
     while i + rows <= m:
         x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, lanes)
+        if vectors > 2 and n <= lanes:
+            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes)
+        elif vectors > 2 and n <= 2 * lanes:
+            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes)
+        elif vectors > 3 and n <= 3 * lanes:
+            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes)
+        else:
+            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes)
         i += rows
     if rows > 8 and m - i >= 8:
         x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, lanes)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes)
         i += 8
-    if m - i >= 4:
+    if rows > 4 and m - i >= 4:
         x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, lanes)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes)
         i += 4
     if m - i >= 2:
         x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, lanes)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes)
         i += 2
     if m - i >= 1:
         x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, lanes)
+        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes)
 
 
 @native
@@ -114,7 +130,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
 def tile(
     builder: Any,
     a: Any,
@@ -133,11 +149,12 @@ def tile(
     high: Any,
     rows: int,
     vectors: int,
+    across: int,
     lanes: int,
 ) -> None:
-    """One tile of `rows` rows and min(n, vectors * lanes) columns."""
+    """One tile of `rows` rows and min(n, vectors * lanes) columns; the panel has `across` vectors."""
     emit = Vectors(builder, a.type.pointee, lanes)
-    sums = _products(emit, a, lda, line, lines, b, k, rows, vectors)
+    sums = _products(emit, a, lda, line, lines, b, k, rows, vectors, across)
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -172,43 +189,66 @@ def tile(
 
 
 def _products(
-    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int
+    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int, across: int
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
-    builder = emit.builder
-    count, chains = rows * vectors, max(1, 8 // (rows * vectors))
-    # Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine.
-    leading = range(0, rows, 3)
-    steps = [emit.mul(lda, i) for i in range(3)]
+    count, chains = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED)
+    addresses = Rows(emit, lda, rows)
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
-        start = emit.move(a, builder.mul(line, number))
-        starts = [emit.opaque(emit.move(start, emit.mul(lda, i))) for i in leading]
-        panel = emit.move(b, emit.mul(builder.mul(k, number), vectors * emit.lanes))
+        starts = addresses.starts(emit.move(a, emit.builder.mul(line, number)))
+        panel = emit.move(b, emit.mul(emit.builder.mul(k, number), across * emit.lanes))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
             """`unrolled` k; they go round `used` chains."""
-            pointers, sums = list(values[: len(leading) + 1]), list(values[len(leading) + 1 :])
+            pointers, right, sums = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
             for u in range(unrolled):
-                own = slice(u % used * count, (u % used + 1) * count)
-                factors = [
-                    emit.splat(builder.load(emit.move(emit.move(pointers[i // 3], steps[i % 3]), emit.integer(u))))
-                    for i in range(rows)
-                ]
-                right = [emit.load(pointers[-1], (u * vectors + j) * emit.lanes) for j in range(vectors)]
-                sums[own] = [emit.fma(factors[n // vectors], right[n % vectors], x) for n, x in enumerate(sums[own])]
-            moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers[:-1]]
-            return [*moved, emit.move(pointers[-1], emit.integer(unrolled * vectors * emit.lanes)), *sums]
+                first = u % used * count
+                factors = [emit.load(right, (u * across + j) * emit.lanes) for j in range(vectors)]
+                for i in range(rows):
+                    left = emit.splat(emit.builder.load(emit.move(addresses.at(pointers, i), emit.integer(u))))
+                    row = slice(first + i * vectors, first + (i + 1) * vectors)
+                    sums[row] = [emit.fma(left, *pair) for pair in zip(factors, sums[row], strict=True)]
+                    addresses.next_after(pointers, i, sums[row])
+                right = emit.after(right, sums[first + count - 1])
+            moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers]
+            return [*moved, emit.move(right, emit.integer(unrolled * across * emit.lanes)), *sums]
 
         values = [*starts, panel, *sums]
         at, values = emit.loop(emit.integer(0), k, UNROLLED, values, lambda _, v: step(UNROLLED, chains, v))
-        own = slice(0, len(leading) + 1 + count)
+        own = slice(0, len(starts) + 1 + count)
         values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
-        return values[len(leading) + 1 :]
+        return values[len(starts) + 1 :]
 
     sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (count * chains), along)[1]
     total = sums[:count]
     for chain in range(1, chains):
         total = emit.add_all(total, sums[chain * count : (chain + 1) * count])
     return [total[i * vectors : (i + 1) * vectors] for i in range(rows)]
+
+
+class Rows:
+    """Addresses of the rows of a left operand, and the order in which they are read.
+
+    Every third row has a pointer of its own; the two after it are a register away, which is one address to the machine. Each row
+    is read after the products of the row before: left free, schedulers read ahead, some until no register is left.
+    """
+
+    def __init__(self, emit: Vectors, step: Any, rows: int) -> None:
+        self.emit, self.rows = emit, rows
+        self.steps = [emit.mul(step, i) for i in range(3)]
+        self.leaps = [emit.mul(step, i) for i in range(0, rows, 3)]
+
+    def starts(self, first: Any) -> list[Any]:
+        """The pointers, for the address of row 0."""
+        return [self.emit.opaque(self.emit.move(first, leap)) for leap in self.leaps]
+
+    def at(self, pointers: Sequence[Any], row: int) -> Any:
+        """The address of a row."""
+        return self.emit.move(pointers[row // 3], self.steps[row % 3])
+
+    def next_after(self, pointers: list[Any], row: int, values: Sequence[Any]) -> None:
+        """Makes the row after `row`, behind the last one the first, one that is read after `values`."""
+        following = (row + 1) % self.rows // 3
+        pointers[following] = self.emit.after(pointers[following], *values)

@@ -35,6 +35,13 @@ class Vectors:
         """The pointer, as one of which the optimiser knows nothing: it would express it by others, once every round."""
         return self.builder.asm(self.ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0", [pointer], False)
 
+    def after(self, pointer: Any, *values: Any) -> Any:
+        """The pointer, to be read from once `values` are there, whole vectors: no scheduler moves the read in front of them."""
+        kinds = [pointer.type, *(value.type for value in values)]
+        register = "v" if self.builder.module.triple.startswith("x86_64") else "w"
+        constraints = ",".join(["=r", "0", *(register for _ in values)])
+        return self.builder.asm(self.ir.FunctionType(pointer.type, kinds), "", constraints, [pointer, *values], False)
+
     def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
         """change(values) where the condition holds at run time, else values."""
         builder = self.builder

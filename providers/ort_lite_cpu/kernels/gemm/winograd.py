@@ -6,12 +6,13 @@ about 1e-5 of the largest magnitude. Source: Lavin and Gray, Fast Algorithms for
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
@@ -25,7 +26,7 @@ GAP = 16
 """Elements between the rows of a transform, so that its 36 planes do not fall on the same cache lines."""
 
 
-def transformed_filters(weight: Array, columns: int, tile: Tile) -> Array:
+def transformed_filters(weight: Array, columns: int, tile: Tile, target: Target) -> Array:
     """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (36, some, C, tile.columns), in the order of their use.
 
     O(36 * size), in float64 before rounding.
@@ -35,7 +36,7 @@ def transformed_filters(weight: Array, columns: int, tile: Tile) -> Array:
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
     u = np.empty(36 * count * channels * tile.columns, weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
-    run_once(transform_filters, [np.ascontiguousarray(weight), u], **sizes, width=tile.columns, lanes=tile.lanes)
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, lanes=tile.lanes)
     return u
 
 
@@ -166,6 +167,7 @@ def winograd(
     columns.
     """
     width = vectors * lanes
+    each = (columns + width - 1) // width * width
     down, across = (oh + 3) // 4, (ow + 3) // 4
     tiles = n * down * across
     v = shift(scratch, part * size)
@@ -181,7 +183,7 @@ def winograd(
         _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), lanes)
         for j in range(left * columns, min(right * columns, o), columns):
             some = min(columns, o - j)
-            filters = shift(u, 36 * j * c)
+            filters = shift(u, 36 * (j // columns) * each * c)
             for plane in range(36):
                 for p in range(0, some, width):
                     a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
@@ -189,9 +191,29 @@ def winograd(
                         a, lda, 0, 1, filters, into, line, count, some - p, c, 0, bias, residual, 0.0, 0.0, rows, vectors, lanes
                     )
                     filters = shift(filters, c * width)
-            out, b, r, each = shift(y, j), shift(bias, j), shift(residual, j), block * line
+            out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, o, oh, ow, line, each, mode, low, high, alpha, beta, kind, lanes
+                m,
+                out,
+                b,
+                r,
+                first,
+                count,
+                down,
+                across,
+                some,
+                o,
+                oh,
+                ow,
+                line,
+                plane_size,
+                mode,
+                low,
+                high,
+                alpha,
+                beta,
+                kind,
+                lanes,
             )
     return OK
 
@@ -236,34 +258,49 @@ def _transform_inputs(
 
 @emitted("void(*F,i64,i64,*F,i64,i64,static)")
 def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, lanes: int) -> None:
-    """v[6 i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel."""
+    """v[6 i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
+
+    Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
+    """
     emit = Vectors(builder, x.type.pointee, lanes)
-    sources = [[emit.move(x, builder.add(emit.mul(line, i), emit.mul(pixel, j))) for j in range(6)] for i in range(6)]
-    targets = [emit.move(v, emit.mul(plane, k)) for k in range(36)]
 
     def body(at: Any, _: Any) -> list[Any]:
-        columns = [_times_b(emit, [emit.load(emit.move(sources[i][j], at), 0) for i in range(6)]) for j in range(6)]
-        for i in range(6):
-            for j, value in enumerate(_times_b(emit, [columns[k][i] for k in range(6)])):
-                emit.store(value, emit.move(targets[6 * i + j], at), 0)
+        first, target = emit.move(x, at), emit.move(v, at)
+        for taken, times in _B:
+            columns, source = [], first
+            for _ in range(6):
+                columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(line, i)), 0) for i in taken}))
+                source = emit.after(emit.move(source, pixel), list(columns[-1].values())[-1])
+            for i in columns[0]:
+                for _taken, again in _B:
+                    for j, value in again(emit, dict(enumerate(column[i] for column in columns))).items():
+                        emit.store(value, emit.move(target, emit.mul(plane, j)), 0)
+                target = emit.opaque(emit.move(target, emit.mul(plane, 6)))
         return []
 
     emit.loop(emit.integer(0), c, lanes, [], body)
 
 
-def _times_b(emit: Vectors, d: Sequence[Any]) -> list[Any]:
-    """B' d."""
-    two, four, five = (emit.constant(value) for value in (2.0, 4.0, -5.0))
+def _b_first(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
+    return {0: emit.fma(d[2], emit.constant(-5.0), emit.fma(d[0], emit.constant(4.0), d[4]))}
+
+
+def _b_sums(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
     even, odd = emit.fma(d[2], emit.constant(-4.0), d[4]), emit.fma(d[1], emit.constant(-4.0), d[3])
+    return {1: emit.add(even, odd), 2: emit.sub(even, odd)}
+
+
+def _b_differences(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
     far, near = emit.sub(d[3], d[1]), emit.sub(d[4], d[2])
-    return [
-        emit.fma(d[2], five, emit.fma(d[0], four, d[4])),
-        emit.add(even, odd),
-        emit.sub(even, odd),
-        emit.fma(far, two, near),
-        emit.fma(far, emit.constant(-2.0), near),
-        emit.fma(d[3], five, emit.fma(d[1], four, d[5])),
-    ]
+    return {3: emit.fma(far, emit.constant(2.0), near), 4: emit.fma(far, emit.constant(-2.0), near)}
+
+
+def _b_last(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
+    return {5: emit.fma(d[3], emit.constant(-5.0), emit.fma(d[1], emit.constant(4.0), d[5]))}
+
+
+_B = (((0, 2, 4), _b_first), ((1, 2, 3, 4), _b_sums), ((1, 2, 3, 4), _b_differences), ((1, 3, 5), _b_last))
+"""B' d by elements: which of d some elements of the result are made of, and a function that makes them."""
 
 
 @native(inline=False)
@@ -329,22 +366,26 @@ def _output_tile(
         return builder.icmp_signed("<", emit.integer(at), count)
 
     def body(at: Any, _: Any) -> list[Any]:
-        columns = [
-            _times_a(emit, [emit.load(emit.move(m, builder.add(emit.mul(plane, 6 * i + j), at)), 0) for i in range(6)])
-            for j in range(6)
-        ]
-        rows = [_times_a(emit, [columns[k][i] for k in range(6)]) for i in range(4)]
-        values = [value for row in rows for value in row]
-        values = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, [emit.load(emit.move(bias, at), 0)] * 16))
-        for number, value in enumerate(values):
-            i, j = divmod(number, 4)
+        for taken, times in _A:
+            columns, source = [], emit.move(m, at)
+            for _ in range(6):
+                columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(plane, 6 * i)), 0) for i in taken}))
+                source = emit.after(emit.move(source, plane), list(columns[-1].values())[-1])
+            for i in columns[0]:
+                given = dict(enumerate(column[i] for column in columns))
+                row = dict(item for _taken, again in _A for item in again(emit, given).items())
+                finish(at, i, [row[j] for j in range(4)])
+        return []
+
+    def finish(at: Any, i: int, values: list[Any]) -> None:
+        added = emit.when(emit.bit(mode, BIAS), values, lambda v: emit.add_all(v, [emit.load(emit.move(bias, at), 0)] * 4))
+        for j, value in enumerate(added):
             with builder.if_then(builder.and_(inside(i, lines), inside(j, pixels))):
                 position = builder.add(at, builder.add(emit.mul(line, i), emit.mul(pixel, j)))
                 place, other = emit.move(y, position), emit.move(residual, position)
                 final = emit.when(emit.bit(mode, RESIDUAL), [value], _plus(emit, other))
                 final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
                 emit.store(final[0], place, 0)
-        return []
 
     emit.loop(emit.integer(0), c, lanes, [], body)
 
@@ -353,13 +394,15 @@ def _plus(emit: Vectors, other: Any) -> Callable[[list[Any]], list[Any]]:
     return lambda values: [emit.add(values[0], emit.load(other, 0))]
 
 
-def _times_a(emit: Vectors, m: Sequence[Any]) -> list[Any]:
-    """A' m."""
+def _a_even(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
     near, far = emit.add(m[1], m[2]), emit.add(m[3], m[4])
-    odd, wide = emit.sub(m[1], m[2]), emit.sub(m[3], m[4])
-    return [
-        emit.add(emit.add(m[0], near), far),
-        emit.fma(wide, emit.constant(2.0), odd),
-        emit.fma(far, emit.constant(4.0), near),
-        emit.add(emit.fma(wide, emit.constant(8.0), odd), m[5]),
-    ]
+    return {0: emit.add(emit.add(m[0], near), far), 2: emit.fma(far, emit.constant(4.0), near)}
+
+
+def _a_odd(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
+    near, far = emit.sub(m[1], m[2]), emit.sub(m[3], m[4])
+    return {1: emit.fma(far, emit.constant(2.0), near), 3: emit.add(emit.fma(far, emit.constant(8.0), near), m[5])}
+
+
+_A = (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd))
+"""A' m, as _B."""

@@ -144,7 +144,7 @@ class QuantizedLayer(Layer):
         return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
     def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
-        op, columns, tile = self.op, self.gates * self.size, integer_tile()
+        op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
         r = op.packed(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))

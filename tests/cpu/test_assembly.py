@@ -1,0 +1,145 @@
+"""The micro-kernels as compiled for many CPUs: what their inner loops load, multiply, and keep in registers.
+
+Loops count that multiply: others (bias, limits, rest of a row) run once a tile. Softmax is left out: a plain loop of the compiler's.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from ort_lite.native import Spec, cpu
+from ort_lite.native.compiler import compile_module
+from ort_lite.native.cpu import Target, named
+from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, winograd
+from ort_lite_cpu.kernels.gemm.integer import integer_tile
+from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from tests.native.assembly import Loop, inner_loops
+
+X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
+CPUS = [*X86, "cortex-a72", "neoverse-n1"]
+WIDE = [name for name in CPUS if named(name).vector_registers == 32]
+INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
+
+
+def floats(native: str, tile: Tile) -> Spec:
+    signature = "void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
+    return Spec.plain(panel, signature.replace("F", native), tile.statics)
+
+
+def few(transposed: bool) -> Spec:
+    signature = "void(*f32,i64,*f32,i64,*f32,*f32,*f32,i64,i64,i64,i64,i64,f64,i64,f64,f64)"
+    return Spec.plain(few_rows.few_rows, signature, {"transposed": transposed})
+
+
+def channels(taps: int, stride: int, target: Target) -> Spec:
+    signature = "void(*f32,i64,i64,i64,*f32,i64,i64,*f32,*f32,*f32,i64,i64,i64,f64,f64)"
+    statics = {"taps": taps, "stride": stride, "dilation": 1, **depthwise.registers_for(target)}
+    return Spec.plain(depthwise._channels, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+
+
+def integer_channels(target: Target) -> Spec:
+    signature = "void(*u8,i64,i64,i64,*i16,i64,i64,i64,i64,i64,*i32,i64)"
+    return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
+
+
+FAMILIES: dict[str, Callable[[Target], Spec]] = {
+    "float": lambda target: floats("f32", tile_for("f32", target)),
+    "double": lambda target: floats("f64", tile_for("f64", target)),
+    "Winograd": lambda target: floats("f32", tall_tile("f32", target)),
+    "int8": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i8"), integer_tile(target).statics),
+    "int16": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i16"), integer_tile(target).statics),
+    "depthwise 3": lambda target: channels(3, 1, target),
+    "depthwise 3 stride 2": lambda target: channels(3, 2, target),
+    "depthwise 5": lambda target: channels(5, 1, target),
+    "depthwise 7": lambda target: channels(7, 1, target),
+    "depthwise int8": integer_channels,
+    "few rows": lambda _: few(transposed=False),
+    "few rows transposed": lambda _: few(transposed=True),
+    "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
+    "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
+}
+
+
+def multiplying_loops(spec: Spec, target: Target) -> list[Loop]:
+    module, machine = compile_module(spec, target, "symbol")
+    found = [loop for loop in inner_loops(machine.emit_assembly(module)) if loop.products()]
+    assert found, "no inner loop multiplies"
+    return found
+
+
+def tuned(monkeypatch: pytest.MonkeyPatch, name: str, tuning: str) -> Target:
+    """The target of that name, with another CPU to tune for."""
+    monkeypatch.setitem(cpu._TUNINGS, "x86_64", tuning)
+    return named(name).replace(name=f"{name} tuned for {tuning}")
+
+
+def spilled(loops: list[Loop]) -> list[str]:
+    return [line for loop in loops for line in loop.spilled()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CPUS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_inner_loops_keep_to_registers(family: str, name: str) -> None:
+    target = named(name)
+    assert spilled(multiplying_loops(FAMILIES[family](target), target)) == []
+
+
+TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
+    "input": (winograd._transform_inputs, "void(*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64)", {}),
+    "output": (
+        winograd._transform_outputs,
+        "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,i64,f64,f64,f64,f64)",
+        {"kind": ""},
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_of_winograd_keep_to_32_registers(transform: str, name: str) -> None:
+    """With 16 they read their constants from the stack."""
+    function, signature, statics = TRANSFORMS[transform]
+    target = named(name)
+    spec = Spec.plain(function, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+    assert spilled(multiplying_loops(spec, target)) == []
+
+
+@pytest.mark.parametrize("name", CPUS)
+@pytest.mark.parametrize("native", ["f32", "f64"])
+def test_a_tile_loads_and_multiplies_what_its_shape_promises(native: str, name: str) -> None:
+    """AArch64 loads two vectors by one instruction."""
+    target = named(name)
+    tile = tile_for(native, target)
+    products, loads = UNROLLED * tile.rows * tile.vectors, UNROLLED * (tile.rows + tile.vectors)
+    [found] = [loop.loads() for loop in multiplying_loops(floats(native, tile), target) if loop.products() == products]
+    assert found == loads if name in X86 else found <= loads
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_tile_of_32_registers_loads_at_most_half_as_often_as_it_multiplies(name: str) -> None:
+    """12 x 2 does not."""
+    tile = tile_for("f32", named(name))
+    assert 2 * (tile.rows + tile.vectors) <= tile.rows * tile.vectors
+    assert not 2 * (12 + 2) <= 12 * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", X86)
+@pytest.mark.parametrize("name", ["x86-64-v4", "x86-64-v3"])
+def test_whatever_cpu_llvm_tunes_for_the_tile_stays_in_registers(
+    name: str, tuning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tuned(monkeypatch, name, tuning)
+    assert spilled(multiplying_loops(FAMILIES["float"](target), target)) == []
+
+
+def test_a_scheduler_that_is_left_free_spills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these tests rest on: spills are found, and it is the order of reads that keeps them away."""
+    target, tight = named("x86-64-v3"), Tile(4, 3, 8)
+    with monkeypatch.context() as patched:
+        patched.setattr(Vectors, "after", lambda self, pointer, *values: pointer)
+        assert spilled(multiplying_loops(floats("f32", tight), target))
+    assert spilled(multiplying_loops(floats("f32", tight), target)) == []

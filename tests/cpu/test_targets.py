@@ -1,0 +1,148 @@
+"""Targets of the provider: names that are taken, that sessions contain nothing wider, and that results agree."""
+
+import math
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ort_lite
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.native import Spec, cpu, load
+from ort_lite.native.compiler import compile_module
+from ort_lite.native.cpu import NAMES, Target, host, named, runnable
+from ort_lite.native.spec import key_of
+from ort_lite_cpu import CPUExecutionProvider
+from ort_lite_cpu.kernels import once
+from ort_lite_cpu.kernels.gemm.gemm import gemm
+from ort_lite_cpu.kernels.gemm.microkernel import Tile
+from ort_lite_cpu.kernels.gemm.pack import panels
+from ort_lite_cpu.program import segment
+from tests.cpu.test_gemm import assert_near, exact, random
+from tests.native.calls import call
+
+LESSER = [name for name in ("x86-64-v3", "x86-64-v2", "x86-64", "aarch64") if named(name).runs_on(host())]
+
+
+def model() -> bytes:
+    """A product, convolutions of every kind, a product of bytes, attention's parts and an elementwise expression."""
+    draw = np.random.default_rng(0).standard_normal
+    weights = {
+        "w3": draw((24, 16, 3, 3)),
+        "w5": draw((24, 24, 5, 5)),
+        "wd": draw((24, 1, 3, 3)),
+        "w1": draw((8, 24, 1, 1)),
+        "b": draw((9, 20)),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w3"], ["c3"], pads=[1] * 4),
+        helper.make_node("Conv", ["c3", "w5"], ["c5"], pads=[2] * 4),
+        helper.make_node("Conv", ["c5", "wd"], ["cd"], pads=[1] * 4, group=24),
+        helper.make_node("Conv", ["cd", "w1"], ["c1"]),
+        helper.make_node("Tanh", ["c1"], ["t"]),
+        helper.make_node("MatMul", ["t", "b"], ["y"]),
+        helper.make_node("DynamicQuantizeLinear", ["y"], ["q", "scale", "zero"]),
+        helper.make_node("MatMulInteger", ["q", "w8", "zero"], ["z"]),
+    ]
+    constants = [
+        numpy_helper.from_array((array / np.sqrt(array[0].size)).astype(np.float32), name) for name, array in weights.items()
+    ]
+    constants.append(numpy_helper.from_array(np.arange(-60, 60, dtype=np.int8).reshape(20, 6), "w8"))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 9, 9])
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    outputs.append(helper.make_tensor_value_info("z", TensorProto.INT32, None))
+    graph = helper.make_graph(nodes, "g", [x], outputs, constants)
+    made: bytes = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    return made
+
+
+X = np.random.default_rng(1).standard_normal((1, 16, 9, 9)).astype(np.float32)
+
+
+def results(target: str) -> list[Array]:
+    session = ort_lite.InferenceSession(model(), providers=[("CPUExecutionProvider", {"target": target})])
+    return [np.asarray(value) for value in session.run(None, {"x": X})]
+
+
+# --- Names
+def test_every_name_is_a_target() -> None:
+    assert all(isinstance(named(name), Target) for name in NAMES)
+    assert runnable("host") is host()
+
+
+def test_a_name_that_is_unknown_or_does_not_run_here_is_refused_with_those_that_do() -> None:
+    strange = "aarch64" if host().architecture == "x86_64" else "x86-64"
+    with pytest.raises(InvalidArgument, match=r"target 'pentium': unknown; host, .*run here"):
+        CPUExecutionProvider(target="pentium")
+    with pytest.raises(InvalidArgument, match=f"target '{strange}': this machine, .*, does not run it; host, .*run here"):
+        CPUExecutionProvider(target=strange)
+
+
+@pytest.mark.parametrize("name", LESSER)
+def test_a_config_entry_names_the_target_unless_the_provider_has_one(name: str) -> None:
+    options = ort_lite.SessionOptions()
+    options.add_session_config_entry("ort_lite.target", name)
+    provider, other = CPUExecutionProvider(), CPUExecutionProvider(target=LESSER[-1])
+    provider.configure(options)
+    other.configure(options)
+    assert (provider.get_options()["target"], other.get_options()["target"]) == (name, LESSER[-1])
+    assert CPUExecutionProvider().get_options()["target"] == "host"
+
+
+# --- Code
+@pytest.mark.parametrize("name", LESSER[:1])
+def test_a_session_contains_nothing_wider_than_its_target(name: str) -> None:
+    asked: list[tuple[Spec, Target]] = []
+
+    def noted(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
+        asked.extend((spec, target or host()) for spec in specs)
+        found: list[int] = load(specs, target)
+        return found
+
+    with patch.object(segment, "load", noted), patch.object(once, "load", noted):
+        results(name)
+    wide = [spec.name for spec, target in asked if target != runnable(name)]
+    assert [
+        spec for spec in wide if "ort_lite_cpu.run." not in spec and "planning" not in spec and "evaluate" not in spec
+    ] == []
+    widest = 0
+    for spec, target in asked:
+        if target == runnable(name):
+            module, machine = compile_module(spec, target, "symbol")
+            text = machine.emit_assembly(module)
+            widest = max([widest, *(size for register, size in (("%zmm", 64), ("%ymm", 32)) if register in text)])
+    assert widest <= runnable(name).vector_bytes
+
+
+@pytest.mark.parametrize("name", LESSER)
+def test_results_of_targets_agree(name: str) -> None:
+    """Bytes are quantised from floats that differ in the last place: sums of them differ by some steps."""
+    (floats, sums), (expected, expected_sums) = results(name), results("host")
+    np.testing.assert_allclose(floats, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    assert np.abs(sums - expected_sums).max() <= 20 * 60
+
+
+# --- Widths
+@pytest.mark.parametrize(
+    "tile", [Tile(5, 3, 4), Tile(3, 5, 4), Tile(7, 1, 4), Tile(9, 3, 4), Tile(12, 2, 4), Tile(6, 4, 4)], ids=str
+)
+@pytest.mark.parametrize("n", [1, 7, 11, 12, 25, 61])
+def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) -> None:
+    kernel = Spec(gemm, ("f32",) * 5, {"kind": "", **tile.statics})
+    for m in (*range(1, 13), 31):
+        a, b = random(m, 19), random(19, n, seed=1)
+        c = np.full((m, n), np.nan, np.float32)
+        operands = [a, panels(b, tile.columns, host()), None, None, c]
+        assert call(kernel, operands, [m, n, 19, -math.inf, math.inf, 0.0, 0.0]) == 0
+        assert_near(c, exact(a, b))
+
+
+def test_keys_name_features_and_tuning_and_no_cpu() -> None:
+    spec = Spec(gemm, ("f32",) * 5, {"kind": "", **Tile(6, 2, 8).statics})
+    assert key_of(spec, named("haswell")) == key_of(spec, named("x86-64-v3")) != key_of(spec, named("x86-64-v4"))
+    with patch.dict(cpu._TUNINGS, {"x86_64": "haswell"}):
+        other = key_of(spec, named("haswell"))
+    assert other != key_of(spec, named("haswell"))
