@@ -40,7 +40,7 @@ test-targets: $(VENV)/installed-test
 		$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --target $$target tests/cpu tests/conformance tests/models || exit 1; \
 	done
 
-# Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes a quarter of an hour a machine.
+# Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes three to ten minutes a machine.
 FOLDER ?= build/emulation
 MACHINES ?= nehalem haswell armv8.0 dotprod
 test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
