@@ -261,7 +261,7 @@ def test_what_workers_run_is_loaded_with_the_kernels_where_they_may_be_needed(th
     text = f"(float[{rows}] x) => (float[{rows}] y) {{ y = Neg(x) }}"
     with patch.object(segment, "load", wraps=load) as loading:
         text_program(text, threads=threads)
-    [[specs]] = [call.args for call in loading.call_args_list]
+    [(specs, _)] = [call.args for call in loading.call_args_list]
     assert set(team.specs(2)).issubset(specs) == loaded
 
 

@@ -76,6 +76,15 @@ def helpers() -> int:
     return sum(thread.name.startswith("ort-lite-inter-op") for thread in threading.enumerate())
 
 
+def settled() -> int:
+    """As `helpers`, once those of other tests' sessions have ended."""
+    gc.collect()
+    end = time.monotonic() + 10
+    while helpers() and time.monotonic() < end:
+        time.sleep(0.01)
+    return helpers()
+
+
 def meeting() -> Callable[[Partition], Any]:
     """Two partitions wait for each other inside of it: one after the other they would time out."""
     barrier = threading.Barrier(2, timeout=10)
@@ -276,7 +285,7 @@ def test_context_variables_reach_the_threads() -> None:
 
 
 def test_a_closed_session_has_no_threads_and_a_forgotten_one_neither() -> None:
-    before = helpers()
+    before = settled()
     for close in (True, False):
         meet = meeting()
         made = session(FORK, Around(meet, "a"), Other(meet, "b"), CpuStandIn())
