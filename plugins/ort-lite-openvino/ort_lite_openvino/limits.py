@@ -127,6 +127,9 @@ def resize(node: Node) -> Why | None:
         return "attribute", f"coordinate_transformation_mode is {mode}, takes {', '.join(_COORDINATES)}"
     if mode == "align_corners" and _given(node, 2):
         return "attribute", "align_corners by scales, takes sizes"
+    output = node.output.shape
+    if output is None or not all(map(same, _shape(node, 0)[:2], output[:2])):
+        return "shape", "images or channels may be resized too, takes the dimensions behind them"
     return _attributes(node, antialias=0, exclude_outside=0, keep_aspect_ratio_policy="stretch")
 
 
