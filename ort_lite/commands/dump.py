@@ -44,7 +44,7 @@ def _graph(graph: Graph) -> dict[str, Any]:
         "nodes": [
             {
                 "name": node.name,
-                "operator": f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
+                "operator": node.operator,
                 "inputs": [None if value is None else value.name for value in node.inputs],
                 "outputs": [None if value is None else _value(value) for value in node.outputs],
                 "bodies": [_graph(body) for body in node.subgraphs()],

@@ -160,9 +160,10 @@ def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
 def _absorbed(one: "Absorbs", name: str) -> set[Value]:
     """Raises ProviderError where they are no Values."""
     found: Any = one.absorbed
-    if not isinstance(found, Iterable) or not all(isinstance(value, Value) for value in found):
+    values = list(found) if isinstance(found, Iterable) else [found]
+    if not all(isinstance(value, Value) for value in values):
         raise ProviderError(f"{name}: absorbed is {shown(found)}; expected Values of its constants")
-    return set(found)
+    return set(values)
 
 
 def close_states(compiled: Compiled) -> None:

@@ -1,17 +1,20 @@
 """Values from one memory to another: what a transfer or an allocator answers is looked at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
-from ort_lite.execute.device_memory import freed_with
+from ort_lite.errors import ProviderError
+from ort_lite.execute.device_memory import allocated, freed_with
 from ort_lite.execute.results import Expected, read_only, witnesses
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import OptionalType, TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import ask, shown
+from ort_lite.provider.ask import ask, shown, told_as
 from ort_lite.provider.provider import CPU, Allocator, ExecutionProvider
+
+if TYPE_CHECKING:
+    from ort_lite.provider.transfers import CopiesAsync, CopiesInto
 
 
 class Mover:
@@ -39,7 +42,8 @@ class Mover:
         if x is None and isinstance(self._value.type, OptionalType):
             return [None]
         given = read_only(x) if hop.source == CPU and self._views else x
-        made = self._named(self._copied, given)
+        with told_as(self._who):
+            made = self._copied(given)
         if self._expected is not None:
             return self._expected([made], inputs[1:])
         if made is None:
@@ -51,22 +55,13 @@ class Mover:
             return self._copied_into(x)
         return self._hop.transfer.copy(x, self._hop.source, self._hop.destination)
 
-    def _named(self, function: Callable[[Any], Any], x: Any) -> Any:
-        """What a transfer or an allocator does, with errors that say which copy."""
-        try:
-            return function(x)
-        except OrtLiteError:
-            raise
-        except Exception as error:
-            raise RuntimeException(f"{self._who} failed: {told(error)}") from error
-
     def _copied_into(self, x: Any) -> Any:
         """What is allocated goes back when the value is gone, also that of a run that fails."""
         memory, hop = self._memory, self._hop
         assert memory is not None
-        handle = memory.allocate(x.nbytes)
+        handle = allocated(memory, x.nbytes, self._who)
         try:
-            made = hop.transfer.copy_into(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+            made = cast("CopiesInto", hop.transfer).copy_into(x, hop.source, hop.destination, handle)
             freed_with(made, memory, handle, f"{self._who} copy_into", hop.destination)
         except BaseException:
             memory.free(handle)
@@ -82,22 +77,23 @@ class AsyncMover(Mover):
         x, hop = inputs[0], self._hop
         if x is None and isinstance(self._value.type, OptionalType):
             return [None, None]
-        begun: list[Any] = self._named(self._begun, read_only(x) if hop.source == CPU and self._views else x)
-        return begun
+        with told_as(self._who):
+            return self._begun(read_only(x) if hop.source == CPU and self._views else x)
 
     def wait(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """`inputs`: what `begin` returned, the value, and the arrays of the witnesses."""
         made, notification = inputs[:2]
         if notification is not None:
-            self._named(lambda made: made.wait_on_host(), notification)
+            with told_as(self._who):
+                notification.wait_on_host()
         return [made] if self._expected is None else self._expected([made], inputs[3:])
 
     def _begun(self, x: Any) -> list[Any]:
         memory, hop = self._memory, self._hop
-        handle = None if memory is None else memory.allocate(x.nbytes)
+        handle = None if memory is None else allocated(memory, x.nbytes, self._who)
         notification: Any = None
         try:
-            begun: Any = hop.transfer.copy_async(x, hop.source, hop.destination, handle)  # type: ignore[attr-defined]
+            begun: Any = cast("CopiesAsync", hop.transfer).copy_async(x, hop.source, hop.destination, handle)
             if not isinstance(begun, tuple) or len(begun) != 2 or not callable(getattr(begun[1], "wait_on_host", None)):
                 wanted = "expected the value and a notification with `wait_on_host`"
                 raise ProviderError(f"{self._who} copy_async returned {shown(begun)}; {wanted}")

@@ -7,11 +7,20 @@ from math import prod
 from typing import Any
 
 from ort_lite.dtypes import to_numpy
-from ort_lite.errors import OrtLiteError, ProviderError, RuntimeException, told
+from ort_lite.errors import ProviderError
 from ort_lite.execute.results import KnownShapes, Wrapper, listed, witnesses
 from ort_lite.graph.graph import Value
-from ort_lite.provider.ask import shown
+from ort_lite.provider.ask import told_as
 from ort_lite.provider.provider import Allocator, CompiledPartition, Device
+
+
+def allocated(memory: Allocator, nbytes: int, who: str) -> Any:
+    """A handle. `who` wants it, for messages. Raises RuntimeException where the allocator fails, ProviderError where it gives none."""
+    with told_as(f"{who} allocate"):
+        handle = memory.allocate(nbytes)
+    if handle is None:
+        raise ProviderError(f"{who} allocate returned None; expected a handle")
+    return handle
 
 
 def freed_with(made: Any, memory: Allocator, handle: Any, who: str, device: Device) -> None:
@@ -76,17 +85,7 @@ class Allotted(Wrapper):
         ]
 
     def _allocated(self, nbytes: int | None) -> Any:
-        if nbytes is None:
-            return None
-        try:
-            handle = self._memory.allocate(nbytes)
-        except OrtLiteError:
-            raise
-        except Exception as error:
-            raise RuntimeException(f"{self._who}: allocate failed: {told(error)}") from error
-        if handle is None:
-            raise ProviderError(f"{self._who}: allocate returned {shown(handle)}; expected a handle")
-        return handle
+        return None if nbytes is None else allocated(self._memory, nbytes, f"{self._who}:")
 
 
-__all__ = ["Allotted", "freed_with"]
+__all__ = ["Allotted", "allocated", "freed_with"]

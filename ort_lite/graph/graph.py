@@ -168,6 +168,11 @@ class Node:
             raise InvalidGraph(f"{self} has no first output")
         return self.outputs[0]
 
+    @property
+    def operator(self) -> str:
+        """With its domain, if that is not ONNX's own: "Relu", "com.microsoft.Gelu"."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
     def attr(self, name: str, default: Any = None) -> Any:
         """The attribute's value, or `default`."""
         attribute = self.attributes.get(name)

@@ -11,10 +11,22 @@ _HWCAP, _HWCAP2 = 16, 26  # entries of the auxiliary vector
 
 # LLVM's feature -> the bits of AT_HWCAP, then of AT_HWCAP2, that it takes (arch/arm64/include/uapi/asm/hwcap.h).
 _FIRST = {
-    "fp-armv8": 1 << 0, "neon": 1 << 1, "aes": 3 << 3, "sha2": 3 << 5, "crc": 1 << 7, "lse": 1 << 8, "fullfp16": 3 << 9,
-    "rdm": 1 << 12, "jsconv": 1 << 13, "complxnum": 1 << 14, "rcpc": 1 << 15, "sha3": 1 << 17 | 1 << 21, "dotprod": 1 << 20,
-    "sve": 1 << 22, "fp16fml": 1 << 23,
-}  # fmt: skip
+    "fp-armv8": 1 << 0,
+    "neon": 1 << 1,
+    "aes": 3 << 3,
+    "sha2": 3 << 5,
+    "crc": 1 << 7,
+    "lse": 1 << 8,
+    "fullfp16": 3 << 9,
+    "rdm": 1 << 12,
+    "jsconv": 1 << 13,
+    "complxnum": 1 << 14,
+    "rcpc": 1 << 15,
+    "sha3": 1 << 17 | 1 << 21,
+    "dotprod": 1 << 20,
+    "sve": 1 << 22,
+    "fp16fml": 1 << 23,
+}
 _SECOND = {"sve2": 1 << 1, "i8mm": 1 << 13, "bf16": 1 << 14}
 
 

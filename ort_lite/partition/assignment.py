@@ -147,7 +147,7 @@ class Assignment(Record):
         return [
             {
                 "node": place.node.name,
-                "operator": _operator(place.node),
+                "operator": place.node.operator,
                 "depth": depth,
                 "provider": place.provider,
                 "partition": place.partition,
@@ -171,7 +171,7 @@ class Assignment(Record):
     def table(self) -> list[tuple[str, ...]]:
         """A row of COLUMNS for each node."""
         return [
-            ("  " * depth + place.node.name, _operator(place.node), place.provider, place.partition, self._about(place))
+            ("  " * depth + place.node.name, place.node.operator, place.provider, place.partition, self._about(place))
             for depth, place in self.rows()
         ]
 
@@ -200,10 +200,6 @@ def aligned(rows: list[tuple[str, ...]]) -> str:
     """Columns side by side, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def _operator(node: Node) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
 def _level(level: Level) -> dict[str, Any]:

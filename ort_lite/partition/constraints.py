@@ -37,9 +37,13 @@ class Constraints:
     """
 
     def __init__(
-        self, labels: Sequence[str], rules: Sequence[PlacementRule] = (), resources: Sequence[Resource | None] = (),
-        policies: Sequence[Policy] = (), remarks: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self,
+        labels: Sequence[str],
+        rules: Sequence[PlacementRule] = (),
+        resources: Sequence[Resource | None] = (),
+        policies: Sequence[Policy] = (),
+        remarks: Sequence[str] = (),
+    ) -> None:
         self.labels, self.rules = labels, rules
         self.policies = policies or [Policy()] * len(labels)
         self._controlled: dict[int, dict[Node, tuple[str, str]]] | None = None

@@ -100,10 +100,6 @@ def _reads(node: Node) -> Iterator[Value]:
     return (value for value in node.reads() if value is not None)
 
 
-def _operator(node: Node) -> str:
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
 def _stop(
     graph: Graph, stops: frozenset[str], behind: dict[Value, Node], cause: Node | None, found: dict[Node, tuple[str, str]]
 ) -> Node | None:
@@ -112,7 +108,7 @@ def _stop(
     """
     first = None
     for node in graph:
-        own = node if _operator(node) in stops else None
+        own = node if node.operator in stops else None
         before = cause or next((behind[v] for v in _reads(node) if v in behind), None)
         within = [_stop(body, stops, behind, own or before, found) for body in node.subgraphs()]
         own = own or next(filter(None, within), None)
@@ -132,10 +128,24 @@ _SMALL = 100
 """Elements of a constant that a node which computes shapes may read."""
 
 _HOST_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "Reshape": (1,), "Expand": (1,), "ConstantOfShape": (0,), "Slice": (1, 2, 3, 4), "Unsqueeze": (1,), "Squeeze": (1,),
-    "Tile": (1,), "Pad": (1, 2, 3), "Range": (0, 1, 2), "Resize": (1, 2, 3), "TopK": (1,), "OneHot": (1,), "Split": (1,),
-    "Trilu": (1,), "CumSum": (1,), "If": (0,), "Loop": (0, 1),
-}  # fmt: skip
+    "Reshape": (1,),
+    "Expand": (1,),
+    "ConstantOfShape": (0,),
+    "Slice": (1, 2, 3, 4),
+    "Unsqueeze": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "TopK": (1,),
+    "OneHot": (1,),
+    "Split": (1,),
+    "Trilu": (1,),
+    "CumSum": (1,),
+    "If": (0,),
+    "Loop": (0, 1),
+}
 """Inputs that an accelerator's kernel reads on the host: they are the end of what computes a shape."""
 
 _LOW_PRECISION = ("float16", "bfloat16")

@@ -46,7 +46,7 @@ class Explanation(Record):
         """What is different in `other`, by the names of the nodes."""
         mine, theirs = self._places(), other._places()
         moved = tuple(
-            Move(name, _operator(place), place.provider, theirs[name].provider, _why(place, theirs[name]))
+            Move(name, place.node.operator, place.provider, theirs[name].provider, _why(place, theirs[name]))
             for name, place in mine.items()
             if name in theirs and theirs[name].provider != place.provider
         )
@@ -171,10 +171,6 @@ def _why(before: Placement, after: Placement) -> str:
         return f"{before.provider} is not there"
     rule = f" by {after.rule}" if after.rule else ""
     return f"{before.provider} {known[before.provider]}{rule}"
-
-
-def _operator(place: Placement) -> str:
-    return f"{place.node.domain}.{place.node.op_type}" if place.node.domain else place.node.op_type
 
 
 def _sized(name: str, size: Dim | None) -> str:

@@ -1,12 +1,13 @@
 """Calls of a provider's hooks. What goes wrong in one, and an answer that is none, is told with the names of provider and hook."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, told
+from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RunTerminated, RuntimeException, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule
 from ort_lite.provider.provider import Capability, Device, ExecutionProvider, Overhead, ProfileEvent, Rejection, Resource
 from ort_lite.transform.contract import GraphPass, LocalRule
@@ -55,6 +56,17 @@ def ask_made(made: Any, method: str, maker: str, expected: type | None = None) -
     if expected is not None and not isinstance(answer, expected):
         raise ProviderError(f"{maker}: {method} returned {shown(answer)}; expected a {expected.__name__}")
     return answer
+
+
+@contextmanager
+def told_as(what: str) -> Iterator[None]:
+    """Around calls of a transfer or an allocator: raises RuntimeException, `what` failed; errors of ort_lite's own stay as they are."""
+    try:
+        yield
+    except OrtLiteError:
+        raise
+    except Exception as error:
+        raise RuntimeException(f"{what} failed: {told(error)}") from error
 
 
 def who(provider: Any) -> str:

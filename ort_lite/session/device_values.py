@@ -1,18 +1,18 @@
 """Tensors into a device's memory, out of it and over each other, by the DataTransfer of the device's provider."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_lite.compile.moving import Mover
 from ort_lite.dtypes import Array, DType, from_numpy, to_numpy
-from ort_lite.errors import InvalidArgument, OrtLiteError, ProviderError, RuntimeException, told
+from ort_lite.errors import InvalidArgument, ProviderError, RuntimeException
 from ort_lite.execute.results import read_only
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import TensorType
 from ort_lite.partition.assignment import Hop
-from ort_lite.provider.ask import ask, who
+from ort_lite.provider.ask import ask, told_as, who
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.tensors.device_tensor import DeviceTensor
 
@@ -60,7 +60,8 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
             f"{who(provider)}: {type(transfer).__name__} has no at_address, so that there is nothing at {address:#x} of "
             f"{provider.device}; bind an OrtValue"
         )
-    made = _named(provider, "at_address", transfer.at_address, address, to_numpy(dtype), shape, provider.device)
+    with told_as(f"{who(provider)}: at_address of its data transfer"):
+        made = transfer.at_address(address, to_numpy(dtype), shape, provider.device)
     if made is None:
         raise ProviderError(f"{who(provider)}: at_address of its data transfer returned None; expected a value")
     return DeviceTensor(made, provider, dtype, shape)
@@ -77,8 +78,9 @@ def synchronize(tensors: Sequence[DeviceTensor]) -> None:
 
 
 def _overwrite(tensor: DeviceTensor, x: Any, source: Device) -> None:
-    overwrite = _transfer(tensor.provider).overwrite
-    _named(tensor.provider, "overwrite", overwrite, x, source, tensor.device, tensor.value)
+    transfer = _transfer(tensor.provider)
+    with told_as(f"{who(tensor.provider)}: overwrite of its data transfer"):
+        transfer.overwrite(x, source, tensor.device, tensor.value)
 
 
 def _transfer(provider: ExecutionProvider) -> Any:
@@ -91,12 +93,3 @@ def _transfer(provider: ExecutionProvider) -> Any:
 def _mover(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...], source: Device, destination: Device) -> Mover:
     hop = Hop(_transfer(provider), source, destination)
     return Mover(Value("an OrtValue", TensorType(dtype, shape)), hop, who(provider), provider)
-
-
-def _named(provider: ExecutionProvider, method: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    try:
-        return function(*arguments)
-    except OrtLiteError:
-        raise
-    except Exception as error:
-        raise RuntimeException(f"{who(provider)}: {method} of its data transfer failed: {told(error)}") from error

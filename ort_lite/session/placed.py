@@ -77,7 +77,8 @@ class ReadyOnDevices(Ready):
         homes = tuple(x.device if type(x) is DeviceTensor else None for x in inputs)
         steps = self._steps(homes, tuple((name, wanted.get(name, CPU)) for name in names))
         values = [tensor.value for tensor in there]  # whatever is put into the tensors meanwhile
-        outputs = dict(zip(names, steps.run(None, [*inputs, *values], run_options), strict=True))  # type: ignore[arg-type]
+        feed: Any = [*inputs, *values]  # the steps' own Feeds are `list`
+        outputs = dict(zip(names, steps.run(None, feed, run_options), strict=True))
         shapes = dict(zip(self._names, self._shapes.of(inputs), strict=True)) if wanted else {}
         seen = set(map(id, values))
         for name, device in wanted.items():

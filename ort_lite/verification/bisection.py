@@ -110,5 +110,4 @@ class _Bisection:
 
 
 def _culprit(node: Node, how: str, tensor: TensorReport) -> Culprit:
-    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return Culprit(node.name, operator, how, tensor)
+    return Culprit(node.name, node.operator, how, tensor)

@@ -3,52 +3,34 @@
     python -m tests.benchmarks.bench_plugins OpenVINOExecutionProvider light_resnet50 [model.onnx ...]
 
 For each model and way of sharing out: nodes that the provider has, partitions, the time of a run over that of the CPU provider alone
-(above 1: slower), and the largest difference that `run(verify="partition")` sees. Alternating blocks in one process, medians.
+(above 1: slower), and what `run(verify="partition")` says. Measured as by `ort-lite bench`.
 """
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-import onnx
 
 import ort_lite
-from ort_lite.dtypes import from_ort_name, to_numpy
+from ort_lite.commands.benchmark.blocks import quietest
+from ort_lite.commands.model import random
 from ort_lite.errors import OrtLiteError
+from tests.models.light_models import FOLDER
 
-LIGHT = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
 CPU = "CPUExecutionProvider"
-BLOCKS = 9
+SECONDS = 3.0
+"""To measure a model."""
 
 
 def feed_of(session: ort_lite.InferenceSession) -> dict[str, Any]:
-    """Small numbers for each input, since those networks have large weights; open dimensions are 2."""
+    """Small numbers for each input, since those networks have large weights."""
     rng = np.random.default_rng(0)
-    found = {}
-    for given in session.get_inputs():
-        shape = [dim if isinstance(dim, int) else 2 for dim in given.shape]
-        dtype = to_numpy(from_ort_name(given.type))
-        random = 1e-3 * rng.standard_normal(shape) if np.issubdtype(dtype, np.floating) else np.ones(shape)
-        found[given.name] = random.astype(dtype)
-    return found
-
-
-def medians(runs: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Seconds of each, in blocks by turns."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(BLOCKS):
-        for name, run in runs.items():
-            run()
-            begin = perf_counter()
-            run()
-            seconds[name].append(perf_counter() - begin)
-    return {name: median(found) for name, found in seconds.items()}
+    found = {arg.name: random(arg, {}, rng) for arg in session.get_inputs()}
+    return {name: array * array.dtype.type(1e-3) if array.dtype.kind == "f" else array for name, array in found.items()}
 
 
 def options() -> ort_lite.SessionOptions:
@@ -80,7 +62,7 @@ def compare(path: str, provider: str, extra: Mapping[str, Any]) -> None:
     }
     feed = feed_of(alone)
     runs = {name: partial(session.run, None, feed) for name, session in {CPU: alone, **sessions}.items()}
-    times = medians(runs)
+    times = quietest(runs, SECONDS)
     for name, session in sessions.items():
         assignment = session.explain().assignment
         own = sum(place.provider == provider for place in assignment.placements.values())
@@ -99,7 +81,7 @@ def compare(path: str, provider: str, extra: Mapping[str, Any]) -> None:
 def main(provider: str, models: list[str]) -> None:
     warnings.simplefilter("ignore")
     for name in models or ["light_resnet50"]:
-        path = name if os.path.exists(name) else os.path.join(LIGHT, f"{name}.onnx")
+        path = name if os.path.exists(name) else os.path.join(FOLDER, f"{name}.onnx")
         compare(path, provider, {})
 
 

@@ -23,18 +23,25 @@ from onnx import (
 FLOATS = ("float32", "float64", "float16")
 DTYPES = (*FLOATS, "int64", "bool", "string")
 CODES = {
-    "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "float16": TensorProto.FLOAT16,
-    "int64": TensorProto.INT64, "bool": TensorProto.BOOL, "string": TensorProto.STRING,
-}  # fmt: skip
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "float16": TensorProto.FLOAT16,
+    "int64": TensorProto.INT64,
+    "bool": TensorProto.BOOL,
+    "string": TensorProto.STRING,
+}
 NUMBERS = ("Abs", "Identity", "Neg")
 UNARY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(FLOATS, (*NUMBERS, "Relu", "Sigmoid", "Softmax")),
-    "int64": NUMBERS, "bool": ("Identity", "Not"), "string": ("Identity",),
-}  # fmt: skip
+    "int64": NUMBERS,
+    "bool": ("Identity", "Not"),
+    "string": ("Identity",),
+}
 BINARY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*FLOATS, "int64"), ("Add", "Max", "Mul", "Sub")),
-    "bool": ("And", "Or", "Xor"), "string": ("StringConcat",),
-}  # fmt: skip
+    "bool": ("And", "Or", "Xor"),
+    "string": ("StringConcat",),
+}
 OPSET = 21
 
 
@@ -106,9 +113,20 @@ class _Maker:
         self.count = 0
         self.calls = False
         self.steps: Mapping[Callable[[Level, int], None], float] = {
-            self._unary: 6, self._binary: 8, self._cast: 2, self._compare: 2, self._where: 1, self._split: 1,
-            self._call: 0.5, self._sequence: 2, self._optional: 1, self._swish: 0.5, self._if: 1, self._loop: 1, self._scan: 0.5,
-        }  # fmt: skip
+            self._unary: 6,
+            self._binary: 8,
+            self._cast: 2,
+            self._compare: 2,
+            self._where: 1,
+            self._split: 1,
+            self._call: 0.5,
+            self._sequence: 2,
+            self._optional: 1,
+            self._swish: 0.5,
+            self._if: 1,
+            self._loop: 1,
+            self._scan: 0.5,
+        }
 
     def model(self, size: int, depth: int) -> ModelProto:
         kinds = [Kind("tensor", dtype) for dtype in self.dtypes] * 2

@@ -61,7 +61,7 @@ CASES: list[tuple[Node, int]] = [
     (node("Transpose", [(4, 9)], [(9, 4)]), 0),
     (node("Reshape", [(4, 9), (1,)], [(36,)]), 0),
     (node("Sin", [], []), 0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("one", "expected"), CASES, ids=lambda case: str(getattr(case, "op_type", case)))

@@ -80,8 +80,11 @@ def test_rows_are_apart_where_they_are_inside_of_different_things() -> None:
     events = tuple(CreationEvent(name, depth, 0, 1_000_000, found) for name, depth, found in made)
     rows = CreationTrace(events).table()
     assert [(row[0], row[2], row[3], row[5]) for row in rows] == [
-        ("a", "1", "1.00", ""), ("  x", "2", "2.00", "n 3"), ("b", "1", "1.00", ""), ("  x", "1", "1.00", "n 4"),
-    ]  # fmt: skip
+        ("a", "1", "1.00", ""),
+        ("  x", "2", "2.00", "n 3"),
+        ("b", "1", "1.00", ""),
+        ("  x", "1", "1.00", "n 4"),
+    ]
 
 
 def test_what_fails_is_over_too() -> None:

@@ -1,4 +1,7 @@
-"""Values on a provider's device: OrtValues and bindings there, copies that are not made or do not block, memory that goes back."""
+"""Values on a provider's device: OrtValues and bindings there, copies that are not made or do not block, memory that goes back.
+
+Long, and one file: one device with memory of its own, `Board`, is what everything here is about.
+"""
 
 import ctypes
 import gc
@@ -8,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -77,7 +80,7 @@ class Transfer:
         target.array()[...] = value if source == CPU else value.array()
 
     def at_address(self, address: int, dtype: Any, shape: tuple[int, ...], device: Device) -> Tensor:
-        return Tensor(Elsewhere(address, prod(shape) * dtype.itemsize), dtype, shape)  # type: ignore[arg-type]
+        return Tensor(cast(Any, Elsewhere(address, prod(shape) * dtype.itemsize)), dtype, shape)
 
 
 class Board(NumpyProvider):
@@ -294,7 +297,7 @@ def test_outputs_have_to_be_known_and_inputs_there() -> None:
     with pytest.raises(InvalidArgument, match="missing input 'x'"):
         made.run(None, {"z": value})
     with pytest.raises(InvalidArgument, match="the feed is a list"):
-        made.run(None, [value])  # type: ignore[arg-type]
+        made.run(None, cast(Any, [value]))
 
 
 # Bindings
@@ -616,6 +619,23 @@ def test_an_allocator_without_room_for_an_output_ends_the_run() -> None:
         made.run(None, {"x": np.ones(200, np.float32)})
     assert board.memory.bytes_in_use == 0
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], -X)
+
+
+@pytest.mark.parametrize("wanted", ["copy of 'x'", "BoardExecutionProvider_0"])
+def test_an_allocator_that_gives_nothing_is_named(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = Board()
+    made, right, asked = session(board), board.memory.allocate, list[int]()
+    first = 0 if wanted.startswith("copy") else 1  # the copy comes before the partition
+
+    def allocate(nbytes: int) -> Any:
+        asked.append(nbytes)
+        return right(nbytes) if len(asked) <= first else None
+
+    monkeypatch.setattr(board.memory, "allocate", allocate)
+    with pytest.raises(ProviderError, match=rf"{wanted}.* allocate returned None; expected a handle"):
+        made.run(None, {"x": X})
+    gc.collect()
+    assert board.memory.bytes_in_use == 0
 
 
 @pytest.mark.parametrize(

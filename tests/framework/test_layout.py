@@ -201,7 +201,20 @@ def test_a_network_has_transposes_at_its_borders_alone() -> None:
     proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> main {RESIDUAL}')
     places = list(ort_lite.plan(proto, [Everything(), "CPUExecutionProvider"]).assignment.placements.values())
     assert [f"{p.node.op_type}{'*' if p.node.domain == NHWC_DOMAIN else ''}" for p in places] == [
-        "Transpose", "Conv*", "BatchNormalization*", "Relu", "Conv*", "Add", "MaxPool*", "BatchNormalization*", "AveragePool*",
-        "Concat", "Conv*", "GlobalAveragePool*", "Transpose", "Flatten", "Gemm",
-    ]  # fmt: skip
+        "Transpose",
+        "Conv*",
+        "BatchNormalization*",
+        "Relu",
+        "Conv*",
+        "Add",
+        "MaxPool*",
+        "BatchNormalization*",
+        "AveragePool*",
+        "Concat",
+        "Conv*",
+        "GlobalAveragePool*",
+        "Transpose",
+        "Flatten",
+        "Gemm",
+    ]
     assert len({p.partition for p in places if p.node.domain == NHWC_DOMAIN}) == 1

@@ -206,6 +206,13 @@ def test_constants_that_all_readers_absorbed_are_given_up() -> None:
         np.testing.assert_array_equal(result, right)
 
 
+def test_what_was_absorbed_may_be_told_by_a_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = property(lambda self: iter(self.partition.constants), lambda self, values: None)
+    monkeypatch.setattr(Absorbed, "absorbed", told, raising=False)
+    made = session(Absorbing(lambda node: node.op_type in ("Add", "Mul")), CpuStandIn(), text=CONSTANTS)
+    assert constants(made) == {"v": True, "w": False}
+
+
 def test_a_constant_that_somebody_still_reads_stays() -> None:
     made = session(Absorbing(lambda node: node.op_type == "Add"), CpuStandIn(), text=CONSTANTS)
     assert constants(made) == {"v": False, "w": False}

@@ -14,9 +14,22 @@ from ort_lite.record import Record
 from ort_lite.session.session import InferenceSession
 
 VECTORS = (
-    "avx2", "fma", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8",
-    "asimd", "asimddp", "bf16", "i8mm", "sve", "sve2",
-)  # fmt: skip
+    "avx2",
+    "fma",
+    "avx_vnni",
+    "avx512f",
+    "avx512_vnni",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_bf16",
+    "amx_int8",
+    "asimd",
+    "asimddp",
+    "bf16",
+    "i8mm",
+    "sve",
+    "sve2",
+)
 """Features that say how wide and how fast vectors are, as /proc/cpuinfo spells them."""
 
 ROWS, DEPTH, COLUMNS = 240, 384, 256

@@ -13,19 +13,61 @@ from ort_lite.shapes.expr import Dim
 
 Formula = Callable[[Node, Sizes], float]
 
-MOVING = frozenset({
-    "BitCast", "Cast", "CenterCropPad", "Concat", "Constant", "ConstantOfShape", "Copy", "DepthToSpace", "Expand", "EyeLike",
-    "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape", "ScatterElements", "ScatterND", "Shape",
-    "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Unsqueeze",
-})  # fmt: skip
+MOVING = frozenset(
+    {
+        "BitCast",
+        "Cast",
+        "CenterCropPad",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "Copy",
+        "DepthToSpace",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Pad",
+        "Reshape",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Size",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "TensorScatter",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
 PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
 """They read as much of their first input as they write."""
 PER_ELEMENT = {
-    "BatchNormalization": 2, "Softmax": 4, "LogSoftmax": 4, "LayerNormalization": 7, "SkipLayerNormalization": 8,
-    "GroupNormalization": 7, "InstanceNormalization": 7, "RMSNormalization": 4, "SimplifiedLayerNormalization": 4,
-    "SkipSimplifiedLayerNormalization": 5, "Gelu": 5, "FastGelu": 8, "BiasGelu": 6, "HardSwish": 4, "Swish": 2, "QuantizeLinear": 4,
-    "DequantizeLinear": 2, "DynamicQuantizeLinear": 6,
-}  # fmt: skip
+    "BatchNormalization": 2,
+    "Softmax": 4,
+    "LogSoftmax": 4,
+    "LayerNormalization": 7,
+    "SkipLayerNormalization": 8,
+    "GroupNormalization": 7,
+    "InstanceNormalization": 7,
+    "RMSNormalization": 4,
+    "SimplifiedLayerNormalization": 4,
+    "SkipSimplifiedLayerNormalization": 5,
+    "Gelu": 5,
+    "FastGelu": 8,
+    "BiasGelu": 6,
+    "HardSwish": 4,
+    "Swish": 2,
+    "QuantizeLinear": 4,
+    "DequantizeLinear": 2,
+    "DynamicQuantizeLinear": 6,
+}
 """Operations an element of the greatest output, where it is not one."""
 
 

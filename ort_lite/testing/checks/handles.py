@@ -1,7 +1,8 @@
 """Compiled partitions called as the executor calls them: what they do to values that stay in the device's memory."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,16 +19,20 @@ def handles(kit: Kit) -> list[Finding]:
     found = []
     for name, session, feed in _sessions(kit):
         for partition, compiled in _whole(kit, session, feed):
-            texts = made(lambda p=partition, c=compiled, f=feed: list(_Calls(p, c).problems(f)))  # type: ignore[misc]
+            texts = made(partial(_problems, partition, compiled, feed))
             texts = [told(texts)] if isinstance(texts, Exception) else texts
             found += [Finding("handles", name, text) for text in texts]
     return found
 
 
+def _problems(partition: Partition, compiled: Any, feed: Any) -> list[str]:
+    return list(_Calls(partition, compiled).problems(feed))
+
+
 def _sessions(kit: Kit) -> Iterator[tuple[str, Any, Any]]:
     yield from ((case.name, session, case.feed) for case, session in new_sessions(kit, len(kit.some)))
     for sketch in [s for s in kit.drawn if s.kind == "graphs"][::4]:
-        session = made(lambda s=sketch: kit.session(s.model))  # type: ignore[misc]
+        session = made(partial(kit.session, sketch.model))
         if not isinstance(session, Exception):
             yield sketch.name, session, sketch.feeds[0]
 
@@ -46,7 +51,7 @@ def _whole(kit: Kit, session: Any, feed: Any) -> Iterator[tuple[Partition, Any]]
 class _Calls:
     def __init__(self, partition: Partition, compiled: Any) -> None:
         self._partition, self._compiled = partition, compiled
-        self._device, self._way = partition.provider.device, partition.provider.data_transfer()
+        self._device, self._way = partition.provider.device, cast(Any, partition.provider.data_transfer())
 
     def problems(self, feed: Any) -> Iterator[str]:
         arrays = [np.array(feed[value.name]) for value in self._partition.inputs]
@@ -77,7 +82,7 @@ class _Calls:
 
     def _in_memory(self, inputs: Sequence[Any], state: Sequence[Any], called: Sequence[Any]) -> Iterator[str]:
         """What is computed into memory is what a call gives, and each output is in its own."""
-        arrays = [self._way.copy(value, self._device, CPU) for value in called]  # type: ignore[union-attr]
+        arrays = [self._way.copy(value, self._device, CPU) for value in called]
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
             return
@@ -96,12 +101,12 @@ class _Calls:
         """The arrays on the device, each in memory of its own where the two can."""
         allocator = self._partition.provider.allocator()
         if allocator is None or not hasattr(self._way, "copy_into"):
-            return [self._way.copy(array, CPU, self._device) for array in arrays], []  # type: ignore[union-attr]
+            return [self._way.copy(array, CPU, self._device) for array in arrays], []
         memory = [allocator.allocate(array.nbytes) for array in arrays]
         return [self._into(array, handle) for array, handle in zip(arrays, memory, strict=True)], memory
 
     def _into(self, array: Any, handle: Any) -> Any:
-        return self._way.copy_into(array, CPU, self._device, handle)  # type: ignore[union-attr]
+        return self._way.copy_into(array, CPU, self._device, handle)
 
     def _overwrite(self, memory: Sequence[Any], arrays: Sequence[Any]) -> None:
         for array, handle in zip(arrays, memory, strict=False):
@@ -112,4 +117,4 @@ class _Calls:
         return list(self._compiled(*given))
 
     def _read(self, values: Sequence[Any]) -> list[bytes]:
-        return [self._way.copy(value, self._device, CPU).tobytes() for value in values]  # type: ignore[union-attr]
+        return [self._way.copy(value, self._device, CPU).tobytes() for value in values]

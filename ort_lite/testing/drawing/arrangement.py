@@ -9,9 +9,17 @@ from ort_lite.testing.drawing.sketch import Sketch, ints, numbers, one, runs
 
 BOX = (2, 3, 4)
 REDUCTIONS = (
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
     "ReduceSumSquare",
-)  # fmt: skip
+)
 
 
 def along_an_axis() -> Iterator[Sketch]:
@@ -97,10 +105,14 @@ def reshapes() -> Iterator[Sketch]:
 
 def slices() -> Iterator[Sketch]:
     ways: tuple[tuple[Any, ...], ...] = (
-        (ints(1), ints(3)), (ints(1), ints(3), ints(-1)), (ints(0, 1), ints(2, 4), ints(1, 2), ints(1, 2)),
-        (ints(-1), ints(-100), ints(2), ints(-1)), (ints(0), ints(100), ints(1)), (ints(2), ints(2), ints(0)),
+        (ints(1), ints(3)),
+        (ints(1), ints(3), ints(-1)),
+        (ints(0, 1), ints(2, 4), ints(1, 2), ints(1, 2)),
+        (ints(-1), ints(-100), ints(2), ints(-1)),
+        (ints(0), ints(100), ints(1)),
+        (ints(2), ints(2), ints(0)),
         (ints(-2), ints(-1), ints(1)),
-    )  # fmt: skip
+    )
     for way in ways:
         yield one("Slice", BOX, *way, fixed=range(1, 1 + len(way)))
     yield one("Slice", BOX, *ways[2], note="limits fed")
@@ -124,8 +136,15 @@ def gathers() -> Iterator[Sketch]:
     yield one("ScatterElements", (3, 3), np.array([[0, 2, 1]]), (1, 3), axis=0)
     yield one("ScatterND", (4, 3), np.array([[1], [3]]), (2, 3))
     for k, largest, axis in ((2, 1, -1), (1, 0, 0), (3, 1, 1)):
-        yield one("TopK", np.arange(24, dtype=np.float32).reshape(BOX)[::-1].copy(), ints(k), fixed=[1], largest=largest, axis=axis,
-                  outputs=2)  # fmt: skip
+        yield one(
+            "TopK",
+            np.arange(24, dtype=np.float32).reshape(BOX)[::-1].copy(),
+            ints(k),
+            fixed=[1],
+            largest=largest,
+            axis=axis,
+            outputs=2,
+        )
     for upper in (0, 1):
         yield one("Trilu", (2, 4, 4), upper=upper)
         yield one("Trilu", (4, 4), np.array(1), fixed=[1], upper=upper)

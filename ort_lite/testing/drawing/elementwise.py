@@ -10,16 +10,66 @@ from ort_lite.testing.drawing.sketch import OPSET, Sketch, numbers, one, runs
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Mean", "Sum", "PRelu", "Mod")
 COMPARISONS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 UNARY = (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu",
-    "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu",
-    "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
-)  # fmt: skip
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Ceil",
+    "Celu",
+    "Cos",
+    "Cosh",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "IsInf",
+    "IsNaN",
+    "LeakyRelu",
+    "Log",
+    "Mish",
+    "Neg",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+)
 NEWER = {"Gelu": 20}
 PAIRS = (
-    ((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((3, 4), (1, 4)), ((3, 1), (3, 4)), ((3, 1), (1, 4)), ((2, 3, 4), (3, 1)),
-    ((3, 1), (2, 3, 4)), ((3, 4), ()), ((), (3, 4)), ((), ()), ((0, 4), (4,)), ((1, 4), (0, 4)), ((3, 0), (3, 1)), ((1,), (1, 1)),
+    ((3, 4), (3, 4)),
+    ((3, 4), (4,)),
+    ((4,), (3, 4)),
+    ((3, 4), (1, 4)),
+    ((3, 1), (3, 4)),
+    ((3, 1), (1, 4)),
+    ((2, 3, 4), (3, 1)),
+    ((3, 1), (2, 3, 4)),
+    ((3, 4), ()),
+    ((), (3, 4)),
+    ((), ()),
+    ((0, 4), (4,)),
+    ((1, 4), (0, 4)),
+    ((3, 0), (3, 1)),
+    ((1,), (1, 1)),
     ((2, 3, 2, 2), (3, 1, 1)),
-)  # fmt: skip
+)
 ALPHAS: dict[str, tuple[dict[str, Any], ...]] = {
     "LeakyRelu": ({"alpha": 0.5}, {"alpha": -0.25}, {"alpha": 0.0}, {"alpha": 2.0}),
     "Elu": ({"alpha": 0.5}, {"alpha": 2.0}),
@@ -36,8 +86,19 @@ TYPES = ("int8", "uint8", "int16", "int32", "int64", "uint32", "uint64", "float1
 FLOATS_ALONE, WIDE_ALONE = ("Mean", "Sum"), ("Pow", "PRelu")
 DENORMALS = np.array([1e-40, -1e-40], np.float32)
 KEEP_DENORMALS = (
-    "Abs", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Exp", "Softplus", "Erf", "HardSigmoid", "HardSwish", "Neg", "Add",
-)  # fmt: skip
+    "Abs",
+    "Relu",
+    "LeakyRelu",
+    "Sigmoid",
+    "Tanh",
+    "Exp",
+    "Softplus",
+    "Erf",
+    "HardSigmoid",
+    "HardSwish",
+    "Neg",
+    "Add",
+)
 """Whose results are the same, near enough, on devices that take denormals for 0. Mul's are not: of 1e-40 and 3e38, of 1e-40 and inf."""
 PERIODIC = ("Sin", "Cos", "Tan")
 """Of numbers beyond a few periods, devices make what they like."""

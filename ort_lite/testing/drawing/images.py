@@ -52,9 +52,14 @@ SIZES = ((1, 4, 5, 6), (3, 4, 5, 6), (3, 4, 8, 6), (3, 4, 5, 9), (1, 4, 5, 6))
 
 def conv_transpose() -> Iterator[Sketch]:
     ways: tuple[dict[str, Any], ...] = (
-        {}, {"strides": [2, 1]}, {"pads": [1, 0, 0, 1]}, {"dilations": [2, 1]}, {"strides": [2, 3], "output_padding": [1, 2]},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]}, {"strides": [2, 2], "output_shape": [7, 4]},
-    )  # fmt: skip
+        {},
+        {"strides": [2, 1]},
+        {"pads": [1, 0, 0, 1]},
+        {"dilations": [2, 1]},
+        {"strides": [2, 3], "output_padding": [1, 2]},
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+        {"strides": [2, 2], "output_shape": [7, 4]},
+    )
     for how in ways:
         yield one("ConvTranspose", (2, 4, 4, 3), (4, 3, 3, 2), (3,), fixed=[1, 2], **how)
     for group, depth in ((2, 3), (4, 1)):
@@ -120,9 +125,15 @@ def resizes() -> Iterator[Sketch]:
         for scales in (up, down):
             for way in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
                 yield one(
-                    "Resize", (1, 2, 4, 6), none, scales, fixed=[2], mode=mode, coordinate_transformation_mode=way,
+                    "Resize",
+                    (1, 2, 4, 6),
+                    none,
+                    scales,
+                    fixed=[2],
+                    mode=mode,
+                    coordinate_transformation_mode=way,
                     note=f"by {scales[2:].tolist()}",
-                )  # fmt: skip
+                )
         yield one("Resize", (1, 2, 4, 6), none, none, sizes, fixed=[3], mode=mode)
     for nearest in ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor"):
         yield one("Resize", (1, 2, 4, 6), none, up, fixed=[2], mode="nearest", nearest_mode=nearest)

@@ -33,11 +33,26 @@ def gemm() -> Iterator[Sketch]:
 def matmul() -> Iterator[Sketch]:
     """Ranks 1 to 4, batches that broadcast, nothing in the middle."""
     shapes = (
-        ((M, K), (K, N)), ((K,), (K,)), ((K,), (K, N)), ((M, K), (K,)), ((2, M, K), (K, N)), ((2, M, K), (2, K, N)),
-        ((1, M, K), (2, K, N)), ((2, M, K), (1, K, N)), ((M, K), (2, K, N)), ((2, 1, M, K), (3, K, N)), ((2, 3, M, K), (2, 3, K, N)),
-        ((K,), (2, K, N)), ((2, M, K), (K,)), ((1, 3, M, K), (2, 1, K, N)), ((0, K), (K, N)), ((M, 0), (0, N)), ((M, K), (K, 0)),
-        ((0, M, K), (K, N)), ((1, 1), (1, 1)),
-    )  # fmt: skip
+        ((M, K), (K, N)),
+        ((K,), (K,)),
+        ((K,), (K, N)),
+        ((M, K), (K,)),
+        ((2, M, K), (K, N)),
+        ((2, M, K), (2, K, N)),
+        ((1, M, K), (2, K, N)),
+        ((2, M, K), (1, K, N)),
+        ((M, K), (2, K, N)),
+        ((2, 1, M, K), (3, K, N)),
+        ((2, 3, M, K), (2, 3, K, N)),
+        ((K,), (2, K, N)),
+        ((2, M, K), (K,)),
+        ((1, 3, M, K), (2, 1, K, N)),
+        ((0, K), (K, N)),
+        ((M, 0), (0, N)),
+        ((M, K), (K, 0)),
+        ((0, M, K), (K, N)),
+        ((1, 1), (1, 1)),
+    )
     for a, b in shapes:
         yield one("MatMul", a, b)
     for a, b in (((M, K), (K, N)), ((2, M, K), (K, N)), ((2, 1, M, K), (3, K, N))):

@@ -1,4 +1,7 @@
-"""Bugs that vendors write, each planted in the accelerator: kernels, fusions, states, memory, saved programs, options, claims."""
+"""Bugs that vendors write, each planted in the accelerator: kernels, fusions, states, memory, saved programs, options, claims.
+
+Long, and one file: a list. Nothing here knows more of each other than what `bug` keeps.
+"""
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -718,7 +721,8 @@ def profile_events_kept_without_anybody_asking(patch: pytest.MonkeyPatch) -> Non
 @bug("saved", "Conv", "Gemm", "Relu")
 def constants_not_saved(patch: pytest.MonkeyPatch) -> None:
     def empty(self: Any) -> bytes:
-        return self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()  # type: ignore[no-any-return]
+        made: bytes = self.program._replace(constants={k: on_card(x) * 0 for k, x in self._constants.items()}).to_bytes()
+        return made
 
     patch.setattr(Executable, "to_bytes", empty)
 
@@ -751,11 +755,12 @@ def versions_compared_by_their_first_word(patch: pytest.MonkeyPatch) -> None:
 
 @bug("saved", "Relu")
 def programs_cut_short_are_taken(patch: pytest.MonkeyPatch) -> None:
-    right = Program.from_bytes.__func__  # type: ignore[attr-defined]
+    right: Any = vars(Program)["from_bytes"].__func__
 
     def lenient(cls: Any, data: bytes) -> Program:
         try:
-            return right(cls, data)  # type: ignore[no-any-return]
+            made: Program = right(cls, data)
+            return made
         except Exception:  # noqa: BLE001  # as vendors do
             return Program([], [], [], {})
 

@@ -14,7 +14,7 @@ Why = tuple[str, str]
 
 def limit(node: Node) -> Why | None:
     """Why onnxruntime should not run a node for which it can make a session."""
-    found = _LIMITS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    found = _LIMITS.get(node.operator)
     return found(node) if found is not None else None
 
 

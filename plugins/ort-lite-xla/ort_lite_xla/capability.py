@@ -21,7 +21,7 @@ def misfit(node: Node, seen: dict[Value, Value | None]) -> Rejection | None:
 def _unknown(node: Node) -> Rejection:
     if not node.domain and node.op_type in SIZED_BY_DATA:
         return Rejection(node, "shape", f"the size of {node.op_type}'s result depends on the elements of its operands")
-    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    name = node.operator
     since = [one.since for one in TABLE.get((node.domain, node.op_type), ())]
     if since:
         return Rejection(node, "opset", f"{name} of opset {node.version}, takes {min(since)} and newer")

@@ -223,21 +223,9 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
         emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
     unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
     assert all(isinstance(number, int) for number in unrolled.values())
-    operands, act, lanes = (
-        [x, w, epilogue.bias, epilogue.residual, y],
-        epilogue.activation.named,
-        tile_for(x.native, op.target).lanes,
-    )
-    op.emit(
-        depthwise.depthwise,
-        operands,
-        **sizes.named,
-        **act,
-        **unrolled,
-        **depthwise.registers_for(op.target),
-        lanes=lanes,
-        work=sizes.work * 4,
-    )
+    operands = [x, w, epilogue.bias, epilogue.residual, y]
+    statics = {**unrolled, **depthwise.registers_for(op.target), "lanes": tile_for(x.native, op.target).lanes}
+    op.emit(depthwise.depthwise, operands, **sizes.named, **epilogue.activation.named, **statics, work=sizes.work * 4)
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:

@@ -159,28 +159,9 @@ def _channels(
     while vectors > 1 and i + lanes <= c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
         _tile(
-            a,
-            line,
-            start,
-            iw,
-            b,
-            c,
-            lines,
-            add,
-            rest,
-            out,
-            count,
-            mode,
-            low,
-            high,
-            True,
-            taps,
-            stride,
-            dilation,
-            1,
-            held,
-            lanes,
-        )
+            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
+            True, taps, stride, dilation, 1, held, lanes,
+        )  # fmt: skip
         i += lanes
     while i < c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)

@@ -193,28 +193,9 @@ def winograd(
                     filters = shift(filters, c * width)
             out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
-                m,
-                out,
-                b,
-                r,
-                first,
-                count,
-                down,
-                across,
-                some,
-                o,
-                oh,
-                ow,
-                line,
-                plane_size,
-                mode,
-                low,
-                high,
-                alpha,
-                beta,
-                kind,
-                lanes,
-            )
+                m, out, b, r, first, count, down, across, some, o, oh, ow, line, plane_size, mode, low, high, alpha, beta,
+                kind, lanes,
+            )  # fmt: skip
     return OK
 
 
