@@ -130,7 +130,7 @@ def pack_quads(
 
 @native
 def _line(x: Ptr, out: Ptr, count: int, step: int, width: int, turn: int, inside: bool) -> None:
-    """out[4 * j] = x[j * step], with the highest bit flipped if `turn` is 128, for j < count, where it is inside; else 0, to `width`."""
+    """out[4 * j] = x[j * step], its highest bit flipped if `turn` is 128, for j < count, where it is inside; else 0, to `width`."""
     used = count if inside else 0
     if step == 1:
         for j in range(used):
