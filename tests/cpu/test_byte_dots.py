@@ -65,7 +65,8 @@ def product(
 
 
 def exact(a: Array, b: Array, zero: Array | int = 0) -> Array:
-    return (a.astype(np.int32) - np.reshape(zero, (-1, 1))) @ b.astype(np.int32)
+    total: Array = (a.astype(np.int32) - np.reshape(zero, (-1, 1))) @ b.astype(np.int32)
+    return total
 
 
 def test_quads_stand_beside_each_other() -> None:
@@ -83,11 +84,11 @@ def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
 
 if HERE:  # a machine without has other kernels, and nothing of these to run
 
-    @pytest.mark.parametrize("kind", [np.uint8, np.int8])
+    @pytest.mark.parametrize("kind", ["uint8", "int8"])
     @pytest.mark.parametrize("n", [1, 17, 40])
     @pytest.mark.parametrize("m", range(19))
-    def test_every_edge_of_rows_and_columns(m: int, n: int, kind: type) -> None:
-        a, b = ramp(m, 24).view(kind), ramp(24, n, seed=1).view(np.int8)
+    def test_every_edge_of_rows_and_columns(m: int, n: int, kind: str) -> None:
+        a, b = ramp(m, 24).view(np.dtype(kind)), ramp(24, n, seed=1).view(np.int8)
         np.testing.assert_array_equal(product(a, b, 7), exact(a, b, 7))
 
     @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 255])
@@ -97,7 +98,7 @@ if HERE:  # a machine without has other kernels, and nothing of these to run
 
     def test_the_largest_sums_do_not_saturate() -> None:
         for byte in (-128, 127):
-            a, b = np.full((15, 4096), 255, np.uint8), np.full((4096, 20), byte, np.int8)
+            a, b = np.zeros((15, 4096), np.uint8) + np.uint8(255), np.zeros((4096, 20), np.int8) + np.int8(byte)
             np.testing.assert_array_equal(product(a, b), exact(a, b))
 
     def test_zero_points_of_rows_and_columns_are_taken_off_the_sums() -> None:

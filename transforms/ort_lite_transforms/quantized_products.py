@@ -111,7 +111,7 @@ class _Product:
             y = self._op("MatMulInteger", a, b, *zeros)
         if bias is not None and bias.dtype == "int32":
             y = self._op("Add", y, self._term(bias, around))
-        steps = self.steps.reshape(around if self.steps.size > 1 else ())
+        steps = self.steps.reshape(around if self.steps.size != 1 else ())
         y = self._op("Mul", self._op("Cast", y, to=to_onnx("float32")), self.rewriter.constant(steps, "scale"))
         return self._op("Add", y, self._term(bias, around)) if bias is not None and bias.dtype != "int32" else y
 
