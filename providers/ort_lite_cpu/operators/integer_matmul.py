@@ -100,7 +100,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
-    total = integer_product(op, op.lowering.stored(quantized(a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    total = integer_product(op, op.lowering.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
     _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
