@@ -94,7 +94,9 @@ def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str)
     tile = byte_dots.dot_tile(target)
     assert tile is not None and tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
     statics = {key: value for key, value in tile.statics.items() if key != "signed"}
-    loops = multiplying_loops(Spec.plain(byte_dots.dot_panel, "void(*u8,*i8,*i32,i64,*i32,i64,i64,i64,i64)", statics), target)
+    loops = multiplying_loops(
+        Spec.plain(byte_dots.dot_panel, "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64)", statics), target
+    )
     assert spilled(loops) == []
     for rows in (tile.rows, byte_dots.FEW):
         [loads] = [loop.loads() for loop in loops if loop.products() == rows * tile.vectors]

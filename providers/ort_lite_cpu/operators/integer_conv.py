@@ -3,10 +3,12 @@
 The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import ceildiv, equal, product, select
+from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
@@ -68,6 +70,10 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
         op.emit(integer_depthwise, [x, zero, factors, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
         return total
+    if _has_lines(op, sizes, centred):
+        assert source is not None and centred is not None
+        _emit_lines(op, x, zero, source, centred, _form(op, weight_zero), sizes, total)
+        return total
     w = _filters(op, weight, weight_zero, centred, sizes)
     if sizes.is_pointwise:
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
@@ -86,6 +92,42 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     operands = [*left, total, op.temporary("int16", (op.options.threads, size))]
     op.emit(integer_convolution.integer_conv, operands, **given, **tile.statics, size=size)
     return total
+
+
+def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool:
+    """Whether `dot_conv_lines` serves it: bytes without zero points, one group, two axes, taps side by side, lines that fill a tile."""
+    if centred is None or byte_dots.dot_tile(op.target) is None or sizes.groups != 1 or sizes.is_pointwise:
+        return False
+    flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
+    inside = all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
+    wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_dots.FEW
+    return flat and inside and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
+
+
+def _emit_lines(
+    op: NodeLowering, x: Tensor, zero: Tensor | None, source: Array, w: Array, form: str, sizes: Geometry, total: Tensor
+) -> None:
+    """total = conv(x - zero, w), of an image that is padded first."""
+    dots = byte_dots.dot_tile(op.target)
+    assert dots is not None
+    named, flip = sizes.named, integer.FLIPS[x.dtype]
+    n, c, oh, ow, kh, kw, sh, sw, dh = (named[key] for key in ("n", "c", "oh", "ow", "kh", "kw", "sh", "sw", "dh"))
+    h, wide = (maximum(size, 0) for size in ((oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw))
+    padded = op.temporary("uint8", (n * h * wide * c + dots.rows * sw * c + 4,))
+    point = None if zero is None else bits(zero)
+    around = {key: named[key] for key in ("n", "c", "ih", "iw", "ph", "pw")}
+    operands = [bits(x), point, padded]
+    given = {**around, "h": h, "w": wide, "flip": flip, "signed": dots.signed}
+    op.emit(integer_convolution.pad_image, operands, **given, types=["u8", "u8", "u8"], work=n * h * wide * c // 16)
+    filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
+    panels = op.packed(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
+    summed = filters.sum((1, 2, 3), dtype=np.int32)
+    sums = op.packed(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
+    operands = [padded, point, panels, sums, total]
+    sized = {key: named[key] for key in ("n", "c", "o", "oh", "ow", "kh", "kw", "sh", "sw", "dh")}
+    statics: dict[str, Any] = {**dots.statics, "flip": flip}
+    types = ["u8", "u8", "i8", "i32", "i32"]
+    op.emit(integer_convolution.dot_conv_lines, operands, **sized, **statics, types=types, work=sizes.work // 4)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:

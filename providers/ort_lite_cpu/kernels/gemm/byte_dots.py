@@ -202,9 +202,9 @@ def dot_gemm(
             at = (i * b_step * across + p) * width
             panel, target = shift(b, at * depth * 4), shift(c, (i * m + top) * n + p * width)
             inside = n - p * width
-            dot_panel(source, panel, shift(sums, at), point, target, n, whole, inside, depth, rows, vectors, lanes, dot)
-            rest = shift(target, whole * n)
-            dot_panel(scratch, panel, shift(sums, at), point, rest, n, count - whole, inside, depth, rows, vectors, lanes, dot)
+            start, rest, lda = shift(sums, at), shift(target, whole * n), 4 * depth
+            dot_panel(source, lda, 0, 1, panel, start, point, target, n, whole, inside, depth, rows, vectors, lanes, dot)
+            dot_panel(scratch, lda, 0, 1, panel, start, point, rest, n, count - whole, inside, depth, rows, vectors, lanes, dot)
         for row in range(count):
             target, at = shift(c, (i * m + top + row) * n), i * b_step * across * width
             own = zero_point(zero, (i * m + top + row) * zero_row, flip)
@@ -272,6 +272,9 @@ def sum_less(x: Ptr, n: int, zero: int, flip: int) -> int:
 @native(inline=False)
 def dot_panel(
     a: Ptr,
+    lda: int,
+    line: int,
+    lines: int,
     b: Ptr,
     sums: Ptr,
     point: int,
@@ -285,23 +288,61 @@ def dot_panel(
     lanes: Static,
     dot: Static,
 ) -> None:
-    """c (m, n), row stride ldc, = a (m, 4 * depth) @ one panel of b, less `point` times the sums of its columns.
+    """c (m, n), row stride ldc, = a (m, lines, 4 * depth) @ one panel of b, less `point` times the sums of its columns.
 
-    a has room for a multiple of `rows` rows. What is left over is done FEW rows at a time.
+    Element (i, l, p) of a is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel; there is room for
+    a multiple of `rows` rows. What is left over is done FEW rows at a time.
     """
     i = 0
     while m - i > rows - FEW:
-        _tile(shift(a, i * 4 * depth), b, sums, point, shift(c, i * ldc), ldc, m - i, n, depth, rows, vectors, lanes, dot)
+        _tile(
+            shift(a, i * lda),
+            lda,
+            line,
+            lines,
+            b,
+            sums,
+            point,
+            shift(c, i * ldc),
+            ldc,
+            m - i,
+            n,
+            depth,
+            rows,
+            vectors,
+            lanes,
+            dot,
+        )
         i += rows
     while i < m:
-        _tile(shift(a, i * 4 * depth), b, sums, point, shift(c, i * ldc), ldc, m - i, n, depth, FEW, vectors, lanes, dot)
+        _tile(
+            shift(a, i * lda),
+            lda,
+            line,
+            lines,
+            b,
+            sums,
+            point,
+            shift(c, i * ldc),
+            ldc,
+            m - i,
+            n,
+            depth,
+            FEW,
+            vectors,
+            lanes,
+            dot,
+        )
         i += FEW
 
 
-@emitted("void(*u8,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)")
+@emitted("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)")
 def _tile(
     builder: Any,
     a: Any,
+    lda: Any,
+    line: Any,
+    lines: Any,
     b: Any,
     sums: Any,
     point: Any,
@@ -317,24 +358,28 @@ def _tile(
 ) -> None:
     """min(m, rows) rows and min(n, vectors * lanes) columns of c; rows that are not stored are computed nevertheless."""
     emit = ByteDots(builder, lanes, dot)
-    addresses = Rows(emit, depth, rows)
-    starts = addresses.starts(emit.words(a))
+    addresses = Rows(emit, lda, rows)
+    count = len(addresses.leaps)
     factor = emit.splat(builder.neg(builder.trunc(point, emit.element)))
     first = [builder.mul(emit.load(sums, j * lanes), factor) for j in range(vectors)]
 
     def step(_: Any, values: Sequence[Any]) -> list[Any]:
-        pointers, right, totals = list(values[: len(starts)]), values[len(starts)], list(values[len(starts) + 1 :])
+        pointers, right, totals = list(values[:count]), values[count], list(values[count + 1 :])
         factors = [emit.load(right, j * lanes) for j in range(vectors)]
         for i in range(rows):
-            left = emit.splat(builder.load(addresses.at(pointers, i), align=1))
+            left = emit.splat(builder.load(emit.words(addresses.at(pointers, i)), align=1))
             for s in range(i * vectors, (i + 1) * vectors):
                 totals[s] = emit.dot(left, factors[s % vectors], totals[s])
             addresses.next_after(pointers, i, totals[i * vectors : (i + 1) * vectors])
         right = emit.after(right, totals[-1])
-        moved = [emit.move(pointer, emit.integer(1)) for pointer in pointers]
+        moved = [emit.move(pointer, emit.integer(4)) for pointer in pointers]
         return [*moved, emit.move(right, emit.integer(lanes * vectors)), *totals]
 
-    totals = emit.loop(emit.integer(0), depth, 1, [*starts, emit.words(b), *first * rows], step)[1][len(starts) + 1 :]
+    def along(at: Any, values: Sequence[Any]) -> list[Any]:
+        starts = addresses.starts(emit.move(a, builder.mul(at, line)))
+        return emit.loop(emit.integer(0), depth, 1, [*starts, *values], step)[1][count:]
+
+    totals = emit.loop(emit.integer(0), lines, 1, [emit.words(b), *first * rows], along)[1][1:]
     whole = builder.icmp_signed(">=", n, emit.integer(vectors * lanes))
     masks = [emit.mask(builder.sub(n, emit.integer(j * lanes))) for j in range(vectors)]
     for i in range(rows):

@@ -4,10 +4,12 @@ The depth is ordered (kd, kh, kw, channel), as in `convolution`. Padding is the 
 multiplied, they are gathered as they are.
 """
 
+import numpy as np
+
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, sum_less, take_off, turned
+from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span
+from ort_lite_cpu.kernels.gemm.byte_dots import dot_panel, quads, sum_less, take_off, turned
 from ort_lite_cpu.kernels.gemm.convolution import Sizes
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, block_rows, integer_panel, widen, zero_point  # noqa: F401  in extents
@@ -18,6 +20,15 @@ def filter_matrices(weight: Array, groups: int) -> Array:
     outputs, channels = weight.shape[:2]
     grouped = weight.reshape(groups, outputs // groups, channels, -1)
     return grouped.transpose(0, 3, 2, 1).reshape(groups, -1, outputs // groups)
+
+
+def line_quads(weight: Array, width: int) -> Array:
+    """(O, C, kh, kw), int8 -> quads of (kh * (kw * C), O), where each line of taps takes whole words."""
+    outputs, channels, lines, taps = weight.shape
+    matrix = weight.transpose(2, 3, 1, 0).reshape(lines, taps * channels, outputs)
+    padded = np.zeros((lines, -(-taps * channels // 4) * 4, outputs), np.int8)
+    padded[:, : taps * channels] = matrix
+    return quads(padded.reshape(-1, outputs), width)
 
 
 @native
@@ -160,10 +171,104 @@ def dot_conv(
             for p in range(max(left - group * across, 0), min(right - group * across, across)):
                 at, inside = (group * across + p) * width, g.outputs - p * width
                 panel, corner = shift(w, at * depth * 4), shift(y, top * o + group * g.outputs + p * width)
-                dot_panel(scratch, panel, shift(sums, at), point, corner, o, count, inside, depth, rows, vectors, lanes, dot)
+                start, lda = shift(sums, at), 4 * depth
+                dot_panel(scratch, lda, 0, 1, panel, start, point, corner, o, count, inside, depth, rows, vectors, lanes, dot)
                 for row in range(0 if null(away) else count):
                     total = like(y, sum_less(shift(scratch, row * 4 * depth), 4 * depth, point + middle, middle))
                     take_off(shift(corner, row * o), shift(away, at), total, 0, min(inside, width))
+    return OK
+
+
+@native
+@extents(x="n * ih * iw * c", zero="1", out="n * h * w * c")
+def pad_image(
+    x: Ptr,
+    zero: Ptr,
+    out: Ptr,
+    n: int,
+    c: int,
+    ih: int,
+    iw: int,
+    h: int,
+    w: int,
+    ph: int,
+    pw: int,
+    flip: int,
+    signed: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """out (n, h, w, c) = x (n, ih, iw, c), zero points around it, ph and pw in front, as bytes are multiplied: see `byte_dots`."""
+    middle = 128 if signed else 0
+    blank, pitch, left = zero_point(zero, 0, flip) - middle, w * c, min(pw, w) * c
+    right = max(min(pw + iw, w) * c, left)
+    for line in span(n * h, part, parts):
+        row, target = line % h - ph, shift(out, line * pitch)
+        if 0 <= row < ih:
+            _fill(target, 0, left, blank)
+            turned(shift(x, (line // h * ih + row) * iw * c), shift(target, left), right - left, flip ^ middle)
+            _fill(target, right, pitch, blank)
+        else:
+            _fill(target, 0, pitch, blank)
+    return OK
+
+
+ROWS = 8
+"""Rows of an image that meet one panel of filters after the other."""
+
+
+@native
+@extents(
+    x="n * ((oh - 1) * sh + (kh - 1) * dh + 1) * ((ow - 1) * sw + kw) * c + rows * sw * c + 4",
+    zero="1",
+    w="ceildiv(o, vectors * lanes) * kh * ceildiv(kw * c, 4) * vectors * lanes * 4",
+    sums="ceildiv(o, vectors * lanes) * vectors * lanes",
+    y="n * oh * ow * o",
+)
+def dot_conv_lines(
+    x: Ptr,
+    zero: Ptr,
+    w: Ptr,
+    sums: Ptr,
+    y: Ptr,
+    n: int,
+    c: int,
+    o: int,
+    oh: int,
+    ow: int,
+    kh: int,
+    kw: int,
+    sh: int,
+    sw: int,
+    dh: int,
+    flip: int,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    dot: Static,
+    signed: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """y (n, oh, ow, o), int32, = conv(x - zero, w), x from `pad_image`, w from `line_quads`, without groups.
+
+    What the taps of a line see lies side by side, for the next pixel `sw` further: nothing is gathered. Tiles of pixels end with
+    their line, and read up to `rows` pixels behind it, which are not stored. Spec: ONNX ConvInteger-10.
+    """
+    width, depth, middle = vectors * lanes, (kw * c + 3) // 4, 128 if signed else 0
+    across, pitch, h = (o + width - 1) // width, ((ow - 1) * sw + kw) * c, (oh - 1) * sh + (kh - 1) * dh + 1
+    point = zero_point(zero, 0, flip) - middle
+    first, last, left, right = grid(n * oh, across, part, parts)
+    for top in range(first, last, ROWS):
+        for p in range(left, right):
+            panel, start, inside = shift(w, p * kh * depth * width * 4), shift(sums, p * width), o - p * width
+            for row in range(top, min(top + ROWS, last)):
+                source = shift(x, (row // oh * h + row % oh * sh) * pitch)
+                target = shift(y, row * ow * o + p * width)
+                line = dh * pitch
+                dot_panel(
+                    source, sw * c, line, kh, panel, start, point, target, o, ow, inside, depth, rows, vectors, lanes, dot
+                )
     return OK
 
 
