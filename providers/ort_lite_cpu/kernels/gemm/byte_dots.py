@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span, wmul, wsub
@@ -64,7 +65,10 @@ def quads(b: Array, width: int) -> Array:
     padded[..., :k, :n] = b
     split = padded.reshape(*batch, depth, 4, across, width)
     rank = len(batch)
-    return np.ascontiguousarray(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
+    lying = split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1)
+    out = aligned_empty(lying.shape, lying.dtype)
+    out[...] = lying
+    return out
 
 
 def per_column(values: Array, width: int) -> Array:
@@ -190,7 +194,7 @@ def dot_gemm(
     down = (m + block - 1) // block
     scratch = shift(scratch, part * size)
     point = 0 if zero_row else zero_point(zero, 0, flip) - middle
-    first, last, left, right = grid(batch * down, across, part, parts)
+    first, last, left, right = grid(batch * down, across, block, width, part, parts)
     for number in range(first, last):
         i, top = number // down, number % down * block
         count = min(block, m - top)

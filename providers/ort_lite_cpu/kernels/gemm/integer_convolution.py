@@ -162,7 +162,7 @@ def dot_conv(
     block = block_rows(pixels, 4 * depth, rows, parts)
     point = zero_point(zero, 0, flip) - middle
     scratch = shift(scratch, part * size)
-    first, last, left, right = grid((pixels + block - 1) // block, groups * across, part, parts)
+    first, last, left, right = grid((pixels + block - 1) // block, groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)
@@ -258,7 +258,7 @@ def dot_conv_lines(
     width, depth, middle = vectors * lanes, (kw * c + 3) // 4, 128 if signed else 0
     across, pitch, h = (o + width - 1) // width, ((ow - 1) * sw + kw) * c, (oh - 1) * sh + (kh - 1) * dh + 1
     point = zero_point(zero, 0, flip) - middle
-    first, last, left, right = grid(n * oh, across, part, parts)
+    first, last, left, right = grid(n * oh, across, sh * pitch, kh * depth * 4 * width, part, parts)
     for top in range(first, last, ROWS):
         for p in range(left, right):
             panel, start, inside = shift(w, p * kh * depth * width * 4), shift(sums, p * width), o - p * width
