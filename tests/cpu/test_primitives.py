@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ort_lite.native import Spec
 from ort_lite_cpu.kernels.primitives import swap
+from ort_lite_cpu.kernels.square import SIZE, SIZE_OF_BYTES
 from tests.native.calls import call
 
 ELEMENTS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
@@ -18,7 +19,7 @@ def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, col
     x = np.arange(outer * rows * columns, dtype=np.uint32).reshape(outer, rows, columns)
     y = np.full((outer, columns, rows), 2**32 - 1, np.uint32)
     for part in range(parts):
-        assert call(Spec(swap, ("u32", "u32")), [x, y], [outer, rows, columns], part, parts) == 0
+        assert call(Spec(swap, ("u32", "u32"), {"size": SIZE}), [x, y], [outer, rows, columns], part, parts) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
 
 
@@ -26,5 +27,6 @@ def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, col
 def test_swap_of_elements_of_any_size(name: str) -> None:
     x = np.random.default_rng(0).integers(0, 255, (2, 19, 37)).astype(ELEMENTS[name])
     y = np.zeros((2, 37, 19), ELEMENTS[name])
-    assert call(Spec(swap, (name, name)), [x, y], [2, 19, 37]) == 0
+    statics = {"size": SIZE_OF_BYTES if name == "u8" else SIZE}
+    assert call(Spec(swap, (name, name), statics), [x, y], [2, 19, 37]) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))

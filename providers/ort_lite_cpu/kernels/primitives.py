@@ -3,7 +3,7 @@
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.square import SIZE, prefetch, transpose_square
+from ort_lite_cpu.kernels.square import prefetch, transpose_square
 
 
 @native
@@ -104,23 +104,23 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 
 @native
 @extents(x="outer * rows * columns", y="outer * rows * columns")
-def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
-    """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
+def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, size: Static, part: int, parts: int) -> int:
+    """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level, of squares of `size`."""
     tiles = (columns + 31) // 32
     for job in span(outer * tiles, part, parts):
         base = (job // tiles) * rows * columns
         first = (job % tiles) * 32
         last = min(first + 32, columns)
-        whole = first + (last - first) // SIZE * SIZE
+        whole = first + (last - first) // size * size
         for r0 in range(0, rows, 16):
             r1 = min(r0 + 16, rows)
-            middle = r0 + (r1 - r0) // SIZE * SIZE
+            middle = r0 + (r1 - r0) // size * size
             for r in range(r0, r1):  # of the next tile: rows that are pages apart are not foreseen
                 prefetch(shift(x, base + r * columns + last))
                 prefetch(shift(x, base + r * columns + last + 16))
-            for c in range(first, whole, SIZE):
-                for r in range(r0, middle, SIZE):
-                    transpose_square(shift(x, base + r * columns + c), columns, shift(y, base + c * rows + r), rows)
+            for c in range(first, whole, size):
+                for r in range(r0, middle, size):
+                    transpose_square(shift(x, base + r * columns + c), columns, shift(y, base + c * rows + r), rows, size)
             for c in range(whole, last):
                 for r in range(r0, middle):
                     y[base + c * rows + r] = x[base + r * columns + c]

@@ -1,11 +1,12 @@
-"""The transposition of 4x4 elements in registers: what `primitives.swap` is made of."""
+"""The transposition of a square of elements in registers: what `primitives.swap` is made of."""
 
 from typing import Any
 
 from ort_lite.native.lang import emitted
 from ort_lite_cpu.run.atomics import declared
 
-SIZE = 4
+SIZE, SIZE_OF_BYTES = 4, 16
+"""Rows and columns of a square, and of one of bytes."""
 
 
 def ask_for(builder: Any, pointer: Any) -> None:
@@ -18,26 +19,30 @@ def ask_for(builder: Any, pointer: Any) -> None:
 prefetch = emitted("void(*T)")(ask_for)
 
 
-@emitted("void(*T,i64,*T,i64)")
-def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
-    """y[j * y_step + i] = x[i * x_step + j] for i and j below SIZE."""
+@emitted("void(*T,i64,*T,i64,static)")
+def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, size: int) -> None:
+    """y[j * y_step + i] = x[i * x_step + j] for i and j below `size`, a power of two.
+
+    Interleaving the first half of the rows with the second moves the last bit of a row's number to the front of those of its elements:
+    after as many rounds as a number has bits, the two are exchanged.
+    """
     from llvmlite import ir
 
     element, word = x.type.pointee, ir.IntType(32)
-    kind = ir.VectorType(element, SIZE)
+    kind = ir.VectorType(element, size)
     nbytes = element.width // 8 if isinstance(element, ir.IntType) else 4 if isinstance(element, ir.FloatType) else 8
 
     def line(pointer: Any, step: Any, number: int) -> Any:
         moved = builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), number))])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def mixed(a: Any, b: Any, order: tuple[int, ...]) -> Any:
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, SIZE), list(order)))
+    def interleaved(a: Any, b: Any, first: int) -> Any:
+        order = [number for k in range(first, first + size // 2) for number in (k, size + k)]
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, size), order))
 
-    a, b, c, d = (builder.load(line(x, x_step, number), align=nbytes) for number in range(SIZE))
-    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-    pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
-    front, back = (0, 1, 4, 5), (2, 3, 6, 7)
-    columns = [mixed(*pair, order) for pair in pairs for order in (front, back)]
-    for number, column in enumerate(columns):
+    lines = [builder.load(line(x, x_step, number), align=nbytes) for number in range(size)]
+    for _ in range(size.bit_length() - 1):
+        halves = zip(lines[: size // 2], lines[size // 2 :], strict=True)
+        lines = [interleaved(a, b, first) for a, b in halves for first in (0, size // 2)]
+    for number, column in enumerate(lines):
         builder.store(column, line(y, y_step, number), align=nbytes)
