@@ -14,7 +14,14 @@ from ort_lite_cpu.kernels.gemm.integer import CAPACITY, FLIPS, scratch_size
 from tests.native.calls import call
 from tests.native.elf import undefined_symbols
 
-HAVE = {name: target for name in ("sapphirerapids", "armv8.2-a+dotprod", "host") if dot_tile(target := named(name)) is not None}
+HASWELL = named("haswell")
+NARROW = HASWELL.replace(name="haswell with AVX-VNNI", features=f"{HASWELL.features},+avxvnni")
+HAVE = {
+    target.name: target
+    for target in (NARROW, named("sapphirerapids"), named("armv8.2-a+dotprod"), host())
+    if dot_tile(target) is not None
+}
+"""One for each width and kind of instruction, and this machine if it has one."""
 HERE = [target for target in HAVE.values() if target.runs_on(host())]
 
 
@@ -41,7 +48,7 @@ def product(
     a: Array, b: Array, zero: Array | int = 0, away: Array | None = None, parts: int = 1, target: Target | None = None
 ) -> Array:
     """What the kernel makes of a (m, k), bytes, and b (k, n), int8; one zero point, or one a row."""
-    target = target or HERE[0]
+    target = target or HERE[-1]
     tile, (m, k), n = tile_of(target), a.shape, b.shape[1]
     zero = np.atleast_1d(np.asarray(zero, a.dtype))
     columns = [b.sum(0, dtype=np.int32), away]
@@ -91,10 +98,11 @@ if HERE:  # a machine without has other kernels, and nothing of these to run
         a, b = ramp(m, 24).view(np.dtype(kind)), ramp(24, n, seed=1).view(np.int8)
         np.testing.assert_array_equal(product(a, b, 7), exact(a, b, 7))
 
+    @pytest.mark.parametrize("target", HERE, ids=lambda target: str(target.name))
     @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 255])
-    def test_every_depth(k: int) -> None:
+    def test_every_depth_on_every_target_that_runs_here(k: int, target: Target) -> None:
         a, b = ramp(13, k), ramp(k, 37, seed=1).view(np.int8)
-        np.testing.assert_array_equal(product(a, b, 200), exact(a, b, 200))
+        np.testing.assert_array_equal(product(a, b, 200, target=target), exact(a, b, 200))
 
     def test_the_largest_sums_do_not_saturate() -> None:
         for byte in (-128, 127):
@@ -119,7 +127,7 @@ if HERE:  # a machine without has other kernels, and nothing of these to run
     @pytest.mark.parametrize("turned", [False, True])
     @pytest.mark.parametrize(("k", "n"), [(1, 1), (6, 33), (9, 40)])
     def test_packed_in_the_run_is_as_packed_before(k: int, n: int, turned: bool) -> None:
-        target, w, zeros = HERE[0], ramp(k, n), ramp(n, seed=2)
+        target, w, zeros = HERE[-1], ramp(k, n), ramp(n, seed=2)
         tile = tile_of(target)
         want, wide = quads((w ^ 128).view(np.int8), tile.columns), -(-n // tile.columns) * tile.columns
         out, sums, away = np.empty_like(want), np.empty(wide, np.int32), np.empty(wide, np.int32)

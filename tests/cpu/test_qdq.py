@@ -137,7 +137,7 @@ UNITS = [
     unit("Conv", (1, 8, 6, 6), (8, 1, 3, 3), biased=True, bits=7, attributes={"group": 8, "pads": [1, 1, 1, 1]}),
     unit("Conv", (1, 8, 6, 6), (12, 4, 1, 1), biased=True, bits=7, attributes={"group": 2}),
     unit("Conv", (1, 24, 5, 5), (10, 24, 1, 1), biased=True, bits=7),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,14 @@ def test_any_number_of_threads_gives_the_same() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.sampled_from(KINDS), st.booleans(), st.integers(0, 20), st.integers(0, 70), st.integers(0, 40), st.booleans(), st.integers(0, 9)
-)  # fmt: skip
+    st.sampled_from(KINDS),
+    st.booleans(),
+    st.integers(0, 20),
+    st.integers(0, 70),
+    st.integers(0, 40),
+    st.booleans(),
+    st.integers(0, 9),
+)
 @example((np.uint8, np.int8), True, 3, 2, 0, False, 0)
 @example((np.uint8, np.int8), True, 3, 2, 0, True, 0)
 def test_products_of_any_size(kinds: Any, each: bool, m: int, k: int, n: int, quantised: bool, seed: int) -> None:

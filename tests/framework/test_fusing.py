@@ -160,7 +160,7 @@ FUSIONS = {
     "keep_integers": (
         BYTES,
         f"{{ {BYTE} c = Transpose(a) d = QuantizeLinear(c, half) y = Cast<to=1>(d) }}",
-        ["Transpose", "Cast"],
+        ["Cast", "Transpose"],
     ),
 }
 NUMBERS = """, float root = {1.4142135}, float one = {1}, float half = {0.5}, float three = {3}, float zero = {0}, float six = {6},

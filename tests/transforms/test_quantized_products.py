@@ -91,15 +91,34 @@ def test_a_convolution_that_stays_float_is_scaled_and_gets_its_bias() -> None:
 @pytest.mark.parametrize(
     ("signature", "before", "reason"),
     [
-        (FLOAT, "{ a = DequantizeLinear<axis=1>(x, s3) c = DequantizeLinear(w, s) y = MatMul(a, c) }", "a has scales along an axis"),
-        (FLOAT, f"{{ {A} c = DequantizeLinear<axis=0>(w, s3) y = MatMul(a, c) }}", "c has scales along axis 0, which is summed over"),
-        ("(uint8[M,3] x, float t0) => (float[M,2] y)", f"{{ a = DequantizeLinear(x, t0) {W} y = MatMul(a, c) }}", "no constant"),
-        ("(uint8[M,3] x, uint8 z0) => (float[M,2] y)", f"{{ a = DequantizeLinear(x, s, z0) {W} y = MatMul(a, c) }}", "is computed"),
+        (
+            FLOAT,
+            "{ a = DequantizeLinear<axis=1>(x, s3) c = DequantizeLinear(w, s) y = MatMul(a, c) }",
+            "a has scales along an axis",
+        ),
+        (
+            FLOAT,
+            f"{{ {A} c = DequantizeLinear<axis=0>(w, s3) y = MatMul(a, c) }}",
+            "c has scales along axis 0, which is summed over",
+        ),
+        (
+            "(uint8[M,3] x, float t0) => (float[M,2] y)",
+            f"{{ a = DequantizeLinear(x, t0) {W} y = MatMul(a, c) }}",
+            "no constant",
+        ),
+        (
+            "(uint8[M,3] x, uint8 z0) => (float[M,2] y)",
+            f"{{ a = DequantizeLinear(x, s, z0) {W} y = MatMul(a, c) }}",
+            "is computed",
+        ),
         ("(uint16[M,3] x) => (float[M,2] y)", f"{{ a = DequantizeLinear(x, s) {W} y = MatMul(a, c) }}", "int8 or uint8"),
         ("(uint8[3] x) => (float[2] y)", f"{{ {A} {W} y = MatMul(a, c) }}", "not known to be matrices"),
-        ("(uint8[M,40000] x, uint8[40000,2] v) => (float[M,2] y)",
-         f"{{ {A} c = DequantizeLinear(v, s, z) y = MatMul(a, c) }}", "sums of 40000 products may not fit"),
+        (
+            "(uint8[M,40000] x, uint8[40000,2] v) => (float[M,2] y)",
+            f"{{ {A} c = DequantizeLinear(v, s, z) y = MatMul(a, c) }}",
+            "sums of 40000 products may not fit",
+        ),
     ],
-)  # fmt: skip
+)
 def test_does_not_fire(signature: str, before: str, reason: str) -> None:
     check(multiply_integers, signature, before, constants=CONSTANTS, skip=reason)

@@ -14,10 +14,8 @@ from ort_lite.record import Record
 from ort_lite.shapes import product
 from ort_lite.transform import Rewriter
 
-MOVES = frozenset(
-    {"DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Tile",
-     "Transpose", "Unsqueeze"}
-)  # fmt: skip
+_RESHAPES = frozenset({"Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+MOVES = _RESHAPES | {"DepthToSpace", "Gather", "MaxPool", "Slice", "SpaceToDepth", "Tile", "Transpose"}
 """Operators that only move or choose elements of their first input."""
 PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _BYTES = ("int8", "uint8")

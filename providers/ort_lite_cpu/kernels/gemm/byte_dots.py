@@ -122,8 +122,8 @@ def pack_quads(
         panel = shift(out, job * depth * width * 4)
         for p in range(4 * depth):
             target = shift(panel, p // 4 * width * 4 + p % 4)
-            _line(shift(w, i * step + p % inner * inner_step + p // inner * outer_step + first * column), target, count, column,
-                  width, 128 - flip, p < k)  # fmt: skip
+            source = shift(w, i * step + p % inner * inner_step + p // inner * outer_step + first * column)
+            _line(source, target, count, column, width, 128 - flip, p < k)
         column_sums(panel, shift(sums, job * width), depth, vectors, lanes, dot)
         if not null(away):
             for j in range(width):
