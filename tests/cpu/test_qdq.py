@@ -185,6 +185,11 @@ def test_convolutions_of_any_batch(shape: Sequence[int], quantised: bool) -> Non
     )
 
 
+def test_a_window_that_fits_nowhere_gives_nothing() -> None:
+    case = unit("Conv", (1, 5, 2, 2), (4, 5, 3, 3), attributes={"strides": [5, 5]})
+    assert case.ours().shape == (1, 4, 0, 0)
+
+
 def test_both_operands_may_be_computed() -> None:
     text = """<ir_version: 9, opset_import: ["": 17]> g (uint8[B,H,M,K] a, uint8[B,H,N,K] b) => (uint8[B,H,M,N] y)
         <float s = {0.02}, uint8 za = {7}, uint8 zb = {130}, float t = {0.5}, uint8 zt = {100}> {

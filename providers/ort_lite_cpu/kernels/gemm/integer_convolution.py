@@ -219,7 +219,7 @@ ROWS = 8
 
 @native
 @extents(
-    x="n * ((oh - 1) * sh + (kh - 1) * dh + 1) * ((ow - 1) * sw + kw) * c + rows * sw * c + 4",
+    x="n * max((oh - 1) * sh + (kh - 1) * dh + 1, 0) * max((ow - 1) * sw + kw, 0) * c + rows * sw * c + 4",
     zero="1",
     w="ceildiv(o, vectors * lanes) * kh * ceildiv(kw * c, 4) * vectors * lanes * 4",
     sums="ceildiv(o, vectors * lanes) * vectors * lanes",
