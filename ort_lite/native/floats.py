@@ -105,17 +105,38 @@ def erf(x: Any) -> Any:
 
 
 def _erf_f32(x: Any) -> Any:
-    """A polynomial near 0, 1 - e**polynomial further out (N. Juffa)."""
+    """For t = |x|: t + t * P(t**2), a minimax fit up to 1.2, and 1 - Q(t)**8, where Q is one of erfc**(1/8) from there to 4.
+
+    Beyond its end each is too small, so that the larger is erf: a comparison with 1.2, and a choice, would cost more.
+    """
     t = x.intrinsic("fabs")
-    s = x * x
-    outer = _polynomial(t, -1.72853470e-5, 3.83197126e-4) * s + _polynomial(t, -3.88396438e-3, 2.42546219e-2)
-    for coefficient in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
-        outer = outer * t + coefficient
-    # erf is 1 in f32 from 3.92 on; beyond 10 the polynomial itself would overflow.
-    outer = (t > 10.0).choose(x.const(-100.0), outer * t - t)
-    far = (1.0 - _exp_f32(outer)).intrinsic("copysign", x)
-    inner = _polynomial(s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
-    return (t > 0.927734375).choose(far, inner * x + x)
+    t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; NaN stays
+    near = _polynomial(
+        t * t,
+        -7.9022102e-6,
+        1.05532803e-4,
+        -8.36957828e-4,
+        5.21177566e-3,
+        -2.68615186e-2,
+        1.12837017e-1,
+        -3.76126319e-1,
+        1.28379166e-1,
+    )
+    near = near * t + t
+    root = _polynomial(
+        t,
+        1.68748258e-4,
+        -2.67685391e-3,
+        1.38525181e-2,
+        -1.35412803e-2,
+        -5.86277731e-2,
+        -1.46952763e-1,
+        1.00135863,
+    )
+    fourth = root * root
+    fourth = fourth * fourth
+    far = 1.0 - fourth * fourth
+    return (near > far).choose(near, far).intrinsic("copysign", x)
 
 
 @arithmetic("F(F)")
