@@ -101,37 +101,37 @@ def erf(x: Any) -> Any:
 
 
 def _erf_f32(x: Any) -> Any:
-    """For t = |x|: t + t * P(t**2), a minimax fit up to 1.2, and 1 - Q(t)**8, where Q is one of erfc**(1/8) from there to 4.
+    """For t = |x|: t + t * P(t**2), a minimax fit up to 0.95, and 1 - Q(t)**4, where Q is one of erfc**(1/4) from there to 4.
 
-    Beyond its end each is too small, so that the larger is erf: a comparison with 1.2, and a choice, would cost more.
+    Beyond its end each is too small, so that the larger is erf: a comparison with 0.95, and a choice, would cost more. Q is a
+    polynomial about 1.5: what Horner rounds is there less than Q falls by from one number to the next, so that erf does not fall.
     """
     t = x.intrinsic("fabs")
     t = (t > 4.0).choose(x.const(4.0), t)  # where erf is 1 in f32; NaN stays
     near = _polynomial(
         t * t,
-        -7.9022102e-6,
-        1.05532803e-4,
-        -8.36957828e-4,
-        5.21177566e-3,
-        -2.68615186e-2,
-        1.12837017e-1,
-        -3.76126319e-1,
-        1.28379166e-1,
+        -5.81142725e-4,
+        4.95586265e-3,
+        -2.67394874e-2,
+        1.12810135e-1,
+        -3.76124114e-1,
+        1.28379136e-1,
     )
     near = near * t + t
     root = _polynomial(
-        t,
-        1.68748258e-4,
-        -2.67685391e-3,
-        1.38525181e-2,
-        -1.35412803e-2,
-        -5.86277731e-2,
-        -1.46952763e-1,
-        1.00135863,
+        t - 1.5,
+        -2.64598384e-5,
+        -7.31183682e-5,
+        1.225685e-3,
+        -1.57065515e-3,
+        -1.24905137e-2,
+        3.29470113e-2,
+        6.93291426e-2,
+        -3.76384616e-1,
+        4.29075241e-1,
     )
-    fourth = root * root
-    fourth = fourth * fourth
-    far = 1.0 - fourth * fourth
+    square = root * root
+    far = 1.0 - square * square
     return (near > far).choose(near, far).intrinsic("copysign", x)
 
 

@@ -1,6 +1,6 @@
 """The micro-kernels as compiled for many CPUs: what their inner loops load, multiply, and keep in registers.
 
-Loops count that multiply: others (bias, limits, rest of a row) run once a tile. Softmax is left out: a plain loop of the compiler's.
+Loops count that multiply: others (bias, limits, rest of a row) run once a tile.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,8 @@ from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, i
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.softmax import vectors_for
+from ort_lite_cpu.operators.softmax import softmax
 from tests.native.assembly import Loop, inner_loops
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
@@ -56,6 +58,7 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise int8": integer_channels,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
+    "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
     "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
     "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
 }

@@ -6,10 +6,11 @@ others only memory, and each waits for the last sum of the one before. So short 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.lang import emitted, log
+from ort_lite.native.marks import Emitted
 from ort_lite.native.values import Value
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -27,15 +28,17 @@ _LOWEST = float("-inf")
 QUICK = 4
 """Vectors of a round that only compares, multiplies or subtracts: no result waits for the one before."""
 
+_LOG = cast(Emitted, log).emitter
 Body = Callable[[Any, Sequence[Any], int, Any], list[Any]]
 
 
 def vectors_for(native: str, target: Target) -> dict[str, Any]:
     """Statics. lanes: of a vector; 0: not in vectors, since float64 takes the C library's exp.
 
-    chains: vectors of a round of exponentials, one where constants take most registers. fused: whether products are.
+    chains: vectors of a round of exponentials, whose constants take registers, unless instructions read and spread them.
+    fused: whether products are.
     """
-    chains = 4 if target.vector_registers == 32 else 1
+    chains = 4 if target.has("avx512f") else 2 if target.vector_registers == 32 else 1
     return {"lanes": tile_for("f32", target).lanes if native == "f32" else 0, "chains": chains, "fused": target.has_fma}
 
 
@@ -71,6 +74,7 @@ def softmax_rows(
             return sums + _raise(emit, unseen, at, values[chains:], count, mask)
 
         values = _passed(emit, n, [emit.zero] * chains + [emit.constant(_LOWEST)] * chains, body, chains)
+        _clear(emit, done, n, change)
         total = _joined(emit, values[:chains], emit.add)
         return [following, _joined(emit, values[chains:], _larger(emit)), _factor(emit, top, total, logarithm)]
 
@@ -117,12 +121,24 @@ def _finish(emit: Vectors, given: Any, y: Any, n: Any, change: Any, logarithm: b
         return list(values)
 
     _passed(emit, n, [], body, QUICK)
+    _clear(emit, y, n, change)
+
+
+def _clear(emit: Vectors, y: Any, n: Any, change: Any) -> None:
+    """y[:n] = NaN, if change is: of two NaN that meet the compiler's order says which is left, and it differs from loop to loop."""
+
+    def body(at: Any, values: Sequence[Any], count: int, mask: Any) -> list[Any]:
+        _write(emit, [emit.constant(float("nan"))] * count, y, at, mask)
+        return list(values)
+
+    with emit.builder.if_then(emit.builder.fcmp_unordered("uno", change, change), likely=False):
+        _passed(emit, n, [], body, 1)
 
 
 def _factor(emit: Vectors, top: Any, total: Any, logarithm: bool) -> Any:
     """What exponentials are multiplied by, or numbers are lowered by, a scalar."""
     if logarithm:
-        return emit.builder.fadd(top, log.emitter(Value(emit.builder, total, "f32")).raw)
+        return emit.builder.fadd(top, _LOG(Value(emit.builder, total, "f32")).raw)
     return emit.builder.fdiv(emit.ir.Constant(emit.element, 1.0), total)
 
 
