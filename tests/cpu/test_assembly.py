@@ -11,7 +11,7 @@ from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
-from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, winograd
+from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, four_bits, integer, integer_depthwise, winograd
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -46,6 +46,13 @@ def integer_channels(target: Target) -> Spec:
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
 
 
+def codes(target: Target) -> Spec:
+    signature = "void(*f32,*u32,*f32,*u8,*f32,i64,i64,i64)"
+    statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
+    tile = tile_for("f32", target)
+    return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})
+
+
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
@@ -57,6 +64,7 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise 5": lambda target: channels(5, 1, target),
     "depthwise 7": lambda target: channels(7, 1, target),
     "depthwise int8": integer_channels,
+    "four bits": codes,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
