@@ -16,6 +16,7 @@ from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, nat
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, maximum, minimum
 from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.aligned import aligned
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -63,7 +64,7 @@ def pairs(b: Array, width: int) -> Array:
     padded[..., :k, :n] = b
     split = padded.reshape(*batch, half, 2, across, width)
     rank = len(batch)
-    return np.ascontiguousarray(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
+    return aligned(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
 
 
 @arithmetic("i16(u8,u8,i16)")

@@ -15,6 +15,7 @@ from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
+from ort_lite_cpu.kernels.aligned import empty
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
@@ -34,7 +35,7 @@ def transformed_filters(weight: Array, columns: int, tile: Tile, target: Target)
     outputs, channels = weight.shape[:2]
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
-    u = np.empty(36 * count * channels * tile.columns, weight.dtype)
+    u = empty((36 * count * channels * tile.columns,), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
     run_once(transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, lanes=tile.lanes)
     return u
