@@ -14,6 +14,7 @@ from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, i
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.recurrent import product
 from tests.native.assembly import Loop, inner_loops
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
@@ -43,6 +44,12 @@ def integer_channels(target: Target) -> Spec:
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
 
 
+def recurrent(target: Target) -> Spec:
+    rows = 4 if target.vector_registers == 32 else 2
+    statics = {"rows": rows, "vectors": 4, "lanes": tile_for("f32", target).lanes}
+    return Spec.plain(product, "void(*f32,i64,*f32,*f32,i64,i64,i64,i64,*f32)", statics)
+
+
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
@@ -56,6 +63,7 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise int8": integer_channels,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
+    "recurrent": recurrent,
     "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
     "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
 }

@@ -93,9 +93,10 @@ class Binder:
         table = segment.table.copy()
         table[:, 1] = self._descriptor_bytes + descriptors.ctypes.data
         table[:, 2] = slots[segment.parts_slots]
+        table[:, 3] = slots[segment.rounds_slots]
         empty = slots[segment.result_slots] == 0
         if empty.any():
-            table[empty, 0], table[empty, 2] = segment.nothing, 1
+            table[empty, 0], table[empty, 2:] = segment.nothing, 1
         allocations = [(a.place, tuple(slots[a.slots].tolist()), a.dtype) for a in segment.allocations]
         for (_, shape, dtype), allocation in zip(allocations, segment.allocations, strict=True):
             if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
