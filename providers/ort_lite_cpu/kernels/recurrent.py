@@ -27,6 +27,7 @@ from ort_lite.native.lang import (
     span,
     tanh,
 )
+from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, tile
 from ort_lite_cpu.kernels.square import prefetch
 
@@ -133,15 +134,27 @@ def time_of(step: int, valid: int, backward: int) -> int:
 
 
 @native
-def alike(lengths: Ptr, batch: int, backward: int) -> int:
-    """How many sequences of a batch are at the same time in a step: all, but backwards from ends of their own."""
-    return 1 if backward != 0 and not null(lengths) else batch
+def alike(lengths: Ptr, count: int, backward: int) -> int:
+    """How many of `count` sequences are at the same time in a step: all, but backwards from ends of their own."""
+    return 1 if backward != 0 and not null(lengths) else max(count, 1)
 
 
 @native
-def turned(number: int, step: int, blocks: int, own: int, parts: int) -> int:
-    """Every other step takes the blocks of its span backwards: the weights of the first ones are in the cache still."""
-    return number if step % 2 == 0 else blocks * own // parts + blocks * (own + 1) // parts - 1 - number
+def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple[int, int, int, int]:
+    """This part's first and last sequence of the batch, first and last block.
+
+    Sequences are cut where a register tile begins: the bits stay. A cut through the blocks makes parts read each other's states.
+    """
+    if parts == 1:
+        return 0, batch, 0, blocks
+    first, last, left, right = grid((batch + rows - 1) // rows, blocks, part, parts)
+    return first * rows, min(last * rows, batch), left, right
+
+
+@native
+def turned(number: int, step: int, left: int, right: int) -> int:
+    """Every other step takes the blocks from `left` to `right` backwards: the weights of the last ones are in the cache still."""
+    return number if step % 2 == 0 else left + right - 1 - number
 
 
 @native
@@ -160,11 +173,36 @@ def keep(old: Ptr, new: Ptr, count: int) -> None:
 
 
 @native
-def put(h: Ptr, y: Ptr, alive: bool, wanted: bool, count: int) -> None:
-    """A step's result, of the `count` units that are no filling: 0 behind the end of a sequence."""
-    if wanted:
-        for j in range(count):
-            y[j] = h[j] if alive else like(y, 0)
+def put(h: Ptr, y: Ptr, alive: bool, count: int) -> None:
+    """A step's result: 0 behind the end of a sequence."""
+    for j in range(count):
+        y[j] = h[j] if alive else like(y, 0)
+
+
+@native
+def put_all(
+    h: Ptr,
+    lengths: Ptr,
+    y: Ptr,
+    step: int,
+    steps: int,
+    size: int,
+    backward: int,
+    later: int,
+    stride: int,
+    offset: int,
+    padded: int,
+    top: int,
+    bottom: int,
+    first: int,
+    last: int,
+) -> None:
+    """The results of a step of some sequences, of units `first` to `last` that are no filling."""
+    if not null(y):
+        for b in range(top, bottom):
+            valid = valid_steps(lengths, b, steps)
+            out = shift(y, time_of(step, valid, backward) * later + b * stride + offset + first)
+            put(shift(h, b * padded + first), out, step < valid, min(last, size) - first)
 
 
 @native
@@ -258,16 +296,17 @@ def lstm(
     """
     step, own = part // parts, part % parts
     blocks = (size + unit - 1) // unit
-    padded, many = blocks * unit, alike(lengths, batch, backward)
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
     before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
     if step >= steps:
         return OK
-    gather(before, batch * padded, parts, lanes)
-    for number in span(blocks, own, parts):
-        block = turned(number, step, blocks, own, parts)
-        at, count, weights = block * unit, min(size - block * unit, unit), shift(r, block * size * 4 * unit)
+    gather(shift(before, top * padded), (bottom - top) * padded, parts, lanes)
+    for number in range(left, right):
+        block = turned(number, step, left, right)
+        at, weights = block * unit, shift(r, block * size * 4 * unit)
         peep = shift(peephole, 0 if null(peephole) else block * 3 * unit)
-        for first in range(0, batch, many):
+        for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, steps), backward)
             gates = shift(xw, ((t * batch + first) * blocks + block) * 4 * unit)
             x = shift(before, first * padded)
@@ -284,7 +323,9 @@ def lstm(
                     update_cell(z, unit, peep, cell, new, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, width)
                 else:
                     keep(old, new, width)
-                put(new, shift(y, t * later + b * stride + offset + at), alive, not null(y), count)
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
     return OK
 
 
@@ -336,12 +377,14 @@ def gru(
     """
     turn, own = part // parts, part % parts
     blocks, step, opens = (size + unit - 1) // unit, turn // 2, turn % 2 == 0
-    padded, many = blocks * unit, alike(lengths, batch, backward)
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
     if step >= steps:
         return OK
-    for block in span(blocks, own, parts):
+    gather(shift(h if opens else reset, top * padded), (bottom - top) * padded, parts, lanes)
+    for block in range(left, right):
         at, weights, final = block * unit, shift(r, block * size * 2 * unit), shift(new, block * size * unit)
-        for first in range(0, batch, many):
+        for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, steps), backward)
             gates = shift(xw, ((t * batch + first) * blocks + block) * 3 * unit)
             if opens:
@@ -351,18 +394,16 @@ def gru(
                 x, z = shift(reset, first * padded), shift(gates, 2 * unit)
                 product(x, padded, final, z, 3 * padded, many, size, ACCUMULATE, x, rows, across, lanes)
             for b in range(first, first + many):
-                z, own_h, out = (
-                    shift(gates, (b - first) * 3 * padded),
-                    shift(h, b * padded + at),
-                    t * later + b * stride + offset,
-                )
+                z, own_h = shift(gates, (b - first) * 3 * padded), shift(h, b * padded + at)
                 alive = step < valid_steps(lengths, b, steps)
                 if alive and opens:
                     open_gates(z, own_h, shift(reset, b * padded + at), limit, a0, b0, f, unit, width)
                 elif alive:
                     blend_state(z, shift(z, 2 * unit), own_h, own_h, limit, a1, b1, g, width)
-                if not opens:
-                    put(own_h, shift(y, out + at), alive, not null(y), min(size - at, unit))
+    if not opens:
+        put_all(
+            h, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+        )
     return OK
 
 
@@ -432,29 +473,31 @@ def linear_gru(
     """
     step, own = part // parts, part % parts
     blocks = (size + unit - 1) // unit
-    padded, many = blocks * unit, alike(lengths, batch, backward)
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
     before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
     mode = 0 if null(recurrent_bias) else BIAS
     if step >= steps:
         return OK
-    for number in span(blocks, own, parts):
-        block = turned(number, step, blocks, own, parts)
+    for number in range(left, right):
+        block = turned(number, step, left, right)
         at, weights, bias = block * unit, shift(r, block * size * 3 * unit), shift(recurrent_bias, block * 3 * unit)
-        for first in range(0, batch, many):
+        for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, steps), backward)
             x, target = shift(before, first * padded), shift(sums, (first * blocks + block) * 3 * unit)
             product(x, padded, weights, target, 3 * padded, many, size, mode, bias, rows, vectors, lanes)
             for b in range(first, first + many):
                 gates = shift(xw, ((t * batch + b) * blocks + block) * 3 * unit)
                 hidden, old = shift(sums, (b * blocks + block) * 3 * unit), shift(before, b * padded + at)
-                new, out = shift(after, b * padded + at), t * later + b * stride + offset + at
-                alive = step < valid_steps(lengths, b, steps)
+                new, alive = shift(after, b * padded + at), step < valid_steps(lengths, b, steps)
                 if alive:
                     reset_sums(gates, hidden, limit, a0, b0, f, unit, width)
                     blend_state(gates, shift(gates, 2 * unit), old, new, limit, a1, b1, g, width)
                 else:
                     keep(old, new, width)
-                put(new, shift(y, out), alive, not null(y), min(size - at, unit))
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
     return OK
 
 
@@ -503,14 +546,15 @@ def rnn(
     """As `lstm`, of one gate and without a cell: xw (steps, batch, blocks, unit), r a panel of unit columns a block."""
     step, own = part // parts, part % parts
     blocks = (size + unit - 1) // unit
-    padded, many = blocks * unit, alike(lengths, batch, backward)
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
     before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
     if step >= steps:
         return OK
-    for number in span(blocks, own, parts):
-        block = turned(number, step, blocks, own, parts)
+    for number in range(left, right):
+        block = turned(number, step, left, right)
         at, weights = block * unit, shift(r, block * size * unit)
-        for first in range(0, batch, many):
+        for first in range(top, bottom, many):
             t = time_of(step, valid_steps(lengths, first, steps), backward)
             x, sums = shift(before, first * padded), shift(xw, (t * batch + first) * padded + at)
             product(x, padded, weights, sums, padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
@@ -521,7 +565,9 @@ def rnn(
                     activate_sums(z, new, limit, a0, b0, f, width)
                 else:
                     keep(shift(before, b * padded + at), new, width)
-                put(new, shift(y, t * later + b * stride + offset + at), alive, not null(y), min(size - at, unit))
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
     return OK
 
 

@@ -33,7 +33,7 @@ NOTHING = Spec(primitives.nothing)
 
 GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
-ROUND_GRAIN = 1_000
+ROUND_GRAIN = 600
 """The same for each of several rounds: threads that have just ended one are awake for the next."""
 
 

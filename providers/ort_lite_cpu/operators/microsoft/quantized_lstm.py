@@ -109,7 +109,8 @@ def dynamic_lstm(
                     total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
                     gates[j] = total if null(bias) else total + bias[j]
                 update_cell(gates, size, peephole, cell, old, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, size)
-            put(old, out, step < valid, not null(y), size)
+            if not null(y):
+                put(old, out, step < valid, size)
     return OK
 
 
