@@ -70,21 +70,6 @@ def test_a_storage_order_is_made_once_for_all_readers() -> None:
     assert names.count("pool") == 2
 
 
-@pytest.mark.parametrize("shift", range(0, 64, 16))
-def test_what_is_packed_begins_at_a_cache_line(shift: int) -> None:
-    """NumPy promises 16 bytes: weights at all four places of a line, and what is made of them by a kernel and by NumPy."""
-    memory = np.zeros(64 * 64 + 32, np.float32)
-    weights = memory[(shift - memory.ctypes.data) % 64 // 4 :][: 64 * 64].reshape(64, 64)
-    text = """(float[M,64] x, float[64,64] w, float[64] c) => (float[M,64] y, float[M,64] z) {
-        y = MatMul(x, w) z = Gemm<beta=2.0>(x, w, c)
-    }"""
-    program = text_program(text, constants={"w": weights, "c": weights[0]})
-    instructions = [item for item in program.lowered.items if isinstance(item, Instruction)]
-    packed = [b.constant for item in instructions for b in item.operands if b is not None and b.constant is not None]
-    assert len(packed) == 3
-    assert [array.ctypes.data % 64 for array in packed] == [0, 0, 0]
-
-
 def test_a_type_is_made_once_for_all_readers() -> None:
     text = """(int32[M,N] x) => (int32[A] y, int32[B] z) {
         y = ReduceMean<axes=[0], keepdims=0>(x) z = ReduceMean<axes=[1], keepdims=0>(x)

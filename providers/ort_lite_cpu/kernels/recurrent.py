@@ -110,15 +110,15 @@ def product(
     i, n = 0, vectors * lanes
     while i + rows <= m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes)
         i += rows
     while rows > 2 and i + 2 <= m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes)
         i += 2
     if i < m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes)
 
 
 @native
@@ -147,7 +147,7 @@ def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple
     """
     if parts == 1:
         return 0, batch, 0, blocks
-    first, last, left, right = grid((batch + rows - 1) // rows, blocks, part, parts)
+    first, last, left, right = grid((batch + rows - 1) // rows, blocks, 1, 0, part, parts)
     return first * rows, min(last * rows, batch), left, right
 
 

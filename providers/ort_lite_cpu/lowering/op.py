@@ -18,7 +18,6 @@ from ort_lite.native.extents import Extent
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.aligned import aligned
 from ort_lite_cpu.lowering.lowered import Kernel, Message, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
@@ -184,9 +183,9 @@ class NodeLowering:
     def packed(self, source: Array, form: str, make: Callable[[], Array]) -> Tensor:
         """A constant derived from `source`, made once a program: two nodes that pack one weight alike share the result.
 
-        Programs of other sessions share it as well (see `ort_lite.memory.sharing`). It begins at a cache line.
+        Programs of other sessions share it as well (see `ort_lite.memory.sharing`).
         """
-        return self.lowering.packed(source, form, lambda: self.array(shared(aligned(make()))))
+        return self.lowering.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """The tensor in another element type (made once, then shared), as ONNX Cast."""
