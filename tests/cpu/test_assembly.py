@@ -15,6 +15,7 @@ from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, four_bits,
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.recurrent import product
 from ort_lite_cpu.kernels.softmax import vectors_for
 from ort_lite_cpu.operators.softmax import softmax
 from tests.native.assembly import Loop, inner_loops
@@ -53,6 +54,12 @@ def codes(target: Target) -> Spec:
     return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})
 
 
+def recurrent(target: Target) -> Spec:
+    rows = 4 if target.vector_registers == 32 else 2
+    statics = {"rows": rows, "vectors": 4, "lanes": tile_for("f32", target).lanes}
+    return Spec.plain(product, "void(*f32,i64,*f32,*f32,i64,i64,i64,i64,*f32)", statics)
+
+
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
@@ -68,6 +75,7 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
     "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
+    "recurrent": recurrent,
     "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
     "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
 }
@@ -135,8 +143,11 @@ def test_a_tile_asks_for_its_share_of_the_panel_that_comes_next(name: str) -> No
     target = named(name)
     tile = tile_for("f32", target)
     products, nbytes = UNROLLED * tile.rows * tile.vectors, UNROLLED * tile.columns * 4 // SHARES
-    [found] = [loop.prefetches() for loop in multiplying_loops(floats("f32", tile), target) if loop.products() == products]
+    loops = multiplying_loops(floats("f32", tile), target)
+    [found] = [loop.prefetches() for loop in loops if loop.products() == products]
     assert found == -(-nbytes // CACHE_LINE)
+    few = [loop.prefetches() for loop in loops if loop.products() == UNROLLED * tile.vectors]
+    assert few and not any(few)  # one row is what is left over
 
 
 @pytest.mark.parametrize("name", WIDE)

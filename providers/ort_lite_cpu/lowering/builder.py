@@ -156,6 +156,7 @@ class Builder:
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
+        rounds: Dim = 1,
     ) -> None:
         """See `NodeLowering.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in
         `touched` an extent for each operand, by its number.
@@ -174,7 +175,7 @@ class Builder:
         for buffer in buffers:
             if buffer in self._unseen:
                 self._require_shape(*self._unseen.pop(buffer))
-        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace))
+        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         node = self.owner if node is NOWHERE else node
