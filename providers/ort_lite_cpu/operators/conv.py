@@ -20,6 +20,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 
@@ -119,7 +120,7 @@ class Epilogue(Record):
 @operator("Conv", types=REAL)
 def conv(op: NodeLowering) -> None:
     """Spec: ONNX Conv-22."""
-    _conv(op, NONE, None)
+    _conv(op, NONE)
 
 
 @operator("FusedConv", domain="com.microsoft", types=REAL)
@@ -129,17 +130,23 @@ def fused_conv(op: NodeLowering) -> None:
     act = activation(name, op.attr("activation_params") or ())
     if act is None:
         raise op.reject(f"activation {name!r}")
-    _conv(op, act, op.input(3, channels_last(len(op.raw(3).shape))) if op.has(3) else None)
+    _conv(op, act)
 
 
-def _conv(op: NodeLowering, act: Activation, residual: Tensor | None) -> None:
-    perm = channels_last(len(op.raw(0).shape))
-    x, y = op.input(0, perm), op.output(0, perm)
-    sizes = geometry(op, x.shape, op.raw(1).shape, y.shape)
-    _require(op, sizes, x.shape, op.raw(1).shape, y.shape, residual)
+def _conv(op: NodeLowering, act: Activation) -> None:
+    x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
+    assert y is not None
+    sizes = geometry(op, x, w, y)
+    _require(op, sizes, x, w, y, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
-    emit_conv(op, sizes, x, weight, y, Epilogue(op.optional(2), residual, act))
+    if suits_planes(op, sizes):
+        residual = op.input(3) if op.has(3) else None
+        conv_planes(op, sizes, weight, Epilogue(op.optional(2), residual, act))
+        return
+    perm = channels_last(len(x))
+    residual = op.input(3, perm) if op.has(3) else None
+    emit_conv(op, sizes, op.input(0, perm), weight, op.output(0, perm), Epilogue(op.optional(2), residual, act))
 
 
 # --- Kernels
