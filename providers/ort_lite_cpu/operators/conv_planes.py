@@ -61,8 +61,8 @@ class Plane(Record):
         return {**made, "in_place": False, "front": 0, "behind": 0}
 
     def copied(self, band: int) -> int:
-        """Elements of the input that `band` rows of output see, with padding."""
-        return ((band - 1) * self.down + self.lines) * self.across * (self.ow + (self.taps - 1) // self.across)
+        """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
+        return 3 + ((band - 1) * self.down + self.lines) * self.across * (self.ow + (self.taps - 1) // self.across)
 
     def band(self, most: Callable[[int], int], limit: int) -> int:
         """Rows that are computed at one place: as many as the limit allows of what they need, ROWS at least."""

@@ -155,8 +155,12 @@ def _pack(builder: Any, x: Any, ldx: Any, k: Any, y: Any, vectors: int, lanes: i
 
 
 def held(target: Target, taps: int) -> bool:
-    """Whether there are registers for all weights of a channel beside sums, an input and a product; else they are read when used."""
-    return taps + ROWS + 2 <= target.vector_registers
+    """Whether there are registers for all weights of a channel beside sums and inputs; else they are read when used.
+
+    A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once.
+    """
+    spare = 1 if target.has_fma and target.architecture == "x86_64" else 4
+    return taps + ROWS + spare <= target.vector_registers
 
 
 def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) -> bool:
@@ -175,7 +179,7 @@ def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) ->
     bias="c",
     residual="n * c * oh * ow",
     y="n * c * oh * ow",
-    scratch="parts * ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)",
+    scratch="parts * (3 + ((band - 1) * down + lines) * across * (ow + (taps - 1) // across))",
 )
 def depthwise_planes(
     x: Ptr,
@@ -217,7 +221,9 @@ def depthwise_planes(
     Spec: ONNX Conv-22 with group = C = M.
     """
     seen = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)
-    copied = shift(scratch, part * seen)
+    table = shift(scratch, part * (3 + seen))
+    copied = shift(table, 3)
+    table[0], table[1] = like(x, low), like(x, high)
     for i in range(seen):
         copied[i] = like(x, 0)
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
@@ -227,13 +233,13 @@ def depthwise_planes(
         begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
         for plane in range(image * c, image * c + c):
             channel = plane % c
-            added = like(x, 0) if null(bias) else bias[channel]
+            table[2] = like(x, 0) if null(bias) else bias[channel]
             source, factors = shift(x, plane * ih * iw), shift(w, channel * lines * taps)
             for top in range(begin, end, band):
                 at, count = (plane * oh + top) * ow, min(band, end - top)
                 out, other = shift(y, at), shift(residual, at)
                 _band(
-                    source, copied, factors, added, other, out, top * down - ph, count, ih, iw, ow, pw, mode, low, high,
+                    source, copied, factors, table, other, out, top * down - ph, count, ih, iw, ow, pw, mode,
                     lines, taps, down, across, in_place, front, behind, held, lanes,
                 )  # fmt: skip
             if kind != "":
@@ -249,7 +255,7 @@ def depthwise_planes(
     w2="m * (c + ones)",
     residual="n * m * oh * ow",
     y="n * m * oh * ow",
-    scratch="parts * (c + ones) * apart * lanes + parts * ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)",
+    scratch="parts * ((c + ones) * apart * lanes + 3 + ((band - 1) * down + lines) * across * (ow + (taps - 1) // across))",
 )
 def separable(
     x: Ptr,
@@ -298,7 +304,10 @@ def separable(
     narrow: lanes of the depthwise part; others as there. band * ow <= apart * lanes. Parts share rows.
     """
     seen, pixels, total = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across), oh * ow, c + ones
-    between, copied = shift(scratch, part * total * apart * lanes), shift(scratch, parts * total * apart * lanes + part * seen)
+    between = shift(scratch, part * total * apart * lanes)
+    table = shift(scratch, parts * total * apart * lanes + part * (3 + seen))
+    copied = shift(table, 3)
+    table[0], table[1] = like(x, low1), like(x, high1)
     for i in range(seen):
         copied[i] = like(x, 0)
     for i in range(c * apart * lanes, total * apart * lanes):
@@ -313,14 +322,14 @@ def separable(
             count, at = min(band, end - top), image * m * pixels + top * ow
             out, other = shift(y, at), shift(residual, at)
             for channel in range(c):
-                added = like(x, 0) if null(bias) else bias[channel]
+                table[2] = like(x, 0) if null(bias) else bias[channel]
                 source, weights = shift(x, (image * c + channel) * ih * iw), shift(w, channel * lines * taps)
                 for row in range(channel * m // c, (channel + 1) * m // c):
                     for i in range(0, count * ow, 16):
                         prefetch_second(shift(out, row * pixels + i))
                 pointer = shift(between, channel * apart * lanes)
                 _band(
-                    source, copied, weights, added, pointer, pointer, top * down - ph, count, ih, iw, ow, pw, mode1, low1, high1,
+                    source, copied, weights, table, pointer, pointer, top * down - ph, count, ih, iw, ow, pw, mode1,
                     lines, taps, down, across, in_place, front, behind, held, narrow,
                 )  # fmt: skip
             ahead = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
@@ -415,7 +424,7 @@ def _band(
     x: Ptr,
     copied: Ptr,
     w: Ptr,
-    added: float,
+    table: Ptr,
     residual: Ptr,
     y: Ptr,
     top: int,
@@ -425,8 +434,6 @@ def _band(
     ow: int,
     pw: int,
     mode: int,
-    low: float,
-    high: float,
     lines: Static,
     taps: Static,
     down: Static,
@@ -437,70 +444,28 @@ def _band(
     held: Static,
     lanes: Static,
 ) -> None:
-    """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it."""
+    """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it.
+
+    table: lower limit, upper limit, bias. It is read whenever it is used, which leaves its registers to sums and weights.
+    """
     pitch, row = ow + (taps - 1) // across, 0
     if not in_place:
         _pad(x, copied, top, (count - 1) * down + lines, ih, iw, pw, pitch, across, lanes)
     while row < count:
-        a, h, out, other = (
-            shift(copied, row * down * pitch * across),
-            top + row * down,
-            shift(y, row * ow),
-            shift(residual, row * ow),
-        )
-        many = count - row >= ROWS
+        a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
+        out, other = shift(y, row * ow), shift(residual, row * ow)
         if in_place and many:
             _rows_in_place(
-                x,
-                copied,
-                h,
-                ih,
-                iw,
-                w,
-                added,
-                other,
-                out,
-                ow,
-                mode,
-                low,
-                high,
-                ROWS,
-                lines,
-                taps,
-                down,
-                front,
-                behind,
-                held,
-                lanes,
+                x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, lines, taps, down, front, behind, held, lanes
             )
         elif in_place:
             _rows_in_place(
-                x,
-                copied,
-                h,
-                ih,
-                iw,
-                w,
-                added,
-                other,
-                out,
-                ow,
-                mode,
-                low,
-                high,
-                1,
-                lines,
-                taps,
-                down,
-                front,
-                behind,
-                held,
-                lanes,
+                x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, lines, taps, down, front, behind, held, lanes
             )
         elif many:
-            _padded_rows(a, pitch, w, added, other, out, ow, mode, low, high, ROWS, lines, taps, down, across, held, lanes)
+            _padded_rows(a, pitch, w, table, other, out, ow, mode, ROWS, lines, taps, down, across, held, lanes)
         else:
-            _padded_rows(a, pitch, w, added, other, out, ow, mode, low, high, 1, lines, taps, down, across, held, lanes)
+            _padded_rows(a, pitch, w, table, other, out, ow, mode, 1, lines, taps, down, across, held, lanes)
         row += ROWS if many else 1
 
 
@@ -548,19 +513,17 @@ def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> No
     emit.loop(emit.integer(0), builder.add(count, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,i64,*F,F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static)")
+@emitted("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
 def _padded_rows(
     builder: Any,
     x: Any,
     pitch: Any,
     w: Any,
-    added: Any,
+    table: Any,
     residual: Any,
     y: Any,
     ow: Any,
     mode: Any,
-    low: Any,
-    high: Any,
     rows: int,
     lines: int,
     taps: int,
@@ -573,25 +536,25 @@ def _padded_rows(
 
     The last vector of a row ends with it, and computes again what the one before has too.
     """
-    tile = _Rows(
-        Vectors(builder, x.type.pointee, lanes), w, added, residual, y, ow, mode, low, high, rows, lines, taps, down, held
-    )
+    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
     emit, end = tile.emit, builder.sub(ow, tile.emit.integer(lanes))
 
     def along(position: Any, _: Sequence[Any]) -> list[Any]:
         at = builder.select(builder.icmp_signed("<", end, position), end, position)
 
-        def load(line: int, tap: int) -> Any:
-            place = builder.add(emit.mul(pitch, line * across + tap % across), at)
-            return emit.load(emit.move(x, place), tap // across)
+        def source(line: int) -> Any:
+            return emit.move(x, builder.add(emit.mul(pitch, line * across), at))
 
-        tile.compute(at, load)
+        def load(pointer: Any, tap: int) -> Any:
+            return emit.load(emit.move(pointer, emit.mul(pitch, tap % across)), tap // across)
+
+        tile.compute(at, source, load)
         return []
 
     emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
 
 
-@emitted("void(*F,*F,i64,i64,i64,*F,F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
+@emitted("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
 def _rows_in_place(
     builder: Any,
     x: Any,
@@ -600,13 +563,11 @@ def _rows_in_place(
     ih: Any,
     iw: Any,
     w: Any,
-    added: Any,
+    table: Any,
     residual: Any,
     y: Any,
     ow: Any,
     mode: Any,
-    low: Any,
-    high: Any,
     rows: int,
     lines: int,
     taps: int,
@@ -622,9 +583,7 @@ def _rows_in_place(
     see them: what they read is moved by so many lanes. Vectors between them overlap where they have to. ow is lanes, or
     lanes + front + behind at least.
     """
-    tile = _Rows(
-        Vectors(builder, x.type.pointee, lanes), w, added, residual, y, ow, mode, low, high, rows, lines, taps, down, held
-    )
+    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
     emit = tile.emit
     sources = []
     for line in range((rows - 1) * down + lines):
@@ -632,32 +591,32 @@ def _rows_in_place(
         inside = builder.icmp_unsigned("<", h, ih)
         sources.append(builder.select(inside, emit.move(x, builder.mul(h, iw)), zeros))
 
-    def loader(at: Any, first: bool, last: bool) -> Callable[[int, int], Any]:
-        def load(line: int, tap: int) -> Any:
+    def compute(at: Any, first: bool, last: bool) -> None:
+        def load(pointer: Any, tap: int) -> Any:
             before, over = front - tap, behind - (taps - 1 - tap)
             if first and before > 0:
-                return _moved(emit, emit.load(sources[line], 0), -before)
+                return _moved(emit, emit.load(pointer, 0), -before)
             if last and over > 0:
-                return _moved(emit, emit.load(emit.move(sources[line], builder.sub(iw, emit.integer(lanes))), 0), over)
-            return emit.load(emit.move(sources[line], at), tap - front)
+                return _moved(emit, emit.load(emit.move(pointer, builder.sub(iw, emit.integer(lanes))), 0), over)
+            return emit.load(emit.move(pointer, at), tap - front)
 
-        return load
+        tile.compute(at, lambda line: sources[line], load)
 
     end = builder.sub(ow, emit.integer(lanes))
     with builder.if_else(builder.icmp_signed("==", end, emit.integer(0))) as (single, several):
         with single:
-            tile.compute(emit.integer(0), loader(emit.integer(0), True, True))
+            compute(emit.integer(0), True, True)
         with several:
-            tile.compute(emit.integer(0), loader(emit.integer(0), True, False))
+            compute(emit.integer(0), True, False)
             limit = builder.sub(end, emit.integer(behind))
 
             def along(position: Any, _: Sequence[Any]) -> list[Any]:
                 at = builder.select(builder.icmp_signed("<", limit, position), limit, position)
-                tile.compute(at, loader(at, False, False))
+                compute(at, False, False)
                 return []
 
             emit.loop(emit.integer(lanes), builder.add(end, emit.integer(lanes - 1)), lanes, [], along)
-            tile.compute(end, loader(end, False, True))
+            compute(end, False, True)
 
 
 def _moved(emit: Vectors, value: Any, count: int) -> Any:
@@ -668,47 +627,56 @@ def _moved(emit: Vectors, value: Any, count: int) -> Any:
 
 
 class _Rows:
-    """The register tile: a vector of pixels of some output rows. What they share of the input is loaded once."""
+    """The register tile: a vector of pixels of some output rows. What they share of the input is loaded once.
+
+    Each line is read after the products of the line before: left free, schedulers read ahead until no register is left.
+    """
 
     def __init__(
         self,
         emit: Vectors,
         w: Any,
-        added: Any,
+        table: Any,
         residual: Any,
         y: Any,
         ow: Any,
         mode: Any,
-        low: Any,
-        high: Any,
         rows: int,
         lines: int,
         taps: int,
         down: int,
         held: bool,
     ) -> None:
-        self.emit, self.w, self.residual, self.y, self.ow, self.mode = emit, w, residual, y, ow, mode
+        self.emit, self.w, self.table, self.residual, self.y, self.ow, self.mode = emit, w, table, residual, y, ow, mode
         self.rows, self.lines, self.taps, self.down = rows, lines, taps, down
-        self.start, self.limits = emit.splat(added), (emit.splat(low), emit.splat(high))
-        self.weights = [self._read(tap) for tap in range(lines * taps)] if held else []
+        self.weights = [self._read(w, tap) for tap in range(lines * taps)] if held else []
 
-    def _read(self, tap: int) -> Any:
-        return self.emit.splat(self.emit.builder.load(self.emit.move(self.w, self.emit.integer(tap))))
+    def _read(self, pointer: Any, number: int) -> Any:
+        return self.emit.splat(self.emit.builder.load(self.emit.move(pointer, self.emit.integer(number))))
 
-    def compute(self, at: Any, load: Callable[[int, int], Any]) -> None:
-        """Emits the sums of columns at..at + lanes; load(line, tap) is the vector that they see there."""
-        emit, sums = self.emit, [self.start] * self.rows
+    def compute(self, at: Any, source: Callable[[int], Any], load: Callable[[Any, int], Any]) -> None:
+        """Emits the sums of columns at..at + lanes; load(source(line), tap) is the vector that they see there."""
+        emit, sums, factors = self.emit, [self._read(self.table, 2)] * self.rows, self.w
         for line in range((self.rows - 1) * self.down + self.lines):
             seeing = [row for row in range(self.rows) if 0 <= line - row * self.down < self.lines]
+            pointer = emit.after(source(line), *sums) if line else source(line)
             for tap in range(self.taps if seeing else 0):
-                value = load(line, tap)
+                value = load(pointer, tap)
                 for row in seeing:
                     number = (line - row * self.down) * self.taps + tap
-                    weight = self.weights[number] if self.weights else self._read(number)
+                    if not self.weights:
+                        factors = emit.after(factors, *sums)
+                    weight = self.weights[number] if self.weights else self._read(factors, number)
                     sums[row] = emit.fma(value, weight, sums[row])
+        self._finish(at, sums)
+
+    def _finish(self, at: Any, sums: list[Any]) -> None:
+        """Residual, limits and store."""
+        emit = self.emit
         places = [emit.builder.add(emit.mul(self.ow, row), at) for row in range(self.rows)]
         others = [emit.move(self.residual, place) for place in places]
+        limits = [self._read(self.table, number) for number in range(2)]
         sums = emit.when(emit.bit(self.mode, RESIDUAL), sums, lambda v: emit.add_all(v, [emit.load(x, 0) for x in others]))
-        sums = emit.when(emit.bit(self.mode, CLIP), sums, lambda v: [emit.clip(value, *self.limits) for value in v])
+        sums = emit.when(emit.bit(self.mode, CLIP), sums, lambda v: [emit.clip(value, *limits) for value in v])
         for value, place in zip(sums, places, strict=True):
             emit.store(value, emit.move(self.y, place), 0)
