@@ -40,8 +40,8 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
-    signature = "void(*f32,*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64,i64)"
-    zeros = {"in_place": in_place, "front": taps // 2, "behind": taps // 2, "held": planes.held(target, taps * taps)}
+    signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": planes.held(target, taps * taps)}
     statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
     return Spec.plain(planes._band, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 

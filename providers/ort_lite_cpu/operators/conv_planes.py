@@ -56,9 +56,8 @@ class Plane(Record):
     def statics(self) -> dict[str, Any]:
         made = {"lines": self.lines, "taps": self.taps, "down": self.down, "across": self.across, "held": self.held}
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
-        if self.across == 1 and planes.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind):
-            return {**made, "in_place": True, "front": self.ahead, "behind": behind}
-        return {**made, "in_place": False, "front": 0, "behind": 0}
+        in_place = self.across == 1 and planes.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
+        return {**made, "front": self.ahead, "behind": behind if in_place else -1}
 
     def copied(self, band: int) -> int:
         """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
@@ -84,9 +83,7 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
     if lines * taps > planes.MAX_TAPS or 2 * ow < lanes:
         return None
     lanes, held = lanes if ow >= lanes else lanes // 2, planes.held(op.target, lines * taps)
-    return Plane(
-        lines=lines, taps=taps, down=down, across=across, ahead=ahead, iw=iw, oh=oh, ow=ow, lanes=lanes, held=held
-    )  # fmt: skip
+    return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
 
 
 def _lie_in_planes(op: NodeLowering) -> bool:
@@ -182,7 +179,7 @@ class Depthwise(Record, eq=False):
     @property
     def named(self) -> dict[str, Any]:
         """By the names of the kernels' parameters, but for those that depend on how many rows are computed at one place."""
-        return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph", "pw")} | self.plane.statics
+        return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
 
     @property
     def weights(self) -> Tensor:

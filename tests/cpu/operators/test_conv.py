@@ -149,7 +149,9 @@ def test_depthwise_over_one_axis_and_with_more_outputs_than_inputs() -> None:
 
 
 def test_depthwise_is_chosen() -> None:
-    program = op_program("Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]})
+    program = op_program(
+        "Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]}, constants=(1,)
+    )
     assert "depthwise" in names(program)
 
 

@@ -73,9 +73,8 @@ def pointwise(
         count, at = min(width, pixels - j), image * m * pixels + j
         source, other, out = shift(x, image * k * pixels + j), shift(residual, at), shift(y, at)
         _panel_of_pixels(
-            source, pixels, w, other, out, pixels, factors, m, k, ones, count, mode, shift(source, width), pixels, k, width,
-            low, high, rows, vectors, lanes,
-        )  # fmt: skip
+            source, pixels, w, other, out, pixels, factors, m, k, ones, count, mode, low, high, rows, vectors, lanes
+        )
         if kind != "":
             activate(out, pixels, m, count, alpha, beta, kind)
     return OK
@@ -95,10 +94,6 @@ def _panel_of_pixels(
     ones: int,
     count: int,
     final: int,
-    ahead: Ptr,
-    step: int,
-    lines: int,
-    length: int,
     low: float,
     high: float,
     rows: Static,
@@ -107,8 +102,8 @@ def _panel_of_pixels(
 ) -> None:
     """y (m, count) = w (m, k + ones) @ x (k, count), of rows ldy and ldx apart; count <= vectors * lanes; `final` as a tile's mode.
 
-    x is packed into factors (DEPTH, vectors * lanes). Meanwhile what will be read next is fetched, since lines that are pages apart
-    are not foreseen: `lines` runs of `length` elements, `step` apart from `ahead` on.
+    x is packed into factors (DEPTH, vectors * lanes). Meanwhile the panel that follows in x and in y is fetched, since lines that are
+    pages apart are not foreseen.
     """
     width, total = vectors * lanes, k + ones
     pieces, size = cut(total, DEPTH)
@@ -126,17 +121,16 @@ def _panel_of_pixels(
             factors[i] = like(x, 1)
         mode = (0 if piece == 0 else ACCUMULATE) + (final if piece == pieces - 1 else 0)
         for number in range(tiles):
-            for line in range(lines * number // tiles, lines * (number + 1) // tiles):
-                if piece == 0:
-                    for i in range(0, length, 16):
-                        prefetch_second(shift(ahead, line * step + i))
+            for line in range(packed * number // tiles, packed * (number + 1) // tiles):
+                for i in range(width, 2 * width, 16):
+                    prefetch_second(shift(source, line * ldx + i))
             row = number * rows
             for line in range(row, min(row + rows, m)):
                 for i in range(width, 2 * width, 16):
                     prefetch_second(shift(y, line * ldy + i))
             a, c, other = shift(w, row * total + start), shift(y, row * ldy), shift(residual, row * ldy)
-            high_row = min(rows, m - row)
-            panel(a, total, 0, 1, factors, c, ldy, high_row, count, depth, mode, w, other, low, high, rows, vectors, lanes)
+            few, f = min(rows, m - row), factors
+            panel(a, total, 0, 1, f, f, c, ldy, few, count, depth, mode, w, other, low, high, rows, vectors, lanes)
 
 
 @emitted("void(*F,i64,i64,*F,static,static)")
@@ -195,7 +189,6 @@ def depthwise_planes(
     oh: int,
     ow: int,
     ph: int,
-    pw: int,
     band: int,
     low: float,
     high: float,
@@ -206,7 +199,6 @@ def depthwise_planes(
     taps: Static,
     down: Static,
     across: Static,
-    in_place: Static,
     front: Static,
     behind: Static,
     held: Static,
@@ -216,7 +208,7 @@ def depthwise_planes(
 ) -> int:
     """y (n, c, oh, ow) = kind(clip(conv(x (n, c, ih, iw), w (c, lines, taps)) + bias (c,) + residual, low, high)).
 
-    Strides are down and across; ph, pw >= 0 pad in front, what lies behind the image is zeros as well; ow >= lanes. `band` output rows
+    Strides are down and across; ph, front >= 0 pad in front, what lies behind is zeros as well; ow >= lanes. `band` output rows
     are computed from a copy of the input rows that they see. Parts share rows of all channels, as those of a product behind it do.
     Spec: ONNX Conv-22 with group = C = M.
     """
@@ -227,21 +219,21 @@ def depthwise_planes(
     for i in range(seen):
         copied[i] = like(x, 0)
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
-    groups = (oh + ROWS - 1) // ROWS
+    groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = n * groups * part // parts, n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
         begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
         for plane in range(image * c, image * c + c):
             channel = plane % c
             table[2] = like(x, 0) if null(bias) else bias[channel]
-            source, factors = shift(x, plane * ih * iw), shift(w, channel * lines * taps)
+            a, b = shift(x, plane * ih * iw), shift(w, channel * lines * taps)
             for top in range(begin, end, band):
                 at, count = (plane * oh + top) * ow, min(band, end - top)
                 out, other = shift(y, at), shift(residual, at)
+                h = top * down - ph
                 _band(
-                    source, copied, factors, table, other, out, top * down - ph, count, ih, iw, ow, pw, mode,
-                    lines, taps, down, across, in_place, front, behind, held, lanes,
-                )  # fmt: skip
+                    a, b, table, other, out, h, count, ih, iw, ow, mode, lines, taps, down, across, front, behind, held, lanes
+                )
             if kind != "":
                 activate(shift(y, (plane * oh + begin) * ow), 0, 1, (end - begin) * ow, alpha, beta, kind)
     return OK
@@ -273,7 +265,6 @@ def separable(
     oh: int,
     ow: int,
     ph: int,
-    pw: int,
     band: int,
     ones: int,
     low1: float,
@@ -287,7 +278,6 @@ def separable(
     taps: Static,
     down: Static,
     across: Static,
-    in_place: Static,
     front: Static,
     behind: Static,
     held: Static,
@@ -303,18 +293,18 @@ def separable(
 
     narrow: lanes of the depthwise part; others as there. band * ow <= apart * lanes. Parts share rows.
     """
-    seen, pixels, total = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across), oh * ow, c + ones
-    between = shift(scratch, part * total * apart * lanes)
-    table = shift(scratch, parts * total * apart * lanes + part * (3 + seen))
+    seen, pixels, k = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across), oh * ow, c + ones
+    between = shift(scratch, part * k * apart * lanes)
+    table = shift(scratch, parts * k * apart * lanes + part * (3 + seen))
     copied = shift(table, 3)
     table[0], table[1] = like(x, low1), like(x, high1)
     for i in range(seen):
         copied[i] = like(x, 0)
-    for i in range(c * apart * lanes, total * apart * lanes):
+    for i in range(c * apart * lanes, k * apart * lanes):
         between[i] = like(x, 1)
     mode1 = CLIP if low1 > -math.inf or high1 < math.inf else 0
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
-    groups = (oh + ROWS - 1) // ROWS
+    groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = n * groups * part // parts, n * groups * (part + 1) // parts
     for image in range(first // groups, (last + groups - 1) // groups):
         begin, end = max(first - image * groups, 0) * ROWS, min(min(last - image * groups, groups) * ROWS, oh)
@@ -323,20 +313,17 @@ def separable(
             out, other = shift(y, at), shift(residual, at)
             for channel in range(c):
                 table[2] = like(x, 0) if null(bias) else bias[channel]
-                source, weights = shift(x, (image * c + channel) * ih * iw), shift(w, channel * lines * taps)
+                a, b = shift(x, (image * c + channel) * ih * iw), shift(w, channel * lines * taps)
                 for row in range(channel * m // c, (channel + 1) * m // c):
                     for i in range(0, count * ow, 16):
                         prefetch_second(shift(out, row * pixels + i))
-                pointer = shift(between, channel * apart * lanes)
-                _band(
-                    source, copied, weights, table, pointer, pointer, top * down - ph, count, ih, iw, ow, pw, mode1,
-                    lines, taps, down, across, in_place, front, behind, held, narrow,
-                )  # fmt: skip
-            ahead = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
+                f, h = shift(between, channel * apart * lanes), top * down - ph
+                _band(a, b, table, f, f, h, count, ih, iw, ow, mode1, lines, taps, down, across, front, behind, held, narrow)
+            soon = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
+            some, step, many = count * ow, ih * iw, band * down * iw
             _product(
-                between, w2, other, out, pixels, m, total, count * ow, mode, ahead, ih * iw, c, band * down * iw, low, high,
-                rows, vectors, apart, lanes,
-            )  # fmt: skip
+                between, w2, other, out, pixels, m, k, some, mode, soon, step, c, many, low, high, rows, vectors, apart, lanes
+            )
             if kind != "":
                 activate(out, pixels, m, count * ow, alpha, beta, kind)
     return OK
@@ -405,24 +392,23 @@ def _tiles(
     i = 0
     if m == rows:
         if vectors > 3 and n <= 2 * lanes:
-            tile(a, k, 0, 1, b, c, ldc, n, k, mode, a, residual, low, high, rows, 2, apart, lanes)
+            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, 2, apart, lanes)
         else:
-            tile(a, k, 0, 1, b, c, ldc, n, k, mode, a, residual, low, high, rows, vectors, apart, lanes)
+            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, vectors, apart, lanes)
         i = rows
     while i < m:
         x, y, other = shift(a, i * k), shift(c, i * ldc), shift(residual, i * ldc)
         if rows > 4 and m - i >= 4:
-            tile(x, k, 0, 1, b, y, ldc, n, k, mode, x, other, low, high, 4, vectors, apart, lanes)
+            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 4, vectors, apart, lanes)
             i += 4
         else:
-            tile(x, k, 0, 1, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes)
+            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes)
             i += 1
 
 
 @native
 def _band(
     x: Ptr,
-    copied: Ptr,
     w: Ptr,
     table: Ptr,
     residual: Ptr,
@@ -432,13 +418,11 @@ def _band(
     ih: int,
     iw: int,
     ow: int,
-    pw: int,
     mode: int,
     lines: Static,
     taps: Static,
     down: Static,
     across: Static,
-    in_place: Static,
     front: Static,
     behind: Static,
     held: Static,
@@ -446,19 +430,21 @@ def _band(
 ) -> None:
     """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it.
 
-    table: lower limit, upper limit, bias. It is read whenever it is used, which leaves its registers to sums and weights.
+    table: lower limit, upper limit, bias, and behind them zeros as `_pad` leaves them. The three are read whenever they are used,
+    which leaves their registers to sums and weights.
+    front: columns of zeros before the image; behind: those after it, -1 where rows are computed from a copy with padding.
     """
-    pitch, row = ow + (taps - 1) // across, 0
-    if not in_place:
-        _pad(x, copied, top, (count - 1) * down + lines, ih, iw, pw, pitch, across, lanes)
+    copied, pitch, row = shift(table, 3), ow + (taps - 1) // across, 0
+    if behind < 0:
+        _pad(x, copied, top, (count - 1) * down + lines, ih, iw, front, pitch, across, lanes)
     while row < count:
         a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
         out, other = shift(y, row * ow), shift(residual, row * ow)
-        if in_place and many:
+        if behind >= 0 and many:
             _rows_in_place(
                 x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, lines, taps, down, front, behind, held, lanes
             )
-        elif in_place:
+        elif behind >= 0:
             _rows_in_place(
                 x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, lines, taps, down, front, behind, held, lanes
             )
