@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
 
 _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 _IMAGES = frozenset(
