@@ -11,7 +11,7 @@ from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
-from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, four_bits, integer, integer_depthwise, winograd
+from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, four_bits, integer, integer_depthwise, planes, winograd
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -42,6 +42,19 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
     return Spec.plain(depthwise._channels, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 
 
+def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
+    signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": planes.held(target, taps * taps)}
+    statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
+    return Spec.plain(planes._band, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+
+
+def product_of_planes(target: Target) -> Spec:
+    tile = tile_for("f32", target)
+    signature = "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,i64,i64,i64,f64,f64)"
+    return Spec.plain(planes._product, signature, {**tile.statics, "apart": planes.APART[0] // tile.lanes})
+
+
 def integer_channels(target: Target) -> Spec:
     signature = "void(*u8,i64,i64,i64,*i16,i64,i64,i64,i64,i64,*i32,i64)"
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
@@ -70,6 +83,10 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise 3 stride 2": lambda target: channels(3, 2, target),
     "depthwise 5": lambda target: channels(5, 1, target),
     "depthwise 7": lambda target: channels(7, 1, target),
+    "depthwise planes 3": lambda target: plane(3, 1, True, target),
+    "depthwise planes 3 stride 2": lambda target: plane(3, 2, False, target),
+    "depthwise planes 5": lambda target: plane(5, 1, True, target),
+    "product of planes": product_of_planes,
     "depthwise int8": integer_channels,
     "four bits": codes,
     "few rows": lambda _: few(transposed=False),
