@@ -1,4 +1,4 @@
-"""Pointwise and depthwise Conv of images that lie in ONNX's own order: they stay in it (decision 0033)."""
+"""Pointwise and depthwise Conv of images that lie in ONNX's own order: they stay in it (decision 0032)."""
 
 from __future__ import annotations
 
