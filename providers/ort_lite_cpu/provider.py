@@ -85,9 +85,12 @@ class CPUExecutionProvider(ExecutionProvider):
 
     def fusions(self) -> Iterable[Transform | str]:
         """All, and before them what says which convolutions of integers this target computes in floating point."""
+        target = runnable(self.options.target)
+        if target.has_byte_products:
+            return ("all",)
         from ort_lite_cpu.lowering.float_filters import float_filters
 
-        return (*float_filters(self.options, runnable(self.options.target)), "all")
+        return (*float_filters(self.options, target), "all")
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         return [_compile(partition, self.options) for partition in partitions]

@@ -17,13 +17,12 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Node, Value
 from ort_lite.native.cpu import Target
 from ort_lite.transform import Done, Rewriter, Skip, Transform, constant, op, rule
-from ort_lite_cpu.kernels.gemm.byte_dots import dot_tile
 from ort_lite_cpu.options import CPUOptions
 
 
 def float_filters(options: CPUOptions, target: Target) -> list[Transform]:
     """The rule that dequantises such filters for good, for a target that wants it; to be tried before those that make integers."""
-    if dot_tile(target) is not None:
+    if target.has_byte_products:
         return []
     pattern = op(
         "Conv", op("DequantizeLinear"), op("DequantizeLinear", constant("w"), constant("scale"), name="filters"), name="root"
