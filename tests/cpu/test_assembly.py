@@ -10,7 +10,7 @@ import pytest
 from ort_lite.native import Spec, cpu
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
-from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, winograd
+from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, pixels, winograd
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
@@ -43,6 +43,11 @@ def integer_channels(target: Target) -> Spec:
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
 
 
+def lines_of_pixels(outputs: int, target: Target) -> Spec:
+    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64)"
+    return Spec.plain(pixels._line, signature, pixels.pixel_tile("f32", target, outputs).statics)
+
+
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
@@ -54,6 +59,10 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise 5": lambda target: channels(5, 1, target),
     "depthwise 7": lambda target: channels(7, 1, target),
     "depthwise int8": integer_channels,
+    "pixels of 1": lambda target: lines_of_pixels(1, target),
+    "pixels of 2": lambda target: lines_of_pixels(2, target),
+    "pixels of 4": lambda target: lines_of_pixels(4, target),
+    "pixels of 8": lambda target: lines_of_pixels(8, target),
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
     "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),

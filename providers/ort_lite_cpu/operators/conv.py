@@ -20,6 +20,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 
@@ -119,7 +120,7 @@ class Epilogue(Record):
 @operator("Conv", types=REAL)
 def conv(op: NodeLowering) -> None:
     """Spec: ONNX Conv-22."""
-    _conv(op, NONE, None)
+    _conv(op, NONE)
 
 
 @operator("FusedConv", domain="com.microsoft", types=REAL)
@@ -129,17 +130,22 @@ def fused_conv(op: NodeLowering) -> None:
     act = activation(name, op.attr("activation_params") or ())
     if act is None:
         raise op.reject(f"activation {name!r}")
-    _conv(op, act, op.input(3, channels_last(len(op.raw(3).shape))) if op.has(3) else None)
+    _conv(op, act)
 
 
-def _conv(op: NodeLowering, act: Activation, residual: Tensor | None) -> None:
-    perm = channels_last(len(op.raw(0).shape))
-    x, y = op.input(0, perm), op.output(0, perm)
-    sizes = geometry(op, x.shape, op.raw(1).shape, y.shape)
-    _require(op, sizes, x.shape, op.raw(1).shape, y.shape, residual)
+def _conv(op: NodeLowering, act: Activation) -> None:
+    """Where there is an input 3, it is added."""
+    image, w, shape = op.raw(0), op.raw(1).shape, op.info().shape
+    assert shape is not None
+    sizes = geometry(op, image.shape, w, shape)
+    _require(op, sizes, image.shape, w, shape, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
-    emit_conv(op, sizes, x, weight, y, Epilogue(op.optional(2), residual, act))
+    by_pixels = weight.array is not None and not _is_special(op, sizes, image) and _by_pixels(op, sizes, image)
+    perm = None if by_pixels else channels_last(len(image.shape))
+    x, y = op.input(0, perm), op.output(0, perm)
+    epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act)
+    (emit_pixels if by_pixels else emit_conv)(op, sizes, x, weight, y, epilogue)
 
 
 # --- Kernels
@@ -152,15 +158,25 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif (
-        weight.array is not None
-        and x.dtype == "float32"
-        and op.options.winograd
-        and sizes.suits_winograd(tile_for("f32", op.target).lanes)
-    ):
+    elif weight.array is not None and _by_winograd(op, sizes, x):
         _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
+
+
+def _by_winograd(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+    lanes = tile_for("f32", op.target).lanes
+    return x.dtype == "float32" and op.options.winograd and sizes.suits_winograd(lanes)
+
+
+def _is_special(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+    """Whether one of the kernels for special cases serves it, with a constant weight."""
+    return sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x)
+
+
+def _by_pixels(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+    tile = _tile(op, sizes, x)
+    return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:

@@ -15,9 +15,10 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.native.cpu import host
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.operators import conv, conv_pixels
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
-from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
+from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op, text_program
 
 Shape = tuple[int, ...]
 MICROSOFT: dict[str, Any] = {"domain": "com.microsoft", "opset": 1}
@@ -54,7 +55,8 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
     return scaled
 
 
-# --- The general kernel: for any number of lanes, as 21 outputs are no multiple of them
+# --- The general kernels, channels last and by pixels: for any number of lanes, as 21 outputs and 19 pixels are no multiple of them
+@pytest.mark.parametrize("kernel", ["conv", "conv_pixels"])
 @pytest.mark.parametrize(
     ("x", "w", "attributes"),
     [
@@ -73,12 +75,57 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
         ((1, 3, 700), (5, 3, 9), {"pads": [8, 0]}),
         ((2, 3, 5, 6, 7), (9, 3, 3, 3, 2), {"pads": [1, 0, 1, 0, 2, 1], "strides": [1, 2, 1]}),
         ((1, 4, 5, 6, 7), (6, 2, 1, 2, 2), {"group": 2, "dilations": [1, 2, 1], "strides": [2, 1, 1]}),
+        ((1, 3, 40, 2000), (5, 3, 5, 4), {"strides": [3, 3], "dilations": [3, 2], "pads": [6, 7, 5, 4]}),
     ],
     ids=str,
 )
-def test_conv(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "_by_pixels", lambda *_: kernel == "conv_pixels")
+    assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
     bias = ramp((w[0],))
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
+
+
+def test_double_precision_by_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "_by_pixels", lambda *_: True)
+    x, w = ramp((1, 3, 19, 20), "float64"), weights(5, 3, 3, 3, dtype="float64")
+    check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
+
+
+def chosen(x: str, w: Shape, body: str) -> set[str]:
+    text = f"({x}, float[{','.join(map(str, w))}] w) => (float[A,B,C,D] y) {{ {body} }}"
+    return names(text_program(text, constants={"w": weights(*w)})) & {"conv", "conv_pixels"}
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes", "kernel"),
+    [
+        ("float[1,32,30,30] x", (1, 32, 3, 3), "", "conv_pixels"),
+        ("float[1,128,30,30] x", (128, 4, 3, 3), "<group=32>", "conv_pixels"),
+        ("float[N,32,H,W] x", (1, 32, 3, 3), "", "conv_pixels"),
+        ("float[1,128,30,30] x", (128, 128, 3, 3), "<strides=[2,2]>", "conv"),
+    ],
+    ids=str,
+)
+def test_pixels_are_for_few_channels(x: str, w: Shape, attributes: str, kernel: str) -> None:
+    assert chosen(x, w, f"y = Conv{attributes}(x, w)") == {kernel}
+
+
+@pytest.mark.parametrize(
+    ("body", "kernel"),
+    [
+        ("y = Conv(x, w)", "conv_pixels"),
+        ("c = Conv(x, w) s = Sigmoid(c) y = Neg(s)", "conv_pixels"),
+        ("c = Conv(x, w) s = Relu(c) y = MaxPool<kernel_shape=[2,2]>(s)", "conv"),
+        ("c = Conv(x, w) s = Softmax(c) y = MaxPool<kernel_shape=[2,2]>(s)", "conv_pixels"),
+        ("m = MaxPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = MaxPool<kernel_shape=[2,2]>(c)", "conv"),
+        ("m = MaxPool<kernel_shape=[2,2]>(x) n = Neg(m) y = Conv(n, w)", "conv_pixels"),
+    ],
+)
+def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cost in ("cost_of_pixels", "cost_of_channels"):
+        monkeypatch.setattr(conv_pixels, cost, lambda *_: 1.0)
+    assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
 
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
@@ -200,6 +247,7 @@ def test_winograd_is_for_whole_vectors_of_channels(channels: int, outputs: int) 
         ((1, 8, 9, 10), (24, 4, 3, 3), {"group": 2}),
         ((1, 24, 19, 20), (24, 1, 3, 3), {"group": 24, "pads": [1, 1, 1, 1]}),
         ((1, 32, 40, 41), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 5, 9, 700), (5, 5, 3, 3), {"pads": [1, 1, 1, 1], "strides": [1, 2]}),
     ],
     ids=str,
 )
@@ -226,6 +274,7 @@ ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
 }
 KERNELS: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
     "general": ((2, 8, 9, 10), (21, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "pixels": ((2, 8, 9, 10), (5, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
     "pointwise": ((2, 8, 9, 10), (20, 8, 1, 1), {}),
     "depthwise": ((2, 20, 9, 10), (20, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 20}),
     "winograd": ((1, 32, 9, 10), (40, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
