@@ -86,9 +86,9 @@ class Geometry(Record):
         """Whether F(4x4, 3x3) serves it, and is worth it, where vectors have that many lanes."""
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
-        whole = all(isinstance(n, int) and n >= FEW_CHANNELS and n % lanes == 0 for n in (self.channels, self.outputs))
+        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, lanes) for n in (self.channels, self.outputs))
         tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
-        return plain and flat and whole and not (isinstance(tiles, int) and tiles < FEW_TILES)
+        return plain and flat and many and not (isinstance(tiles, int) and tiles < FEW_TILES)
 
 
 class Weight(Record):
@@ -247,7 +247,7 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns = min(sizes.outputs, COLUMNS)
+    columns = _columns(sizes.outputs, tile.lanes)
     form = f"winograd {columns} {tile.columns}"
     u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile, op.target))
     block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
@@ -256,6 +256,13 @@ def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
     given = {**sizes.named, **epilogue.activation.named, **tile.statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+
+
+def _columns(outputs: int, lanes: int) -> int:
+    """Output channels that are taken together, COLUMNS at most, so that the last ones make a vector at least."""
+    if outputs <= COLUMNS:
+        return outputs
+    return next(columns for columns in range(COLUMNS, 0, -1) if outputs % columns == 0 or outputs % columns >= lanes)
 
 
 # --- Sizes

@@ -60,7 +60,7 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
 @pytest.mark.parametrize(
     ("x", "w", "attributes"),
     [
-        ((2, 8, 9, 10), (21, 8, 3, 3), {"pads": [1, 2, 0, 1]}),
+        ((2, 7, 9, 10), (21, 7, 3, 3), {"pads": [1, 2, 0, 1]}),
         ((2, 3, 19, 20), (20, 3, 7, 7), {"strides": [2, 2], "pads": [3, 3, 3, 3]}),
         ((1, 5, 6, 150), (17, 5, 1, 3), {"strides": [1, 1], "pads": [0, 1, 0, 1]}),
         ((1, 300, 5, 6), (7, 300, 3, 2), {"pads": [1, 1, 1, 1]}),
@@ -206,8 +206,14 @@ LANES = tile_for("f32", host()).lanes
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
 @pytest.mark.parametrize(
     ("size", "channels", "outputs"),
-    [((9, 10), 2 * LANES, 5 * LANES), ((30, 31), 32, 128 + LANES), ((16, 16), 128 + LANES, 32)],
-    ids=["few", "two blocks of outputs and a vector", "many channels"],
+    [
+        ((9, 10), 2 * LANES, 5 * LANES),
+        ((30, 31), 32, 128 + LANES),
+        ((16, 16), 128 + LANES, 32),
+        ((9, 10), 2 * LANES + 1, 64 + LANES - 1),
+        ((9, 10), LANES + 7, 193),
+    ],
+    ids=["few", "two blocks of outputs and a vector", "many channels", "parts of vectors", "more parts of vectors"],
 )
 def test_winograd(size: Shape, channels: int, outputs: int, pads: list[int]) -> None:
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
@@ -233,10 +239,17 @@ def test_winograd_can_be_turned_off() -> None:
     assert_close(program([x])[0], convolved(x, w), 1e-5, 1e-5, "direct")
 
 
-@pytest.mark.parametrize(("channels", "outputs"), [(31, 64), (64, 31), (33, 33), (4, 64)])
-def test_winograd_is_for_whole_vectors_of_channels(channels: int, outputs: int) -> None:
+@pytest.mark.parametrize(("channels", "outputs", "kernel"), [(31, 64, True), (64, 33, True), (4, 64, False), (64, 3, False)])
+def test_winograd_is_for_a_vector_of_channels_at_least(channels: int, outputs: int, kernel: bool) -> None:
     program = op_program("Conv", [ramp((1, channels, 9, 9)), weights(outputs, channels, 3, 3)], constants=(1,))
-    assert "winograd" not in names(program)
+    assert ("winograd" in names(program)) == kernel
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
+    for outputs in range(lanes, 700):
+        columns = conv._columns(outputs, lanes)
+        assert lanes <= columns <= conv.COLUMNS and (outputs % columns == 0 or outputs % columns >= lanes)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +286,7 @@ ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
     "HardSigmoid": ((0.3, 0.4), lambda x: np.clip(np.float32(0.3) * x + np.float32(0.4), 0, 1)),
 }
 KERNELS: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
-    "general": ((2, 8, 9, 10), (21, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "general": ((2, 7, 9, 10), (21, 7, 3, 3), {"pads": [1, 1, 1, 1]}),
     "pixels": ((2, 8, 9, 10), (5, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
     "pointwise": ((2, 8, 9, 10), (20, 8, 1, 1), {}),
     "depthwise": ((2, 20, 9, 10), (20, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 20}),
