@@ -18,7 +18,7 @@ from tests.benchmarks.pairs import compare, model_of
 
 
 class Layer(NamedTuple):
-    """Convolutions in a row, transposed or not: spatial axes, channels in and out, kernel; the same stride for all axes."""
+    """Convolutions in a row, transposed or not: spatial axes, channels in and out, kernel; one stride and dilation for all axes."""
 
     what: str
     size: Sequence[int]
@@ -28,12 +28,14 @@ class Layer(NamedTuple):
     strides: int = 1
     groups: int = 1
     times: int = 1
+    dilations: int = 1
 
     @property
     def label(self) -> str:
         kernel, size = ("x".join(map(str, dims)) for dims in (self.kernel, self.size))
         groups = f" in {self.groups} groups" if self.groups > 1 else ""
-        return f"{self.what} {kernel}/{self.strides} at {size}, {self.c} to {self.o}{groups}"
+        apart = f", {self.dilations} apart" if self.dilations > 1 else ""
+        return f"{self.what} {kernel}/{self.strides}{apart} at {size}, {self.c} to {self.o}{groups}"
 
     @property
     def transposed(self) -> bool:
@@ -45,7 +47,8 @@ class Layer(NamedTuple):
         w = random.standard_normal((self.c + self.o - inner, inner // self.groups, *self.kernel), np.float32)
         w /= np.sqrt(self.c // self.groups * prod(self.kernel), dtype=np.float32)
         attributes: dict[str, Any] = {"strides": [self.strides] * len(self.size), "group": self.groups}
-        attributes["pads"] = [k // 2 for k in self.kernel] * 2
+        attributes["pads"] = [k // 2 * self.dilations for k in self.kernel] * 2
+        attributes["dilations"] = [self.dilations] * len(self.size)
         if self.transposed:
             attributes["output_padding"] = [(self.strides - k) % 2 for k in self.kernel]
         return "ConvTranspose" if self.transposed else "Conv", attributes, [w, random.standard_normal(self.o, np.float32)]
@@ -90,6 +93,14 @@ LAYERS = [
     Layer("audio", (3000,), 80, 384, (3,)),
     Layer("audio", (4000,), 32, 32, (7,), times=3),
     Layer("audio", (8000,), 16, 1, (7,)),
+    Layer("audio", (8000,), 64, 64, (11,), times=3, dilations=5),
+    Layer("audio", (12000,), 32, 64, (4,), 2),
+    Layer("dilated", (28, 28), 256, 256, (3, 3), dilations=6),
+    Layer("volumes", (16, 56, 56), 3, 32, (3, 3, 3)),
+    Layer("volumes", (16, 28, 28), 32, 32, (3, 3, 3), times=3),
+    Layer("head", (56, 56), 64, 4, (1, 1)),
+    Layer("transposed", (64, 64), 64, 3, (4, 4), 2),
+    Layer("transposed", (4000,), 128, 64, (4,), 2),
     Layer("transposed", (32, 32), 128, 64, (4, 4), 2),
     Layer("transposed", (64, 64), 32, 32, (2, 2), 2),
     Layer("transposed", (500,), 256, 128, (16,), 8),

@@ -163,8 +163,8 @@ def winograd(
 ) -> int:
     """As `convolution.conv` for a 3x3 kernel, strides and dilations 1.
 
-    c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks and
-    columns.
+    c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken
+    together, size: what `scratch_size` says of both. Parts share blocks and columns.
     """
     width = vectors * lanes
     each = (columns + width - 1) // width * width
