@@ -141,11 +141,10 @@ def _conv(op: NodeLowering, act: Activation) -> None:
     _require(op, sizes, image.shape, w, shape, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
-    by_pixels = weight.array is not None and not _is_special(op, sizes, image) and _by_pixels(op, sizes, image)
-    perm = None if by_pixels else channels_last(len(image.shape))
+    pixels = array is not None and by_pixels(op, sizes)
+    emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(image.shape)))
     x, y = op.input(0, perm), op.output(0, perm)
-    epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act)
-    (emit_pixels if by_pixels else emit_conv)(op, sizes, x, weight, y, epilogue)
+    emit(op, sizes, x, weight, y, Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act))
 
 
 # --- Kernels
@@ -169,12 +168,11 @@ def _by_winograd(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
     return x.dtype == "float32" and op.options.winograd and sizes.suits_winograd(lanes)
 
 
-def _is_special(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
-    """Whether one of the kernels for special cases serves it, with a constant weight."""
-    return sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x)
-
-
-def _by_pixels(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
+    """Whether a convolution of input 0 by a constant weight is emitted by `emit_pixels`, in ONNX's own order."""
+    x = op.raw(0)
+    if sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x):
+        return False
     tile = _tile(op, sizes, x)
     return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
 

@@ -23,6 +23,7 @@ EACH = 4
 NEAR = 8192
 """Elements of the image that one tile of pixels may see: more come from the second cache level each time."""
 FEW_OUTPUTS = 8
+"""Channels last, so many fill no more than half a vector of the widest."""
 AHEAD = 4
 """Nodes behind each other that are looked at for the order in which a result will be read."""
 
@@ -116,7 +117,7 @@ def _goes_on_channels_last(value: Value) -> bool:
 def _wants_channels_last(node: Node) -> bool:
     """Conv for few outputs goes by pixels as well."""
     if node.op_type not in ("Conv", "FusedConv"):
-        return _family(node) in ("pooling", "conv_transpose", "resize")
+        return node.op_type == "LRN" or _family(node) in ("pooling", "conv_transpose", "resize")
     weight = node.inputs[1]
     return weight is None or weight.shape is None or weight.shape[0] not in range(1, FEW_OUTPUTS + 1)
 

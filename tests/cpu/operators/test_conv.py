@@ -80,14 +80,14 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
     ids=str,
 )
 def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "_by_pixels", lambda *_: kernel == "conv_pixels")
+    monkeypatch.setattr(conv, "by_pixels", lambda *_: kernel == "conv_pixels")
     assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
     bias = ramp((w[0],))
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
 
 
 def test_double_precision_by_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv, "_by_pixels", lambda *_: True)
+    monkeypatch.setattr(conv, "by_pixels", lambda *_: True)
     x, w = ramp((1, 3, 19, 20), "float64"), weights(5, 3, 3, 3, dtype="float64")
     check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift, span
+from ort_lite.native.lang import OK, Ptr, Static, emitted, native, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
-from ort_lite_cpu.kernels.gemm.convolution import Sizes
+from ort_lite_cpu.kernels.gemm.convolution import Sizes, copy_run
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, mode_of
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -110,7 +110,8 @@ def conv_pixels(
         bottom, end = min(top + heights, oh), min(begin + length, ow)
         used = (bottom - top - 1) * sh + (kh - 1) * dh + 1
         source = shift(x, image * g.channels * id_ * ih * iw)
-        _spread(source, scratch, g, kd, deep * sd - pd, top * sh - ph, used, begin * sw - pw, lines, wide)
+        need = (end - begin + lanes - 1) // lanes * lanes + (kw - 1) * dw // sw
+        _spread(source, scratch, g, kd, deep * sd - pd, top * sh - ph, used, begin * sw - pw, lines, wide, need, lanes)
         filters, added = shift(w, image % groups * panels * depth * rows), shift(bias, image % groups * g.outputs)
         for row in range(top, bottom):
             at = image * g.outputs * plane + (deep * oh + row) * ow + begin
@@ -138,35 +139,71 @@ def _offsets(table: Ptr, g: Sizes, kd: int, plane: int, line: int, wide: int) ->
 
 
 @native(inline=False)
-def _spread(x: Ptr, out: Ptr, g: Sizes, kd: int, deep: int, top: int, used: int, left: int, lines: int, wide: int) -> None:
+def _spread(
+    x: Ptr,
+    out: Ptr,
+    g: Sizes,
+    kd: int,
+    deep: int,
+    top: int,
+    used: int,
+    left: int,
+    lines: int,
+    wide: int,
+    need: int,
+    lanes: Static,
+) -> None:
     """out (channels, kd, lines, sw, wide): `used` lines of the image from (deep, top, left) on, zeros for padding.
 
-    Element (.., phase, q) is pixel left + phase + q * sw of its line.
+    Element (.., phase, q) is pixel left + phase + q * sw of its line; of each, `need` elements are written, a vector at least.
     """
-    for line in range(g.channels * kd * used):
-        plane, i = line // used, line % used
-        d, h = deep + plane % kd * g.dd, top + i
-        source = shift(x, ((plane // kd * g.id_ + d) * g.ih + h) * g.iw)
-        for phase in range(g.sw):
-            to = shift(out, ((plane * lines + i) * g.sw + phase) * wide)
-            column = left + phase
-            first = min((max(-column, 0) + g.sw - 1) // g.sw, wide)
-            last = max(min((max(g.iw - column, 0) + g.sw - 1) // g.sw, wide), first)
-            if d < 0 or d >= g.id_ or h < 0 or h >= g.ih:
-                first, last = wide, wide
-            for q in range(first):
-                to[q] = like(to, 0)
-            if g.sw == 1:
-                for q in range(first, last):
-                    to[q] = source[column + q]
-            elif g.sw == 2:
-                for q in range(first, last):
-                    to[q] = source[column + 2 * q]
-            else:
-                for q in range(first, last):
-                    to[q] = source[column + q * g.sw]
-            for q in range(last, wide):
-                to[q] = like(to, 0)
+    for plane in range(g.channels * kd):
+        d = deep + plane % kd * g.dd
+        source, to = shift(x, (plane // kd * g.id_ + d) * g.ih * g.iw), shift(out, plane * lines * g.sw * wide)
+        first_line, last_line = min(max(-top, 0), used), max(min(g.ih - top, used), 0)
+        if d < 0 or d >= g.id_:
+            first_line = used
+        for i in range(used):
+            for phase in range(g.sw):
+                column, line = left + phase, shift(to, (i * g.sw + phase) * wide)
+                if i < first_line or i >= last_line:
+                    _clear(line, 0, need, need, lanes)
+                else:
+                    _copy(shift(source, (top + i) * g.iw), line, g.iw, column, g.sw, need, lanes)
+
+
+@native
+def _copy(x: Ptr, y: Ptr, iw: int, column: int, step: int, need: int, lanes: Static) -> None:
+    """y[q] = x[column + q * step] for q < need, zeros where x, of iw pixels, has none."""
+    first, last = 0, min((iw - column + step - 1) // step if column < iw else 0, need)
+    if column < 0:
+        first = min((step - 1 - column) // step, need)
+    last = max(first, last)
+    _clear(y, 0, first, need, lanes)
+    _clear(y, last, need, need, lanes)
+    if step == 1:
+        copy_run(shift(y, first), shift(x, column + first), last - first, lanes)
+    elif step == 2:
+        for q in range(first, last):
+            y[q] = x[column + 2 * q]
+    else:
+        for q in range(first, last):
+            y[q] = x[column + q * step]
+
+
+@native
+def _clear(y: Ptr, first: int, last: int, count: int, lanes: Static) -> None:
+    """Zeros for y[first:last], by whole vectors: others of the `count` elements, lanes at least, are overwritten as well."""
+    i = first
+    while i < last:
+        _clear_vector(shift(y, min(i, count - lanes)), lanes)
+        i += lanes
+
+
+@emitted("void(*F,static)")
+def _clear_vector(builder: Any, y: Any, lanes: int) -> None:
+    emit = Vectors(builder, y.type.pointee, lanes)
+    emit.store(emit.zero, y, 0)
 
 
 @native(inline=False)
