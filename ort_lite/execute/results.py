@@ -13,13 +13,14 @@ from ort_lite.dtypes import Array, from_numpy, to_numpy
 from ort_lite.errors import ProviderError
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.memory.arenas import owns_bytes
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record
 from ort_lite.shapes.dims import Shape, as_symbol, evaluate, symbols
 from ort_lite.shapes.expr import Dim, Expr
 
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
-_OWN = 0x404  # WRITEABLE | OWNDATA
+_WRITEABLE = 0x400
 _ANY = -1
 """A size that is not compared: that of an expression which has no value, or elements of a sequence which differ."""
 
@@ -113,17 +114,18 @@ class Expected:
         results = listed(results, len(self._values), self._who)
         sizes = self._sizes.of(given)
         found: dict[Dim, int] = {}
-        for k, (result, fast) in enumerate(zip(results, self._fast, strict=True)):
+        for k, (result, fast, own) in enumerate(zip(results, self._fast, self._owned, strict=True)):
             if (
                 fast is not None
                 and type(result) is np.ndarray
                 and result.dtype == fast[0]
                 and result.flags.num & fast[1] == fast[1]
+                and (not own or owns_bytes(result))
                 and result.shape == sizes.shapes[k]
             ):
                 continue
             made = self._made(self._values[k], result, sizes, found)
-            if self._owned[k] and isinstance(made, np.ndarray):
+            if own and isinstance(made, np.ndarray):
                 made = _owned(made, result, [*given, *results[:k], *results[k + 1 :]])
             if made is not result:
                 results = [*results[:k], made, *results[k + 1 :]]
@@ -267,9 +269,9 @@ def _strings(array: Array) -> Array | None:
 
 def _owned(array: Array, result: Any, others: Sequence[Any]) -> Array:
     """An array that the caller may have."""
-    if array is not result and array.flags.owndata:
+    if array is not result and owns_bytes(array):
         return array
-    shared = not array.flags.owndata and any(_may_share(array, other) for other in others)
+    shared = not owns_bytes(array) and any(_may_share(array, other) for other in others)
     return array.copy() if shared or not array.flags.writeable else array
 
 
@@ -296,7 +298,7 @@ def _fast(type_: Type | None, own: bool) -> "tuple[np.dtype[Any], int] | None":
     """Element type and flags of an array that is taken as it is."""
     if not isinstance(type_, TensorType) or type_.dtype == "string":
         return None
-    return to_numpy(type_.dtype), _READY | (_OWN if own else 0)
+    return to_numpy(type_.dtype), _READY | (_WRITEABLE if own else 0)
 
 
 def _tensor(type_: Type | None) -> TensorType | None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.graph.model import Model
+from ort_lite.memory.arenas import owns_bytes
 from ort_lite.memory.sharing import shared
 from ort_lite.serialization.spans import span_of
 from ort_lite.serialization.tensors import tensors
@@ -27,7 +28,7 @@ def share_constants(model: Model, given: Collection[int] = ()) -> None:
     for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
             array = value.constant
-            if isinstance(array, np.ndarray) and array.flags.owndata and id(array) not in given:
+            if isinstance(array, np.ndarray) and owns_bytes(array) and id(array) not in given:
                 array.setflags(write=False)
             if _unchanging(array):
                 value.constant = shared(array)
@@ -48,4 +49,4 @@ def _unchanging(array: Any) -> TypeGuard[Array]:
     span = span_of(array)
     if span is not None:
         return span.mode == "owned" and not array.flags.writeable
-    return array.base is None and not array.flags.writeable
+    return owns_bytes(array) and not array.flags.writeable

@@ -15,7 +15,25 @@ CACHES = ("cache", "bound", "pool", "lease", "lock", "free", "request")
 CONTRACT = ("ort_lite.graph", "ort_lite.provider", "ort_lite.inference")
 
 
-def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, str]:
+class One:
+    """Which object it is. Holds it: the next one may else come to lie where it lay, and look like it."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, One) and self.thing is other.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+
+Seen = str | One
+
+
+def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, Seen]:
     """Attribute path -> value, for plain values and arrays; of other objects which one it is.
 
     Looks into functions, containers and objects of the package that `thing` is from: what others keep in theirs (a runtime its
@@ -24,7 +42,7 @@ def snapshot(thing: Any, without: Collection[Any] = ()) -> dict[str, str]:
     return dict(_Walk(_package(thing), {id(one) for one in without}).walk(thing, "partition", DEPTH))
 
 
-def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+def changed(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> list[str]:
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
@@ -39,13 +57,13 @@ class _Walk:
     def __init__(self, package: str, without: set[int]) -> None:
         self._package, self._without = package, without
 
-    def walk(self, thing: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    def walk(self, thing: Any, path: str, depth: int) -> Iterator[tuple[str, Seen]]:
         if isinstance(thing, np.ndarray) and thing.dtype != object:
             yield path, hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
         elif isinstance(thing, (str, bytes, bytearray, int, float, complex, bool, type(None), np.generic)):
             yield path, repr(thing)
         elif depth == 0 or id(thing) in self._without:
-            yield path, str(id(thing))
+            yield path, One(thing)
         elif isinstance(thing, Mapping):
             yield f"{path}.length", str(len(thing))
             for key, value in list(thing.items()):
@@ -57,7 +75,7 @@ class _Walk:
         elif isinstance(thing, (set, frozenset)):
             yield f"{path}.length", str(len(thing))
         else:
-            yield path, str(id(thing))
+            yield path, One(thing)
             for name, value in self._attributes(thing):
                 if not any(word in name.lower() for word in CACHES):
                     yield from self.walk(value, f"{path}.{name}", depth - 1)

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
 from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, pixels, winograd
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
-from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED, Tile, panel, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from tests.native.assembly import Loop, inner_loops
 
@@ -23,7 +24,7 @@ INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 
 def floats(native: str, tile: Tile) -> Spec:
-    signature = "void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
+    signature = "void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
     return Spec.plain(panel, signature.replace("F", native), tile.statics)
 
 
@@ -125,6 +126,15 @@ def test_a_tile_loads_and_multiplies_what_its_shape_promises(native: str, name: 
     products, loads = UNROLLED * tile.rows * tile.vectors, UNROLLED * (tile.rows + tile.vectors)
     [found] = [loop.loads() for loop in multiplying_loops(floats(native, tile), target) if loop.products() == products]
     assert found == loads if name in X86 else found <= loads
+
+
+@pytest.mark.parametrize("name", CPUS)
+def test_a_tile_asks_for_its_share_of_the_panel_that_comes_next(name: str) -> None:
+    target = named(name)
+    tile = tile_for("f32", target)
+    products, nbytes = UNROLLED * tile.rows * tile.vectors, UNROLLED * tile.columns * 4 // SHARES
+    [found] = [loop.prefetches() for loop in multiplying_loops(floats("f32", tile), target) if loop.products() == products]
+    assert found == -(-nbytes // CACHE_LINE)
 
 
 @pytest.mark.parametrize("name", WIDE)

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
 from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target, host, named
 from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
+from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
 from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
@@ -250,6 +252,13 @@ def test_panels_of_a_transposed_matrix_are_those_of_its_copy(shape: tuple[int, i
     np.testing.assert_array_equal(panels(b, 4, HOST), panels(b[None].copy(), 4, HOST)[0])
 
 
+def test_packed_weights_begin_a_cache_line() -> None:
+    """Vectors as long as a line would else touch two, each of them."""
+    packed = [panels(random(3, 6), 4, HOST), panels(random(1, 3, 6), 4, HOST), filters(random(4, 3, 2, 2), 1, 4, HOST)]
+    packed += [pairs(np.zeros((3, 6), np.int8), 4), transformed_filters(random(16, 16, 3, 3), 16, tile_for("f32", HOST), HOST)]
+    assert [array.ctypes.data % CACHE_LINE for array in packed] == [0] * len(packed)
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_filters_are_panels_of_each_group_by_tap_and_channel(groups: int) -> None:
     weight = random(10, 3, 2, 2)
@@ -261,15 +270,21 @@ def test_filters_are_panels_of_each_group_by_tap_and_channel(groups: int) -> Non
 def test_a_grid_is_shared_without_gaps_or_overlaps(rows: int, columns: int, parts: int) -> None:
     taken = np.zeros((rows, columns), int)
     for part in range(parts):
-        top, bottom, left, right = grid(rows, columns, part, parts)
+        top, bottom, left, right = grid(rows, columns, 6, 64, part, parts)
         taken[top:bottom, left:right] += 1
     assert (taken == 1).all()
 
 
 @pytest.mark.parametrize(("rows", "columns", "most"), [(100, 1, 25), (1, 100, 25), (9, 32, 72), (4, 4, 4)])
 def test_a_grid_is_shared_evenly(rows: int, columns: int, most: int) -> None:
-    shares = [grid(rows, columns, part, 4) for part in range(4)]
+    shares = [grid(rows, columns, 1, 1, part, 4) for part in range(4)]
     assert max((bottom - top) * (right - left) for top, bottom, left, right in shares) <= most
+
+
+@pytest.mark.parametrize(("height", "width", "across"), [(6, 64, 2), (6, 1, 1), (1, 0, 1)])
+def test_a_grid_is_cut_where_less_is_read_twice(height: int, width: int, across: int) -> None:
+    *_, left, right = grid(22, 48, height, width, 0, 2)
+    assert right - left == 48 // across
 
 
 @given(st.integers(0, 2000), st.integers(1, 500))

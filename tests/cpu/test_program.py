@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceError
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import load
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.tail import Tail
@@ -20,6 +21,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment, segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
+from ort_lite_cpu.run.address import address_of
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 
 
@@ -64,6 +66,13 @@ def test_threads_give_the_same_bits(threads: int) -> None:
     x, w = ramp((400, 300)), ramp((300,))
     [one], [many] = text_program(MEANS, opset=13)([x, w]), text_program(MEANS, opset=13, threads=threads)([x, w])
     assert one.tobytes() == many.tobytes()
+
+
+def test_large_results_begin_a_cache_line() -> None:
+    program = text_program(MEANS, opset=13)
+    x = np.zeros((20_001, 2), np.float32)
+    results = [program([x, ramp((2,))])[0] for _ in range(8)]
+    assert [address_of(result) % CACHE_LINE for result in results] == [0] * 8
 
 
 def test_many_threads_may_call_at_once() -> None:

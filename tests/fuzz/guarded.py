@@ -94,7 +94,7 @@ class GuardedRun(SegmentRun):
             raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
         if failure is not None:
             raise self.error(self.both.bounds[id(bound)][1][0], lease.memory, *failure)
-        for (place, _, _), first, second in zip(bound.allocations, results, other_results, strict=True):
+        for (place, *_), first, second in zip(bound.allocations, results, other_results, strict=True):
             ctypes.memmove(address_of(places[place]), first, len(first))
             if first != second:
                 State.differing[id(places[place])] = (places[place], second)
@@ -107,7 +107,7 @@ class GuardedRun(SegmentRun):
         memory[SCRATCH] = 0  # offsets are addresses
         for own in scratch:
             ctypes.memset(own.address, FILLS[side], own.nbytes)
-        made = {place for place, _, _ in bound.allocations}
+        made = {place for place, *_ in bound.allocations}
         taken = {place: self._stand_in(places[place], place, side, place not in made) for place in self.places}
         for place, stand_in in taken.items():
             memory[FIRST_PLACE + place] = stand_in.address if stand_in is not None else 0
@@ -118,7 +118,7 @@ class GuardedRun(SegmentRun):
                 if place not in made and stand_in is not None and _bytes(stand_in) != _contents(places[place], side):
                     raise GuardError(f"{self._names()}: wrote to array {place}, which it only may read")
             self._check_constants(side)
-            return failure, [_bytes(stand_in) for place, _, _ in bound.allocations if (stand_in := taken[place]) is not None]
+            return failure, [_bytes(stand_in) for place, *_ in bound.allocations if (stand_in := taken[place]) is not None]
         finally:
             if failure is None or side != SIDES[-1]:  # else the error looks at operands
                 walls().release(mark)

@@ -24,6 +24,9 @@ class Loop(NamedTuple):
         """Reads of memory, not the stack's, into vector registers or as operands of what computes there."""
         return sum(_reads(line) and not self._on_stack(line) for line in self.lines)
 
+    def prefetches(self) -> int:
+        return sum(line.startswith(("prefetch", "prfm")) for line in self.lines)
+
     def spilled(self) -> list[str]:
         """Vector registers that go to the stack or come from there."""
         return [line for line in self.lines if _is_vector(line) and self._on_stack(line)]

@@ -106,3 +106,12 @@ def test_objects_of_other_packages_keep_their_own_books() -> None:
     assert changed(before, snapshot(part)) == []
     part.table["handle"] = Handle()
     assert changed(before, snapshot(part)) == ["partition.table['handle']"]
+
+
+def test_an_object_is_another_than_the_one_that_lay_where_it_lies() -> None:
+    part = Part()
+    part.table["last"] = object()
+    before = snapshot(part)
+    del part.table["last"]
+    part.table["last"] = object()
+    assert changed(before, snapshot(part)) == ["partition.table['last']"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.graph import Node
+from ort_lite.memory.arenas import aligned_empty
 from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.blocks import Blocks, spec
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, packed
@@ -24,16 +25,19 @@ from ort_lite_cpu.program.segment import Segment
 
 ALIGNMENT = 64
 """Of the addresses and sizes of scratch buffers."""
+LARGE = 1 << 15
+"""Bytes from which on a result is worth the microsecond that aligning it takes."""
 
 
 class Bound(Record, frozen=False):
-    """Instructions with addresses of descriptors filled in; `allocations` are (place, shape, dtype) to make before a run."""
+    """Instructions with addresses of descriptors filled in; `allocations` are what to make before a run."""
 
     table: Array
     table_address: int
     count: int
     scratch: int
-    allocations: list[tuple[int, tuple[int, ...], np.dtype[Any]]]
+    allocations: Sequence[tuple[int, Callable[[tuple[int, ...], np.dtype[Any]], Array], tuple[int, ...], np.dtype[Any]]]
+    """(place, what makes an array, shape, dtype)"""
     cost_us: float
     descriptors: Array
     values: Sequence[int]
@@ -96,10 +100,13 @@ class Binder:
         empty = slots[segment.result_slots] == 0
         if empty.any():
             table[empty, 0], table[empty, 2] = segment.nothing, 1
-        allocations = [(a.place, tuple(slots[a.slots].tolist()), a.dtype) for a in segment.allocations]
-        for (_, shape, dtype), allocation in zip(allocations, segment.allocations, strict=True):
-            if any(dim < 0 for dim in shape) or math.prod(shape) * dtype.itemsize >= LIMIT:
+        allocations = []
+        for allocation in segment.allocations:
+            shape, dtype = tuple(slots[allocation.slots].tolist()), allocation.dtype
+            nbytes = math.prod(shape) * dtype.itemsize
+            if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
+            allocations.append((allocation.place, np.empty if nbytes < LARGE else aligned_empty, shape, dtype))
         cost = float(slots[segment.work_slots].sum()) / 1000
         return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
 

@@ -95,8 +95,8 @@ class ProgramImage:
                 continue
             values = [read(self._places, source) for _, source in step.segment.leaves]
             bound = step.binder.bind(values)
-            for place, shape, dtype in bound.allocations:
-                self._places[place] = np.empty(shape, dtype)
+            for place, make, shape, dtype in bound.allocations:
+                self._places[place] = make(shape, dtype)
             lease = self._program.pool.lease(bound.scratch)
             try:
                 step.run(bound, self._places, lease, None)

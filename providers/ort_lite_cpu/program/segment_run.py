@@ -6,8 +6,6 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.lowering.lowered import SymbolSource
@@ -67,9 +65,9 @@ class SegmentRun:
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
     """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
-    for number, (place, shape, dtype) in enumerate(bound.allocations):
+    for number, (place, make, shape, dtype) in enumerate(bound.allocations):
         try:
-            places[place] = np.empty(shape, dtype)
+            places[place] = make(shape, dtype)
         except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
             node = run.segment.allocations[number].node
             raise OutOfMemory(

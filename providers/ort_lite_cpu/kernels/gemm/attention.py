@@ -295,7 +295,27 @@ def attend(
         x = shift(q, q_at + b * q_batch + h * q_head + start * q_row)
         for j in range(begin, end, width):
             packed = shift(keys, (shared * stride + j) * size)
-            panel(x, q_row, 0, 1, packed, shift(s, j - begin), stride, m, width, size, 0, x, x, 0.0, 0.0, tall, vectors, lanes)
+            panel(
+                x,
+                q_row,
+                0,
+                1,
+                packed,
+                packed,
+                shift(s, j - begin),
+                stride,
+                m,
+                width,
+                size,
+                0,
+                x,
+                x,
+                0.0,
+                0.0,
+                tall,
+                vectors,
+                lanes,
+            )
         for i in range(start, start + m):
             first, last = visible(i, offset, left, right, count)
             first, last = first - begin, last - begin
@@ -310,7 +330,7 @@ def attend(
                 packed = shift(values, ((shared * across + p) * length + begin + at) * width)
                 own, depth, n = shift(s, at), min(piece, end - begin - at), value_size - p * width
                 mode = 0 if t == 0 else ACCUMULATE
-                panel(own, stride, 0, 1, packed, target, y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes)
+                panel(own, stride, 0, 1, packed, packed, target, y_row, m, n, depth, mode, s, s, 0.0, 0.0, tall, vectors, lanes)
     return OK
 
 

@@ -127,7 +127,7 @@ def conv(
     heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
     all_rows = n * od * oh
-    first, last, left, right = grid((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
+    first, last, left, right = grid((all_rows + heights - 1) // heights * chunks, groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top, begin = number // chunks * heights, number % chunks * length
         block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
@@ -254,7 +254,9 @@ def _in_place(
             a, pixel = shift(x, start), g.sw * g.c
             b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
             out, added, other, some = shift(y, at), shift(bias, p * width), shift(residual, at), n - p * width
-            panel(a, pixel, step, lines, b, out, g.o, count, some, depth, mode, added, other, low, high, rows, vectors, lanes)
+            panel(
+                a, pixel, step, lines, b, b, out, g.o, count, some, depth, mode, added, other, low, high, rows, vectors, lanes
+            )
 
 
 @native
@@ -292,7 +294,28 @@ def _gathered(
     for p in range((n + width - 1) // width):
         factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
         added, other = shift(bias, p * width), shift(residual, at + p * width)
-        panel(scratch, depth, 0, 1, factors, out, ldy, count, some, depth, mode, added, other, low, high, rows, vectors, lanes)
+        soon = shift(factors, ldw if some > width else 0)
+        panel(
+            scratch,
+            depth,
+            0,
+            1,
+            factors,
+            soon,
+            out,
+            ldy,
+            count,
+            some,
+            depth,
+            mode,
+            added,
+            other,
+            low,
+            high,
+            rows,
+            vectors,
+            lanes,
+        )
 
 
 @native(inline=False)

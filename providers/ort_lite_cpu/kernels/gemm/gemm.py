@@ -23,18 +23,20 @@ def cut(k: int, depth: int) -> tuple[int, int]:
 
 
 @native
-def grid(rows: int, columns: int, part: int, parts: int) -> tuple[int, int, int, int]:
+def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int) -> tuple[int, int, int, int]:
     """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
-    Of equally even ways the one with the fewest cuts through the columns wins: each cut reads all rows again.
+    Of equally even ways the one wins that reads least twice: each cut through the columns reads all rows again, `height` each,
+    each cut through the rows all columns, `width` each.
     """
-    best, across = rows * columns + 1, 1
+    best, least, across = rows * columns + 1, 0, 1
     for cuts in range(1, parts + 1):
         if parts % cuts == 0:
             down = parts // cuts
             most = ((rows + down - 1) // down) * ((columns + cuts - 1) // cuts)
-            if most < best:
-                best, across = most, cuts
+            again = rows * height * cuts + columns * width * down
+            if most < best or (most == best and again < least):
+                best, least, across = most, again, cuts
     down = parts // across
     i, j = part // across, part % across
     return rows * i // down, rows * (i + 1) // down, columns * j // across, columns * (j + 1) // across
@@ -68,10 +70,11 @@ def gemm(
     the second. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = vectors * lanes
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, part, parts)
+    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, width, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
-    pieces, size = cut(k, DEPTH if m > rows else k)
+    most = DEPTH if vectors < 4 else 2 * DEPTH  # wide panels are read from the second level in any case
+    pieces, size = cut(k, most if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
     for i in range(first * rows, last, block):
         count = min(block, last - i)
@@ -84,7 +87,8 @@ def gemm(
                 at = i * n + j
                 x, factors = shift(a, i * k + start), shift(b, (p * k + start) * width)
                 y, added, other = shift(c, at), shift(bias, j), shift(residual, at)
-                panel(x, k, 0, 1, factors, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes)
+                soon = shift(factors, k * width if p + 1 < right else 0)
+                panel(x, k, 0, 1, factors, soon, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes)
         if kind != "":
             activate(shift(c, i * n + left * width), n, count, min(right * width, n) - left * width, alpha, beta, kind)
     return OK
@@ -142,7 +146,7 @@ def matmul(
     width = vectors * lanes
     across = max((n + width - 1) // width, 1)
     down = (m + rows - 1) // rows
-    first, last, left, right = grid(down, d0 * d1 * d2 * across, part, parts)
+    first, last, left, right = grid(down, d0 * d1 * d2 * across, rows, 2 * width, part, parts)  # columns are packed as well
     top, bottom = first * rows, min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, DEPTH)
@@ -165,10 +169,10 @@ def matmul(
                     mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
                     source = shift(w, j * ldb + start if transposed else start * ldb + j)
                     pack_panel(source, ldb, transposed, min(n - j, width), depth, scale, factors, vectors, lanes)
-                    row, y = shift(x, start), shift(c, out + j)
-                    added, other = shift(bias, j), shift(residual, out + j)
+                    row, f, y = shift(x, start), factors, shift(c, out + j)
+                    added, other, left_over = shift(bias, j), shift(residual, out + j), n - j
                     panel(
-                        row, lda, 0, 1, factors, y, n, count, n - j, depth, mode, added, other, low, high, rows, vectors, lanes
+                        row, lda, 0, 1, f, f, y, n, count, left_over, depth, mode, added, other, low, high, rows, vectors, lanes
                     )
         if kind != "":
             activate(shift(c, out + begin), n, count, end - begin, alpha, beta, kind)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, arithmetic, emitted, like, native, null, shift, span, wmul, wsub
@@ -63,7 +64,10 @@ def pairs(b: Array, width: int) -> Array:
     padded[..., :k, :n] = b
     split = padded.reshape(*batch, half, 2, across, width)
     rank = len(batch)
-    return np.ascontiguousarray(split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1))
+    turned = split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1)
+    out = aligned_empty(turned.shape, turned.dtype)
+    out[...] = turned
+    return out
 
 
 @arithmetic("i16(u8,u8,i16)")
@@ -185,7 +189,7 @@ def integer_gemm(
     block = block_rows(m, 2 * half, rows, parts)
     down = (m + block - 1) // block
     scratch = shift(scratch, part * size)
-    first, last, left, right = grid(batch * down, across, part, parts)
+    first, last, left, right = grid(batch * down, across, 1, 0, part, parts)
     for number in range(first, last):
         i, top = number // down, number % down * block
         count = min(block, m - top)

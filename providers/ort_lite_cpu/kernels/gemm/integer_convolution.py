@@ -75,7 +75,7 @@ def integer_conv(
     block = block_rows(pixels, 2 * half, rows, parts)
     away = zero_point(zero, 0, flip)
     scratch = shift(scratch, part * size)
-    first, last, left, right = grid((pixels + block - 1) // block, groups * across, part, parts)
+    first, last, left, right = grid((pixels + block - 1) // block, groups * across, 1, 0, part, parts)
     for number in range(first, last):
         top = number * block
         count = min(block, pixels - top)

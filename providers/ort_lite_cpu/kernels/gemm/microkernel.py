@@ -9,6 +9,7 @@ one or two rows alone would leave the multipliers idle, and use several chains.
 from collections.abc import Sequence
 from typing import Any
 
+from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native.cpu import Target
 from ort_lite.native.lang import Ptr, Static, emitted, native, null, shift
 from ort_lite.record import Record
@@ -19,6 +20,8 @@ ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
 
 UNROLLED = 4
 """k that one round of the inner loop takes."""
+SHARES = 8
+"""Tiles that together ask for the panel that comes next, each for a share; the one that reads it first would wait for memory."""
 
 
 class Tile(Record):
@@ -70,6 +73,7 @@ def panel(
     line: int,
     lines: int,
     b: Ptr,
+    ahead: Ptr,
     c: Ptr,
     ldc: int,
     m: int,
@@ -88,35 +92,37 @@ def panel(
 
     Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
     holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller that cuts
-    C there gets the same bits. What is left over is done in powers of two.
+    C there gets the same bits. What is left over is done in powers of two. `ahead`: the panel that the caller takes next, which
+    comes into the cache meanwhile; b where there is none, or where it is there already.
     """
-    i = 0
+    i, asked = 0, 0
     while i + rows <= m:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), shift(ahead, asked)
+        asked = min(asked + lines * k * vectors * lanes // SHARES, lines * k * vectors * lanes)
         if vectors > 2 and n <= lanes:
-            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes)
         elif vectors > 2 and n <= 2 * lanes:
-            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes)
         elif vectors > 3 and n <= 3 * lanes:
-            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes)
         else:
-            tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes)
         i += rows
     if rows > 8 and m - i >= 8:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes)
+        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes)
         i += 8
     if rows > 4 and m - i >= 4:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes)
+        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes)
         i += 4
     if m - i >= 2:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes)
+        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes)
         i += 2
     if m - i >= 1:
-        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
-        tile(x, lda, line, lines, b, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes)
+        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes)
 
 
 @native
@@ -130,7 +136,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,i64,i64,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
 def tile(
     builder: Any,
     a: Any,
@@ -138,6 +144,7 @@ def tile(
     line: Any,
     lines: Any,
     b: Any,
+    ahead: Any,
     c: Any,
     ldc: Any,
     n: Any,
@@ -154,7 +161,7 @@ def tile(
 ) -> None:
     """One tile of `rows` rows and min(n, vectors * lanes) columns; the panel has `across` vectors."""
     emit = Vectors(builder, a.type.pointee, lanes)
-    sums = _products(emit, a, lda, line, lines, b, k, rows, vectors, across)
+    sums = _products(emit, a, lda, line, lines, b, ahead, k, rows, vectors, across)
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -189,16 +196,17 @@ def tile(
 
 
 def _products(
-    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, k: Any, rows: int, vectors: int, across: int
+    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, ahead: Any, k: Any, rows: int, vectors: int, across: int
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
-    count, chains = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED)
+    count, chains, width = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED), across * emit.lanes
     addresses = Rows(emit, lda, rows)
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
         starts = addresses.starts(emit.move(a, emit.builder.mul(line, number)))
-        panel = emit.move(b, emit.mul(emit.builder.mul(k, number), across * emit.lanes))
+        before = emit.mul(emit.builder.mul(k, number), width)
+        panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(SHARES)))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
             """`unrolled` k; they go round `used` chains."""
@@ -213,10 +221,16 @@ def _products(
                     addresses.next_after(pointers, i, sums[row])
                 right = emit.after(right, sums[first + count - 1])
             moved = [emit.move(pointer, emit.integer(unrolled)) for pointer in pointers]
-            return [*moved, emit.move(right, emit.integer(unrolled * across * emit.lanes)), *sums]
+            return [*moved, emit.move(right, emit.integer(unrolled * width)), *sums]
+
+        def round_of(at: Any, values: Sequence[Any]) -> list[Any]:
+            soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(SHARES)))
+            for offset in range(0, UNROLLED * width // SHARES, CACHE_LINE // emit.nbytes) if vectors == across else ():
+                emit.prefetch(emit.move(soon, emit.integer(offset)))
+            return step(UNROLLED, chains, values)
 
         values = [*starts, panel, *sums]
-        at, values = emit.loop(emit.integer(0), k, UNROLLED, values, lambda _, v: step(UNROLLED, chains, v))
+        at, values = emit.loop(emit.integer(0), k, UNROLLED, values, round_of)
         own = slice(0, len(starts) + 1 + count)
         values[own] = emit.loop(at, k, 1, values[own], lambda _, v: step(1, 1, v))[1]
         return values[len(starts) + 1 :]

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
@@ -20,7 +21,7 @@ def panels(b: Array, width: int, target: Target) -> Array:
     if not batch and b.T.flags.c_contiguous:
         return np.asarray(filters(b.T[..., None], 1, width, target)[0])
     whole, rest = divmod(n, width)
-    out = np.empty((*batch, whole + (rest > 0), k, width), b.dtype)
+    out = aligned_empty((*batch, whole + (rest > 0), k, width), b.dtype)
     out[..., :whole, :, :] = b[..., : whole * width].reshape(*batch, k, whole, width).swapaxes(-3, -2)
     if rest:
         out[..., whole, :, :rest] = b[..., whole * width :]
@@ -32,7 +33,7 @@ def filters(weight: Array, groups: int, width: int, target: Target) -> Array:
     """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
     taps = math.prod(kernel)
-    out = np.empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
+    out = aligned_empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
     sizes = {"groups": groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
     run_once(pack_filters, [np.ascontiguousarray(weight), out], target, **sizes)
     return out

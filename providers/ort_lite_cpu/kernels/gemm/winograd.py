@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
@@ -34,7 +35,7 @@ def transformed_filters(weight: Array, columns: int, tile: Tile, target: Target)
     outputs, channels = weight.shape[:2]
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
-    u = np.empty(36 * count * channels * tile.columns, weight.dtype)
+    u = aligned_empty((36 * count * channels * tile.columns,), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
     run_once(transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, lanes=tile.lanes)
     return u
@@ -176,7 +177,7 @@ def winograd(
     patch = shift(m, 36 * block * line)
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
-    top, bottom, left, right = grid((tiles + block - 1) // block, (o + columns - 1) // columns, part, parts)
+    top, bottom, left, right = grid((tiles + block - 1) // block, (o + columns - 1) // columns, 1, 0, part, parts)
     for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
@@ -187,10 +188,28 @@ def winograd(
             for plane in range(36):
                 for p in range(0, some, width):
                     a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
+                    now, filters = filters, shift(filters, c * width)
                     panel(
-                        a, lda, 0, 1, filters, into, line, count, some - p, c, 0, bias, residual, 0.0, 0.0, rows, vectors, lanes
+                        a,
+                        lda,
+                        0,
+                        1,
+                        now,
+                        filters,
+                        into,
+                        line,
+                        count,
+                        some - p,
+                        c,
+                        0,
+                        bias,
+                        bias,
+                        0.0,
+                        0.0,
+                        rows,
+                        vectors,
+                        lanes,
                     )
-                    filters = shift(filters, c * width)
             out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
                 m, out, b, r, first, count, down, across, some, o, oh, ow, line, plane_size, mode, low, high, alpha, beta,
