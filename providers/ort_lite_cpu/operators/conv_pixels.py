@@ -24,6 +24,8 @@ NEAR = 8192
 """Elements of the image that one tile of pixels may see: more come from the second cache level each time."""
 FEW_OUTPUTS = 8
 """Channels last, so many fill no more than half a vector of the widest."""
+MOVED, MARGIN = 1.5, 1.1
+"""What it costs to move an element to another place, and how much less vectors of pixels have to cost."""
 AHEAD = 4
 """Nodes behind each other that are looked at for the order in which a result will be read."""
 
@@ -46,22 +48,22 @@ class Numbers(NamedTuple):
 def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> bool:
     """Whether vectors of pixels cost less than channels last, by `tile` and with so many groups joined; changes of order count.
 
-    Costs are products of vectors for each output pixel; to move an element to another place costs as much as one of them.
+    Costs are products of vectors for each output pixel. What comes close stays channels last, as most of a model is.
     """
     found, x, value = _numbers(sizes), op.raw(0), op.node.outputs[0]
     if found is None or value is None:
         return False
-    last, order = channels_last(len(x.shape)), storage_order(x)
-    before, behind = found.groups * found.channels * found.area, found.groups * found.outputs
+    last, order, readers = channels_last(len(x.shape)), storage_order(x), _readers(value)
+    before, behind = (MOVED * found.groups * n for n in (found.channels * found.area, found.outputs))
     here = cost_of_pixels(found, pixels.pixel_tile(x.native, op.target, found.outputs))
     there = cost_of_channels(found, tile, joined, sizes.dilations[2] == 1)
     here += 0 if order is None else before
     there += 0 if order == last or last in x.layouts else before
-    if _goes_on_channels_last(value):
+    if any(_wants_channels_last(node) for node in readers):
         here += behind
-    else:
+    elif not any(_is_at_home_in_both(node) for node in readers):
         there += behind
-    return here < there
+    return MARGIN * here < there
 
 
 def _numbers(sizes: Geometry) -> Numbers | None:
@@ -101,17 +103,15 @@ def cost_of_channels(n: Numbers, tile: Tile, joined: int, dense: bool) -> float:
     return n.groups * n.channels * n.taps * columns / tile.lanes * waits * (1 + 2 / run)
 
 
-def _goes_on_channels_last(value: Value) -> bool:
-    """Whether a reader wants channels last, or a reader of what nodes that take over any order make of it. O(graph) at most."""
+def _readers(value: Value) -> set[Node]:
+    """The readers, and those of what nodes that take over any order make of it, a few nodes ahead. O(graph) at most."""
     seen: set[Node] = set()
     values: list[Value | None] = [value]
     for _ in range(AHEAD):
         readers = {node for v in values if v is not None for node in v.readers} - seen
-        if any(_wants_channels_last(node) for node in readers):
-            return True
         seen |= readers
         values = [v for node in readers if _takes_any_order(node) for v in node.outputs]
-    return False
+    return seen
 
 
 def _wants_channels_last(node: Node) -> bool:
@@ -120,6 +120,11 @@ def _wants_channels_last(node: Node) -> bool:
         return node.op_type == "LRN" or _family(node) in ("pooling", "conv_transpose", "resize")
     weight = node.inputs[1]
     return weight is None or weight.shape is None or weight.shape[0] not in range(1, FEW_OUTPUTS + 1)
+
+
+def _is_at_home_in_both(node: Node) -> bool:
+    """Reshape and Transpose: what they move is often nothing, in the one order or in the other."""
+    return _family(node) == "reshape"
 
 
 def _takes_any_order(node: Node) -> bool:
