@@ -10,14 +10,24 @@ SIZE, MIDDLE, LARGE = 4, 8, 16
 """Rows of a square: of elements of four bytes, those that SSE or NEON, AVX and AVX-512 hold."""
 
 
-def ask_for(builder: Any, pointer: Any) -> None:
-    """Emits a prefetch of the cache line there, to be read soon; any address is allowed."""
+def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
+    """Emits a prefetch of the cache line there, to be read soon; any address is allowed. Locality 3 is all cache levels."""
     from llvmlite import ir
 
-    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *(ir.Constant(ir.IntType(32), n) for n in (0, 3, 1)))
+    numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
+    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
 
 
-prefetch = emitted("void(*T)")(ask_for)
+@emitted("void(*T)")
+def prefetch(builder: Any, pointer: Any) -> None:
+    """See `ask_for`."""
+    ask_for(builder, pointer)
+
+
+@emitted("void(*T)")
+def prefetch_second(builder: Any, pointer: Any) -> None:
+    """As `prefetch`, for more than the first cache level has room for."""
+    ask_for(builder, pointer, 2)
 
 
 @emitted("void(*T,i64,*T,i64)")
