@@ -64,6 +64,11 @@ class Target(Record):
         return self.has("avx512vnni") or (self.has("avxvnni") and not self.has("avx512f"))
 
     @property
+    def has_byte_products(self) -> bool:
+        """Products of bytes, four by four, summed in 32 bits, at the full vector width."""
+        return self.has_vnni or self.has("neon,dotprod")
+
+    @property
     def has_bf16(self) -> bool:
         """vdpbf16ps."""
         return self.has("avx512bf16")

@@ -21,6 +21,7 @@ from ort_lite.provider import (
     Rejection,
     SessionOptions,
 )
+from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
@@ -82,8 +83,14 @@ class CPUExecutionProvider(ExecutionProvider):
         registration = find(node)
         return registration is None or dtype in registration.types
 
-    def fusions(self) -> Iterable[str]:
-        return ("all",)
+    def fusions(self) -> Iterable[Transform | str]:
+        """All, and before them what says which convolutions of integers this target computes in floating point."""
+        target = runnable(self.options.target)
+        if target.has_byte_products:
+            return ("all",)
+        from ort_lite_cpu.lowering.float_filters import float_filters
+
+        return (*float_filters(self.options, target), "all")
 
     def compile(self, partitions: Sequence[Partition]) -> list[CompiledPartition]:
         return [_compile(partition, self.options) for partition in partitions]

@@ -13,6 +13,7 @@ from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
 from ort_lite_cpu.kernels.gemm import (
     attention,
+    byte_dots,
     depthwise,
     few_rows,
     four_bits,
@@ -33,6 +34,7 @@ from tests.native.assembly import Loop, inner_loops
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
 CPUS = [*X86, "cortex-a72", "neoverse-n1"]
 WIDE = [name for name in CPUS if named(name).vector_registers == 32]
+DOTS = [name for name in CPUS if byte_dots.dot_tile(named(name)) is not None]
 INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 
@@ -140,6 +142,22 @@ def spilled(loops: list[Loop]) -> list[str]:
 def test_inner_loops_keep_to_registers(family: str, name: str) -> None:
     target = named(name)
     assert spilled(multiplying_loops(FAMILIES[family](target), target)) == []
+
+
+@pytest.mark.parametrize("name", DOTS)
+def test_a_tile_of_bytes_loads_and_multiplies_what_its_shape_promises(name: str) -> None:
+    """By the instruction that multiplies bytes, once for each accumulator of the tile, and of that for what is left over."""
+    target = named(name)
+    tile = byte_dots.dot_tile(target)
+    assert tile is not None and tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
+    statics = {key: value for key, value in tile.statics.items() if key != "signed"}
+    loops = multiplying_loops(
+        Spec.plain(byte_dots.dot_panel, "void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64)", statics), target
+    )
+    assert spilled(loops) == []
+    for rows in (tile.rows, byte_dots.FEW):
+        [loads] = [loop.loads() for loop in loops if loop.products() == rows * tile.vectors]
+        assert loads == rows + tile.vectors if name in X86 else loads <= rows + tile.vectors
 
 
 TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {

@@ -18,7 +18,7 @@ def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, col
     x = np.arange(outer * rows * columns, dtype=np.uint32).reshape(outer, rows, columns)
     y = np.full((outer, columns, rows), 2**32 - 1, np.uint32)
     for part in range(parts):
-        assert call(Spec(swap, ("u32", "u32")), [x, y], [outer, rows, columns], part, parts) == 0
+        assert call(Spec(swap, ("u32", "u32"), {"of_bytes": False}), [x, y], [outer, rows, columns], part, parts) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
 
 
@@ -29,7 +29,7 @@ def test_parts_share_the_rows_of_a_swap_of_few_columns(columns: int) -> None:
     y = np.zeros((columns, rows), np.uint32)
     written = []
     for part in range(parts):
-        assert call(Spec(swap, ("u32", "u32")), [x + 1, y], [1, rows, columns], part, parts) == 0
+        assert call(Spec(swap, ("u32", "u32"), {"of_bytes": False}), [x + 1, y], [1, rows, columns], part, parts) == 0
         written.append(np.count_nonzero(y))
     np.testing.assert_array_equal(y, x.T + 1)
     assert 0 < written[0] < written[1] < y.size
@@ -39,5 +39,5 @@ def test_parts_share_the_rows_of_a_swap_of_few_columns(columns: int) -> None:
 def test_swap_of_elements_of_any_size(name: str) -> None:
     x = np.random.default_rng(0).integers(0, 255, (2, 19, 37)).astype(ELEMENTS[name])
     y = np.zeros((2, 37, 19), ELEMENTS[name])
-    assert call(Spec(swap, (name, name)), [x, y], [2, 19, 37]) == 0
+    assert call(Spec(swap, (name, name), {"of_bytes": name == "u8"}), [x, y], [2, 19, 37]) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))

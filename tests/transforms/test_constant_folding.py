@@ -32,7 +32,8 @@ NODES = [
     "Range(ten, zero, minus)", "Trilu(f)", "Trilu<upper=0>(f, minus)", "Shape(f)", "Shape<start=1>(f)", "Size(f)",
     "NonZero(i)", "CumSum(f, three0)", "ReduceSum(f)", "ReduceSum(f, n)", "ReduceSum<keepdims=0>(f, axis0)",
     "ReduceMean(f, n)", "ReduceProd(f)", "ReduceMax(f, n)", "ReduceMin(i, axis0)", "DequantizeLinear(q, s)",
-    "DequantizeLinear(q, s, zp)", "DequantizeLinear<axis=1>(q, s3, zp3)",
+    "DequantizeLinear(q, s, zp)", "DequantizeLinear<axis=1>(q, s3, zp3)", "QuantizeLinear(f, s)", "QuantizeLinear(f, s, zp)",
+    "QuantizeLinear<axis=1>(f, s3, zp3)",
 ]  # fmt: skip
 MORE = CONSTANTS[:-1] + ", int64[2] shape3 = {4, 3}, int64 minus = {-1}, int64 three0 = {1}>"
 
@@ -137,6 +138,17 @@ def test_does_not_fire_on_an_overridable_initializer() -> None:
 
 def test_does_not_fire_when_the_result_is_an_output() -> None:
     check(fold_constants, "() => (float[2,3] z)", "{ z = Neg(f) }", constants=CONSTANTS, skip="z is a graph output")
+
+
+def test_weights_of_products_in_integers_stay_quantised() -> None:
+    """All that reads them is such a product; where anything else does, they are floats, for that and for the product."""
+    signature, constants = "(uint8[A,2] x) => (float[A,3] z)", CONSTANTS
+    before = "{ a = DequantizeLinear(x, s) c = DequantizeLinear<axis=1>(q, s3, zp3) z = MatMul(a, c) }"
+    check(fold_constants, signature, before, constants=constants, skip="products of integers read it")
+    floats = CONSTANTS[:-1] + ", float[2,3] c = {-64.5, 125, -6, 0, 0, 0}>"
+    both = "{ a = DequantizeLinear(x, s) c = DequantizeLinear<axis=1>(q, s3, zp3) y = MatMul(a, c) z = Add(y, c) }"
+    after = "{ a = DequantizeLinear(x, s) y = MatMul(a, c) z = Add(y, c) }"
+    check(fold_constants, "(uint8[2,2] x) => (float[2,3] z)", both, after, constants=constants, after_constants=floats)
 
 
 def test_every_operator_of_the_table_is_tested() -> None:

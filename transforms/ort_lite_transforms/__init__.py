@@ -23,6 +23,7 @@ def ort_lite_transforms() -> "list[Transform]":
     from ort_lite_transforms.known_contents import fold_known_contents
     from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op
     from ort_lite_transforms.norm_affine import fuse_norm_affine
+    from ort_lite_transforms.quantized_moves import saturate_once
     from ort_lite_transforms.reshape_pair import merge_reshapes
     from ort_lite_transforms.sum_of_two import replace_sum_of_two
     from ort_lite_transforms.transpose_pair import merge_transposes
@@ -57,6 +58,7 @@ def ort_lite_transforms() -> "list[Transform]":
         fuse_conv_scale,
         fuse_conv_bias,
         fuse_norm_affine,
+        saturate_once,
         # extended
         gather_before_computing,
     ]
@@ -71,6 +73,8 @@ def ort_lite_fusions() -> "list[Transform]":
     from ort_lite_transforms.gemm_bias import fuse_gemm_bias, fuse_matmul_bias
     from ort_lite_transforms.hard_swish import compose_gated_hard_swish, compose_hard_sigmoid, compose_hard_swish
     from ort_lite_transforms.layer_norm import compose_layer_norm, fuse_layer_norm_bias
+    from ort_lite_transforms.quantized_moves import join_integers, keep_integers, move_integers
+    from ort_lite_transforms.quantized_products import multiply_integers
     from ort_lite_transforms.swish import compose_swish
     from ort_lite_transforms.transpose_pair import merge_transposes
     from ort_lite_transforms.transpose_sink import sink_transpose_below_unary
@@ -79,6 +83,10 @@ def ort_lite_fusions() -> "list[Transform]":
         # basic; those that are not new find more among what others make
         merge_transposes,
         sink_transpose_below_unary,
+        move_integers,
+        join_integers,
+        keep_integers,
+        multiply_integers,
         fuse_gemm_batch_norm,
         fuse_matmul_bias,
         fuse_gemm_bias,

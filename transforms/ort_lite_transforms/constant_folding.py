@@ -8,6 +8,7 @@ from ort_lite.dtypes import Array, itemsize
 from ort_lite.graph import Graph, Node
 from ort_lite.transform import Done, Rewriter, graph_pass
 from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
+from ort_lite_transforms.quantized_operands import stays_quantized
 
 _VIEWS = frozenset(
     {"ConstantOfShape", "Expand", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Split", "Transpose"}
@@ -19,7 +20,7 @@ def fold_constants(graph: Graph, rewriter: Rewriter) -> int:
     """One pass in graph order, so that what a folded node feeds is folded too. O(nodes + elements computed).
 
     A result of more than `rewriter.fold_limit` bytes stays to be computed unless it is no larger than the node's operands,
-    or a view of them: int8 weights that a Cast would blow up stay int8.
+    or a view of them: int8 weights that a Cast would blow up stay int8. So do those that are dequantised for products in integers.
     """
     count = 0
     for node in graph.all_nodes():
@@ -42,6 +43,8 @@ def _fold(node: Node, arrays: list[Array | None], rewriter: Rewriter) -> str:
     """Why it was not folded, or nothing."""
     if any(array is not None and array.dtype.kind == "O" for array in arrays):
         return "strings"
+    if node.op_type == "DequantizeLinear" and stays_quantized(rewriter, node):
+        return "products of integers read it"
     before, after = sum(map(_held, arrays)), _nbytes(node)
     if after > max(before, rewriter.fold_limit) and node.op_type not in _VIEWS:
         return f"its {after} bytes are more than its operands' {before} and the limit of {rewriter.fold_limit}"

@@ -95,13 +95,33 @@ def _dequantize(node: Node, x: Array, scale: Array, zero: Array | None = None) -
     """(x - zero) * scale for a scale per tensor or per axis. Spec: ONNX DequantizeLinear-25."""
     if node.attr("block_size", 0) or scale.ndim > 1 or scale.dtype != np.float32 or x.dtype.kind not in "iu":
         raise NotFoldable(f"{x.dtype} with a scale of {scale.dtype}{list(scale.shape)}")
-    around = [1] * x.ndim
-    if scale.ndim == 1 and scale.size > 1:
-        around[node.attr("axis", 1)] = scale.size
     centred = x.astype(np.int32)
     if zero is not None:
-        centred -= zero.astype(np.int32).reshape(around if zero.size > 1 else ())
-    return centred.astype(np.float32) * scale.reshape(around if scale.size > 1 else ())
+        centred -= _along(node, x, zero).astype(np.int32)
+    return centred.astype(np.float32) * _along(node, x, scale)
+
+
+def _quantize(node: Node, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """x / scale rounded half to even, plus zero, saturated to bytes. Spec: ONNX QuantizeLinear-25."""
+    dtype = node.output.dtype
+    if (
+        node.attr("block_size", 0)
+        or scale.ndim > 1
+        or {x.dtype, scale.dtype} != {np.dtype(np.float32)}
+        or dtype not in ("int8", "uint8")
+    ):
+        raise NotFoldable(f"{x.dtype} to {dtype} with a scale of {scale.dtype}{list(scale.shape)}")
+    limits = np.iinfo(to_numpy(dtype))
+    levels = np.rint(x / _along(node, x, scale)) + (0 if zero is None else _along(node, x, zero).astype(np.float32))
+    return np.clip(levels, limits.min, limits.max).astype(limits.dtype)
+
+
+def _along(node: Node, x: Array, parameter: Array) -> Array:
+    """A scale or zero point as it broadcasts over x: one, or one for each index of the node's axis."""
+    around = [1] * x.ndim
+    if parameter.size > 1:
+        around[node.attr("axis", 1)] = parameter.size
+    return parameter.reshape(around if parameter.size > 1 else ())
 
 
 # Shapes and movement
@@ -263,7 +283,7 @@ FOLDERS: dict[str, Folder] = {
     "Floor": _unary(np.floor), "Ceil": _unary(np.ceil), "Round": _unary(np.rint),
     "Sin": _unary(np.sin), "Cos": _unary(np.cos), "Tanh": _unary(np.tanh), "Sigmoid": _unary(_sigmoid),
     "Relu": _unary(lambda x: np.maximum(x, np.zeros((), x.dtype))),
-    "Cast": _cast, "DequantizeLinear": _dequantize, "Where": _where,
+    "Cast": _cast, "DequantizeLinear": _dequantize, "QuantizeLinear": _quantize, "Where": _where,
     "Identity": lambda node, x: x, "Reshape": _reshape, "Flatten": _flatten, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze,
     "Transpose": _transpose, "Concat": _concat, "Split": _split, "Gather": _gather, "Slice": _slice, "Expand": _expand,
     "Tile": _tile, "Pad": _pad, "ConstantOfShape": _constant_of_shape, "Range": _range, "Trilu": _trilu,

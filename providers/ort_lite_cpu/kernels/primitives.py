@@ -3,7 +3,7 @@
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, prefetch, transpose_large, transpose_square
+from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, prefetch, transpose_bytes, transpose_large, transpose_square
 
 CHUNK = 512
 """Rows that one part of a transposition takes at once."""
@@ -107,7 +107,7 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 
 @native
 @extents(x="outer * rows * columns", y="outer * rows * columns")
-def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
+def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, of_bytes: Static, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
     tiles, chunks = (columns + 31) // 32, (rows + CHUNK - 1) // CHUNK
     for job in span(outer * tiles * chunks, part, parts):
@@ -120,11 +120,15 @@ def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: 
                 prefetch(shift(x, base + r * columns + last))
                 prefetch(shift(x, base + r * columns + last + 16))
             r, c = r0, first
-            if best_size() == LARGE:
+            if of_bytes or best_size() == LARGE:
                 r, c = r0 + (r1 - r0) // LARGE * LARGE, first + (last - first) // LARGE * LARGE
             for i in range(first, c, LARGE):
                 for j in range(r0, r, LARGE):
-                    transpose_large(shift(x, base + j * columns + i), columns, shift(y, base + i * rows + j), rows)
+                    source, target = shift(x, base + j * columns + i), shift(y, base + i * rows + j)
+                    if of_bytes:
+                        transpose_bytes(source, columns, target, rows)
+                    else:
+                        transpose_large(source, columns, target, rows)
             if c < last:
                 _rest(shift(x, base), shift(y, base), r0, r, c, last, rows, columns)
             if r < r1:

@@ -106,3 +106,32 @@ def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) 
         pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
         for number, value in enumerate(mixed(*pair, order) for pair in pairs for order in (front, back)):
             builder.store(value, at(y, y_step, column + number, 0, value.type), align=nbytes)
+
+
+@emitted("void(*T,i64,*T,i64)")
+def transpose_bytes(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
+    """As `transpose_large`, of elements of a byte, of which every vector holds a row.
+
+    Interleaving the first half of the rows with the second moves the last bit of a row's number to the front of those of its elements:
+    after as many rounds as a number has bits, the two are exchanged.
+    """
+    from llvmlite import ir
+
+    element, word, size = x.type.pointee, ir.IntType(32), LARGE
+    kind = ir.VectorType(element, size)
+    nbytes = element.width // 8 if isinstance(element, ir.IntType) else 4 if isinstance(element, ir.FloatType) else 8
+
+    def line(pointer: Any, step: Any, number: int) -> Any:
+        moved = builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), number))])
+        return builder.bitcast(moved, kind.as_pointer())
+
+    def interleaved(a: Any, b: Any, first: int) -> Any:
+        order = [number for k in range(first, first + size // 2) for number in (k, size + k)]
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, size), order))
+
+    lines = [builder.load(line(x, x_step, number), align=nbytes) for number in range(size)]
+    for _ in range(size.bit_length() - 1):
+        halves = zip(lines[: size // 2], lines[size // 2 :], strict=True)
+        lines = [interleaved(a, b, first) for a, b in halves for first in (0, size // 2)]
+    for number, column in enumerate(lines):
+        builder.store(column, line(y, y_step, number), align=nbytes)

@@ -22,7 +22,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, same_shape, storage_order
+from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
 
 
@@ -64,6 +64,8 @@ class Builder:
         """`tensor` in memory, in storage order `perm`; conversions are made once and shared."""
         if perm is not None and perm == tuple(range(len(tensor.shape))):
             perm = None
+        if tensor.pending is not None:
+            self._compute_in(tensor, perm)
         tensor = self.computed(tensor)
         if tensor.perm == perm:
             return tensor
@@ -82,11 +84,24 @@ class Builder:
             self._store_contents(tensor)
         return tensor
 
-    def _compute(self, tensor: Tensor, node: Node) -> None:
-        """Emits the loop of a pending tensor, which then has a buffer and a storage order."""
+    def _compute_in(self, tensor: Tensor, perm: tuple[int, ...] | None) -> None:
+        """Computes a pending tensor in the storage order `perm` where it would have another, and what it is made of has fewer bytes:
+        where a model ends, the integers of a quantised image are moved, and not its floats.
+        """
+        if storage_order(tensor) == perm:
+            return
+        size = itemsize(tensor.dtype)
+        for operand in narrow_operands(tensor, size):
+            self.computed(operand)
+        whole = [leaf for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)]
+        if sum(itemsize(leaf.dtype) for leaf in whole) < size:
+            self._compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
+
+    def _compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
+        """Emits the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
         from ort_lite_cpu.lowering.fuse import fused, leaves_in_memory
 
-        perm, leaves = storage_order(tensor), leaves_in_memory(tensor)
+        perm, leaves = order[0] if order else storage_order(tensor), leaves_in_memory(tensor)
         # Leaves of the same shape take its storage order; others are read in logical order through strides.
         stored = [self.stored(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
         for leaf in stored:

@@ -81,7 +81,8 @@ def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Di
         if isinstance(few, int) and few <= 4:
             op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
             return
-    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, work=size)
+    one = operands[0].dtype in ("uint8", "int8", "bool")
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, of_bytes=one, work=size // 4 if one else size)
 
 
 def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:

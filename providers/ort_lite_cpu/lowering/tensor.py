@@ -146,6 +146,15 @@ def leaves_of(tensor: Tensor) -> list[Tensor]:
     return list(found.values())
 
 
+def narrow_operands(tensor: Tensor, size: int) -> list[Tensor]:
+    """What the expression makes on its way, of its own shape, with elements of fewer than `size` bytes."""
+    found = []
+    for operand in () if tensor.pending is None else tensor.pending.operands:
+        if operand.pending is not None and same_shape(operand.shape, tensor.shape):
+            found += [operand] if itemsize(operand.dtype) < size else narrow_operands(operand, size)
+    return found
+
+
 def storage_order(tensor: Tensor) -> tuple[int, ...] | None:
     """The storage order that an expression takes over: its leaves' of the same shape where they agree, else channels last
     where one of them has it, else the logical order.

@@ -3,20 +3,22 @@
 The sums are exact, in int32; QLinearConv's result is an elementwise expression of them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import ceildiv, equal, product, select
+from ort_lite.shapes import ceildiv, equal, maximum, product, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import integer, integer_convolution
+from ort_lite_cpu.kernels.gemm import byte_dots, integer, integer_convolution
 from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
 from ort_lite_cpu.operators.conv import geometry
 from ort_lite_cpu.operators.convolutions import Geometry
-from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_pack_pairs, emit_product, quotient
+from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_product, packed_constant, packed_later, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator
 
@@ -65,20 +67,68 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     total = op.lowering.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
-        w = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
+        factors = op.packed(source, f"integer taps {_form(op, weight_zero)}", lambda: taps)
         lanes, signed = integer.integer_tile(op.target).lanes, x.dtype == "int8"
-        op.emit(integer_depthwise, [x, zero, w, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
+        op.emit(integer_depthwise, [x, zero, factors, total], **sizes.named, lanes=lanes, signed=signed, work=sizes.work * 2)
+        return total
+    if _has_lines(op, sizes, centred):
+        assert source is not None and centred is not None
+        _emit_lines(op, x, zero, source, centred, _form(op, weight_zero), sizes, total)
+        return total
+    w = _filters(op, weight, weight_zero, centred, sizes)
+    if sizes.is_pointwise:
+        emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
+        return total
+    left = [bits(x), None if zero is None else bits(zero), w.panels]
+    given = {**sizes.named, "groups": sizes.groups, "flip": integer.FLIPS[x.dtype], "work": sizes.work}
+    depth, dots = product(sizes.kernel) * (sizes.channels // sizes.groups), byte_dots.dot_tile(op.target)
+    if dots is not None and w.sums is not None:
+        size = integer.scratch_size(sizes.pixels, 4 * ceildiv(depth, 4), dots.rows)
+        operands = [*left, w.sums, w.zeros, total, op.temporary("uint8", (op.options.threads, size))]
+        types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
+        op.emit(integer_convolution.dot_conv, operands, **given, **dots.statics, size=size, types=types)
         return total
     tile = integer.integer_tile(op.target)
-    w = _filters(op, weight, weight_zero, centred, sizes, tile.columns)
-    if sizes.is_pointwise:
-        emit_product(op, x, zero, Packed(w), total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
-        return total
-    size = integer.scratch_size(sizes.pixels, product(sizes.kernel) * (sizes.channels // sizes.groups), tile.rows)
-    operands = [bits(x), None if zero is None else bits(zero), w, total, op.temporary("int16", (op.options.threads, size))]
-    given = {**sizes.named, **tile.statics, "groups": sizes.groups, "flip": integer.FLIPS[x.dtype]}
-    op.emit(integer_convolution.integer_conv, operands, **given, size=size, work=sizes.work)
+    size = integer.scratch_size(sizes.pixels, depth, tile.rows)
+    operands = [*left, total, op.temporary("int16", (op.options.threads, size))]
+    op.emit(integer_convolution.integer_conv, operands, **given, **tile.statics, size=size)
     return total
+
+
+def _has_lines(op: NodeLowering, sizes: Geometry, centred: Array | None) -> bool:
+    """Whether `dot_conv_lines` serves it: bytes without zero points, one group, two axes, taps side by side, lines that fill a tile."""
+    if centred is None or byte_dots.dot_tile(op.target) is None or sizes.groups != 1 or sizes.is_pointwise:
+        return False
+    flat = sizes.size[0] == sizes.result[0] == sizes.kernel[0] == 1 and sizes.dilations[2] == 1 and sizes.pads[0] == 0
+    inside = all(isinstance(pad, int) and pad >= 0 for pad in sizes.pads)
+    wide = not isinstance(sizes.result[2], int) or sizes.result[2] >= byte_dots.FEW
+    return flat and inside and wide and centred.size > 0 and bool(centred.min() >= -128 and centred.max() <= 127)
+
+
+def _emit_lines(
+    op: NodeLowering, x: Tensor, zero: Tensor | None, source: Array, w: Array, form: str, sizes: Geometry, total: Tensor
+) -> None:
+    """total = conv(x - zero, w), of an image that is padded first."""
+    dots = byte_dots.dot_tile(op.target)
+    assert dots is not None
+    named, flip = sizes.named, integer.FLIPS[x.dtype]
+    n, c, oh, ow, kh, kw, sh, sw, dh = (named[key] for key in ("n", "c", "oh", "ow", "kh", "kw", "sh", "sw", "dh"))
+    h, wide = (maximum(size, 0) for size in ((oh - 1) * sh + (kh - 1) * dh + 1, (ow - 1) * sw + kw))
+    padded = op.temporary("uint8", (n * h * wide * c + dots.rows * sw * c + 4,))
+    point = None if zero is None else bits(zero)
+    around = {key: named[key] for key in ("n", "c", "ih", "iw", "ph", "pw")}
+    operands = [bits(x), point, padded]
+    given = {**around, "h": h, "w": wide, "flip": flip, "signed": dots.signed}
+    op.emit(integer_convolution.pad_image, operands, **given, types=["u8", "u8", "u8"], work=n * h * wide * c // 16)
+    filters = w.reshape(w.shape[0], w.shape[1], -1, w.shape[-1])
+    panels = op.packed(source, f"lines {dots.columns} {form}", lambda: integer_convolution.line_quads(filters, dots.columns))
+    summed = filters.sum((1, 2, 3), dtype=np.int32)
+    sums = op.packed(source, f"lines {dots.columns} {form} sums", lambda: byte_dots.per_column(summed, dots.columns))
+    operands = [padded, point, panels, sums, total]
+    sized = {key: named[key] for key in ("n", "c", "o", "oh", "ow", "kh", "kw", "sh", "sw", "dh")}
+    statics: dict[str, Any] = {**dots.statics, "flip": flip}
+    types = ["u8", "u8", "i8", "i32", "i32"]
+    op.emit(integer_convolution.dot_conv_lines, operands, **sized, **statics, types=types, work=sizes.work // 4)
 
 
 def _sizes(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
@@ -114,19 +164,18 @@ def _form(op: NodeLowering, zero: int) -> str:
     return "" if away is None else repr(away.tobytes())
 
 
-def _filters(op: NodeLowering, weight: int, zero: int, centred: Array | None, sizes: Geometry, width: int) -> Tensor:
+def _filters(op: NodeLowering, weight: int, zero: int, centred: Array | None, sizes: Geometry) -> Packed:
     """The weight as the kernels read it, packed while lowering or at run time."""
-    source = op.constant(weight)
+    source, zeros = op.constant(weight), op.constant(zero)
     if source is not None and centred is not None:
-        form = f"integer filters {sizes.groups} {width} {_form(op, zero)}"
-        return op.packed(source, form, lambda: integer_convolution.integer_filters(centred, sizes.groups, width))
-    w, zeros = op.input(weight), op.optional(zero)
+        matrices = integer_convolution.filter_matrices(source, sizes.groups)
+        points = np.zeros(1, source.dtype) if zeros is None else zeros
+        shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)
+        return packed_constant(op, matrices, points.reshape(shape), source, f"filters {sizes.groups}")
     outputs, channels, taps = sizes.outputs // sizes.groups, sizes.channels // sizes.groups, product(sizes.kernel)
-    depth = taps * channels
-    out = op.temporary("int16", (sizes.groups, ceildiv(outputs, width), ceildiv(depth, 2), width, 2))
-    single = 1 if zeros is None else equal(zeros.size, 1)
+    depth, away = taps * channels, op.optional(zero)
+    single = 1 if away is None else equal(away.size, 1)
     dims = {"batch": sizes.groups, "k": depth, "n": outputs, "inner": channels}
     strides = {"step": outputs * depth, "inner_step": taps, "outer_step": 1, "column": depth}
     steps = {"zero_batch": select(single, 0, outputs), "zero_column": select(single, 0, 1)}
-    emit_pack_pairs(op, w, zeros, out, **dims, **strides, **steps)
-    return out
+    return packed_later(op, op.input(weight), away, zeros, **dims, **strides, **steps)

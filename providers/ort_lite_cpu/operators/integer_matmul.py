@@ -13,7 +13,7 @@ from ort_lite.shapes import ceildiv, equal, product, same, select
 from ort_lite.shapes.broadcast import broadcast
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import integer
+from ort_lite_cpu.kernels.gemm import byte_dots, integer
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -100,7 +100,7 @@ def dynamic_quantize_matmul(op: NodeLowering) -> None:
     """a is quantised to uint8 by its extremes. Spec: onnxruntime DynamicQuantizeMatMul-1."""
     a = op.input(0)
     scale, zero = emit_dynamic(op, a)
-    total = integer_product(op, op.lowering.stored(quantized(a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
+    total = integer_product(op, op.lowering.stored(quantized(op, a, scale, zero, "uint8").tensor("uint8")), zero, 1, 3)
     _scaled(op, total, quotient(op, [scale, parameter(op, 2)]), 4).define(op)
 
 
@@ -188,10 +188,14 @@ def _check_columns(op: NodeLowering, zeros: Shape, b: Shape, n: Dim) -> None:
 
 
 class Packed(NamedTuple):
-    """A right operand as the kernel reads it, and its zero points, int32, one a column, where they are not taken off already."""
+    """A right operand as the kernels read it, as pairs or, where there are sums of its columns, int32, as quads.
 
-    pairs: Tensor
+    Its zero points, int32, one a column, where they are not taken off already.
+    """
+
+    panels: Tensor
     zeros: Tensor | None = None
+    sums: Tensor | None = None
 
 
 class Matrices(NamedTuple):
@@ -207,32 +211,49 @@ class Matrices(NamedTuple):
 
 def emit_product(op: NodeLowering, a: Tensor, zero: Tensor | None, b: Packed, total: Tensor, sizes: Matrices) -> None:
     """total = (a - zero) @ b."""
+    zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
+    given = {**sizes._asdict(), "zero_row": zero_row, "flip": integer.FLIPS[a.dtype]}
+    left = [bits(a), None if zero is None else bits(zero)]
+    work = sizes.batch * sizes.m * sizes.n * sizes.k
+    reading = sizes.batch * sizes.n * sizes.k // 40
+    dots = byte_dots.dot_tile(op.target)
+    if dots is not None and b.sums is not None:
+        size = integer.scratch_size(sizes.m, 4 * ceildiv(sizes.k, 4), dots.rows)
+        operands = [*left, b.panels, b.sums, b.zeros, total, op.temporary("uint8", (op.options.threads, size))]
+        types = ["u8", "u8", "i8", "i32", "i32", "i32", "u8"]
+        op.emit(byte_dots.dot_gemm, operands, **given, **dots.statics, size=size, types=types, work=work // 250 + reading)
+        return
     tile = integer.integer_tile(op.target)
     size = integer.scratch_size(sizes.m, sizes.k, tile.rows)
-    scratch = op.temporary("int16", (op.options.threads, size))
-    zero_row = 0 if zero is None or all(same(dim, 1) for dim in zero.shape) else 1
-    operands = [bits(a), None if zero is None else bits(zero), b.pairs, b.zeros, total, scratch]
-    types = ["u8", "u8", b.pairs.native, "i32", "i32", "i16"]
-    given = {**sizes._asdict(), **tile.statics, "zero_row": zero_row, "flip": integer.FLIPS[a.dtype], "size": size}
-    work = sizes.batch * sizes.m * sizes.n * sizes.k // 60
-    op.emit(integer.integer_gemm, operands, **given, types=types, work=work)
+    operands = [*left, b.panels, b.zeros, total, op.temporary("int16", (op.options.threads, size))]
+    types = ["u8", "u8", b.panels.native, "i32", "i32", "i16"]
+    op.emit(integer.integer_gemm, operands, **given, **tile.statics, size=size, types=types, work=work // 60)
 
 
 def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form: str) -> Packed:
     """b (..., k, n) less its zero points, which broadcast over it; `source` and `form` say what it is made of.
 
     Bytes are half the memory, and reading the weights takes most of the time where a has few rows: where the differences are no
-    bytes, one matrix is packed as it is, and its zero points are taken off the product.
+    bytes, b is packed as it is, and its zero points are taken off the product.
     """
-    width = integer.integer_tile(op.target).columns
-    form = f"pairs {width} {form} {zero.tobytes()!r}"
+    dots = byte_dots.dot_tile(op.target)
+    width = (dots or integer.integer_tile(op.target)).columns
+    form = f"{'quads' if dots else 'pairs'} {width} {form} {zero.tobytes()!r}"
     centred = b.astype(np.int16) - zero.astype(np.int16)
-    if b.ndim > 2 or centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
+    fits = centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
+    if dots is None and (fits or b.ndim > 2):
         return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
     middle = 128 if b.dtype == np.uint8 else 0
-    zeros = np.broadcast_to(zero.astype(np.int32) - middle, (1, b.shape[1])).reshape(-1)
-    pairs = op.packed(source, f"{form} bytes", lambda: integer.pairs(b.astype(np.int16) - np.int16(middle), width))
-    return Packed(pairs, op.packed(source, f"{form} zeros", lambda: zeros))
+    zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
+    whole = centred if fits else b.astype(np.int16) - np.int16(middle)
+    if dots is None:
+        panels = op.packed(source, f"{form} bytes", lambda: integer.pairs(whole, width))
+        return Packed(panels, op.packed(source, f"{form} zeros", lambda: zeros))
+    panels = op.packed(source, form, lambda: byte_dots.quads(whole, width))
+    sums = op.packed(source, f"{form} sums", lambda: byte_dots.per_column(whole.sum(-2, dtype=np.int32), width))
+    return Packed(
+        panels, None if fits else op.packed(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums
+    )
 
 
 def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
@@ -250,12 +271,11 @@ def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Sha
         else:
             b = np.broadcast_to(b, (*known[:-2], *b.shape[-2:]))
         return packed_constant(op, b, away, constant, f"{transposed} {known}")
-    return Packed(_packed_later(op, index, zero_index, own, full, transposed))
+    return _packed_later(op, index, zero_index, own, full, transposed)
 
 
-def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Tensor:
-    """Packs at run time, in 16 bits."""
-    width = integer.integer_tile(op.target).columns
+def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:
+    """Packs at run time."""
     b = expanded(op, op.input(index), own, full)
     k, n = full[-2:][::-1] if transposed else full[-2:]
     batch, zeros = product(full[:-2]), op.optional(zero_index)
@@ -265,18 +285,30 @@ def _packed_later(op: NodeLowering, index: int, zero_index: int, own: Shape, ful
         require_broadcast(op, zeros.shape[-1:], (n,))
         if len(zeros.shape) > 1:
             zeros, steps = expanded(op, zeros, zeros.shape, (*full[:-2], 1, n)), (n, 1)
-    out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
     inner_step, column = (1, k) if transposed else (n, 1)
     strides = {"step": k * n, "inner_step": inner_step, "outer_step": 0, "column": column}
     sizes = {"batch": batch, "k": k, "n": n, "inner": k}
-    emit_pack_pairs(op, b, zeros, out, **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
-    return out
+    return packed_later(op, b, zeros, op.constant(zero_index), **sizes, **strides, zero_batch=steps[0], zero_column=steps[1])
 
 
-def emit_pack_pairs(op: NodeLowering, b: Tensor, zeros: Tensor | None, out: Tensor, **sizes: Any) -> None:
-    """out (..., width, 2) = b less its zero points, as pairs; `sizes` are those of `integer.pack_pairs`."""
-    operands, flip = [bits(b), None if zeros is None else bits(zeros), out], integer.FLIPS[b.dtype]
-    op.emit(integer.pack_pairs, operands, **sizes, flip=flip, width=out.shape[-2], work=out.size)
+def packed_later(op: NodeLowering, b: Tensor, zeros: Tensor | None, known: Array | None, **sizes: Any) -> Packed:
+    """b packed at run time; `sizes` are those of `integer.pack_pairs`, `known` the zero points where they are constant."""
+    batch, k, n, flip, dots = sizes["batch"], sizes["k"], sizes["n"], integer.FLIPS[b.dtype], byte_dots.dot_tile(op.target)
+    operands = [bits(b), None if zeros is None else bits(zeros)]
+    if dots is None:
+        width = integer.integer_tile(op.target).columns
+        out = op.temporary("int16", (batch, ceildiv(n, width), ceildiv(k, 2), width, 2))
+        op.emit(integer.pack_pairs, [*operands, out], **sizes, flip=flip, width=width, work=out.size)
+        return Packed(out)
+    width = dots.columns
+    out = op.temporary("int8", (batch, ceildiv(n, width), ceildiv(k, 4), width, 4))
+    sums = op.temporary("int32", (batch, ceildiv(n, width), width))
+    at_middle = flip == 128 if zeros is None else known is not None and not np.any(known != 128 - flip)
+    away = None if at_middle else op.temporary("int32", sums.shape)
+    statics: dict[str, Any] = {"vectors": dots.vectors, "lanes": dots.lanes, "dot": dots.dot}
+    types = ["u8", "u8", "i8", "i32", "i32"]
+    op.emit(byte_dots.pack_quads, [*operands, out, sums, away], **sizes, **statics, flip=flip, types=types, work=out.size // 4)
+    return Packed(out, away, sums)
 
 
 def expanded(op: NodeLowering, x: Tensor, shape: Shape, wanted: Shape) -> Tensor:

@@ -3,6 +3,8 @@
 Both directions are elementwise expressions: what lies between one integer product and the next becomes a single loop.
 """
 
+import numpy as np
+
 from ort_lite.dtypes import DType
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, fmax, fmin, like, native, rint, span
@@ -78,9 +80,13 @@ def dequantized(x: Tensor, scale: Parameter, zero: Parameter | None) -> Formula:
     return formula("({x} - {zero}) * {scale}", as_float(x), zero=_as_float(zero), scale=scale)
 
 
-def quantized(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
-    """x / scale, rounded half to even, plus zero, saturated to `dtype`."""
-    return _saturated("{x} / {scale}", as_float(x), scale, zero, dtype)
+def quantized(op: NodeLowering, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+    """x / scale, rounded half to even, plus zero, saturated to `dtype`. Division by a number is multiplication, rounded alike."""
+    if not isinstance(scale, float) or not op.target.has_fma or not 2.0**-60 <= scale <= 2.0**60:
+        return _saturated("{x} / {scale}", as_float(x), scale, zero, dtype)
+    inverse = float(np.float32(1 / scale))
+    rest = float(np.float32(1 / scale - inverse))
+    return _saturated("divided({x}, {scale}, {inverse}, {rest})", as_float(x), scale, zero, dtype, inverse=inverse, rest=rest)
 
 
 def narrowed(x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, saturate: bool) -> Formula:
@@ -97,9 +103,9 @@ def requantized(total: Tensor, factor: Parameter, zero: Parameter | None, dtype:
     return _saturated("{x} * {scale}", as_float(total), factor, zero, dtype)
 
 
-def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType) -> Formula:
+def _saturated(text: str, x: Tensor, scale: Parameter, zero: Parameter | None, dtype: DType, **more: float) -> Formula:
     text = f'quantized({text}, {{zero}}, "{NATIVE_TYPES[dtype]}")'
-    return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero)
+    return formula(text, x, scale=_as_float(scale), zero=0.0 if zero is None else zero, **more)
 
 
 def parameter(op: NodeLowering, index: int, trailing: int = 0) -> Parameter:
@@ -174,7 +180,7 @@ def quantize_linear(op: NodeLowering) -> None:
     if dtype in NARROW:
         narrowed(op.raw(0), scale, zero, dtype, bool(op.attr("saturate", 1))).define(op, cost=1.0)
         return
-    quantized(op.raw(0), scale, zero, dtype).define(op, cost=0.6)
+    quantized(op, op.raw(0), scale, zero, dtype).define(op, cost=0.6)
 
 
 @operator("DequantizeLinear", since=10, types=QUANTIZED | NARROW | {"int32"})
@@ -230,4 +236,4 @@ def dynamic_quantize_linear(op: NodeLowering) -> None:
     op.set(1, scale)
     op.set(2, zero)
     if op.wants(0):
-        quantized(x, scale, zero, "uint8").define(op, cost=0.6)
+        quantized(op, x, scale, zero, "uint8").define(op, cost=0.6)

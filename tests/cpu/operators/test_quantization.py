@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
@@ -186,3 +186,26 @@ def test_scales_may_be_powers_of_two_without_a_mantissa(constants: tuple[int, ..
 def test_bytes_are_not_made_of_bytes() -> None:
     with pytest.raises(InvalidGraph, match=r"output 0 \(y, 'out0'\) is tensor\(uint8\); DequantizeLinear-25 gives"):
         run_op("DequantizeLinear", [ramp((3, 4), "uint8"), f32(0.5)[0]], {"output_dtype": 2}, opset=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(2.0**-59, 2.0**59, width=32), st.sampled_from(["uint8", "int8"]))
+@example(0.5, "uint8")
+@example(float(np.nextafter(np.float32(2), np.float32(0))), "int8")  # a mantissa of ones
+def test_numbers_around_every_half_are_rounded_as_by_a_division(scale: float, dtype: str) -> None:
+    """A constant scale is not divided by; numbers next to a tie tell."""
+    step, half = np.float32(scale), (np.arange(-300, 300) + np.float32(0.5)).astype(np.float32)
+    ties = half * step
+    near = [ties]
+    for direction in (np.float32(-np.inf), np.float32(np.inf)):
+        moved = ties
+        for _ in range(4):
+            moved = np.nextafter(moved, direction)
+            near.append(moved)
+    x = np.concatenate([*near, np.array([0, -0.0, np.inf, -np.inf, 3e38, -3e38, 1e-45], np.float32)])
+    zero, info = np.array(3, dtype), np.iinfo(dtype)
+    with np.errstate(over="ignore"):
+        levels = np.rint(x / step) + np.float32(3)
+    want = np.clip(levels, info.min, info.max).astype(dtype)
+    (got,) = run_op("QuantizeLinear", [x, np.asarray(step), zero], constants=[1, 2])
+    np.testing.assert_array_equal(got, want)

@@ -135,9 +135,11 @@ def widen(x: Ptr, out: Ptr, count: int, zero: int, flip: int) -> None:
 
 @native
 def block_rows(m: int, depth: int, rows: int, parts: int) -> int:
-    """Rows of a block, a multiple of `rows`: as many of `depth` elements as CAPACITY holds, and one block or more for each part."""
-    share = ((m + parts - 1) // parts + rows - 1) // rows
-    return max(min(CAPACITY // max(depth, 1) // rows, share), 1) * rows
+    """Rows of a block, a multiple of `rows`: of `depth` elements no more than CAPACITY holds, and as many blocks for each part."""
+    most = max(CAPACITY // max(depth, 1) // rows, 1) * rows
+    share = max((m + parts - 1) // parts, 1)
+    pieces = (share + most - 1) // most
+    return ((share + pieces - 1) // pieces + rows - 1) // rows * rows
 
 
 def scratch_size(m: Dim, k: Dim, rows: int) -> Dim:

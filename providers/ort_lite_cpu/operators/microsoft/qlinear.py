@@ -44,7 +44,7 @@ def _input(op: NodeLowering, index: int) -> Tensor:
 
 def _finish(op: NodeLowering, y: Tensor, scale: int) -> None:
     """Output 0 is y quantised with the scale in input `scale` and the zero point behind it."""
-    quantized(y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
+    quantized(op, y, _one(op, scale), _zero(op, scale + 1), _dtype(op)).define(op)
 
 
 def _dtype(op: NodeLowering) -> DType:
@@ -130,6 +130,6 @@ def qlinear_concat(op: NodeLowering) -> None:
         if isinstance(scale, float) and own == (_dtype(op), scale, zero):
             tensors.append(op.input(index))
         else:
-            tensors.append(op.lowering.stored(quantized(_input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
+            tensors.append(op.lowering.stored(quantized(op, _input(op, index), scale, zero, _dtype(op)).tensor(_dtype(op))))
     y = op.output(0)
     emit_concat(op, tensors, y, op.attr("axis") % len(y.shape))

@@ -123,7 +123,7 @@ class QuantizedLayer(Layer):
         super().__init__(op, 4, LSTM_ACTIVATIONS)
         self._check_quantized()
         self.scale, self.zero = emit_dynamic(op, self.x)
-        self.held = op.lowering.stored(quantized(self.x, self.scale, self.zero, "uint8").tensor("uint8"))
+        self.held = op.lowering.stored(quantized(op, self.x, self.scale, self.zero, "uint8").tensor("uint8"))
 
     def _check_quantized(self) -> None:
         """That weights, scales and zero points are as many as the layer has."""

@@ -1,0 +1,97 @@
+"""Between two operators in integers, elements are moved as integers: DequantizeLinear goes behind what only moves them, where a
+QuantizeLinear undoes it.
+"""
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite.graph import Node, Value
+from ort_lite.transform import Done, Rewriter, Skip, op, rule
+from ort_lite_transforms.folding_ops import FOLDERS, NotFoldable
+from ort_lite_transforms.quantized_operands import MOVES, Quantized, alike, behind, moves, quantized, requantized
+
+_DEQUANTIZE = (op("DequantizeLinear", name="inner"), op("DequantizeLinear", name="inner", domain="com.microsoft"))
+
+
+@rule(*(op(MOVES, before, name="root") for before in _DEQUANTIZE), level="basic")
+def move_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
+    """f(DequantizeLinear(x)) is DequantizeLinear(f(x)); scales are above 0, so that the largest element stays the largest."""
+    after = behind(root, quantized(rewriter, inner.output, root.graph))
+    if isinstance(after, str):
+        return Skip(after)
+    if not moves(root):
+        return Skip(f"{root} has no form for bytes")
+    moved = _folded(rewriter, root, after.x)
+    if moved is None:
+        moved = rewriter.op(root.op_type, after.x, *root.inputs[1:], like=root)
+    return rewriter.replace(root, _dequantize(rewriter, inner, moved, after))
+
+
+def _folded(rewriter: Rewriter, node: Node, x: Value) -> Value | None:
+    """What the node makes of constant integers x."""
+    arrays = [rewriter.array(value) for value in (x, *node.inputs[1:])]
+    if node.op_type not in FOLDERS or any(array is None for array in arrays):
+        return None
+    try:
+        return rewriter.constant(np.ascontiguousarray(FOLDERS[node.op_type](node, *arrays)), x.name)
+    except NotFoldable:
+        return None
+
+
+@rule(*(op("Concat", before, name="root") for before in _DEQUANTIZE), level="basic")
+def join_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
+    """Concat of integers that all stand for the same numbers."""
+    parts = [quantized(rewriter, value, root.graph) for value in root.inputs]
+    form = alike(parts)
+    if isinstance(form, str):
+        return Skip(form)
+    joined = rewriter.op("Concat", *(part.x for part in parts if isinstance(part, Quantized)), like=root)
+    return rewriter.replace(root, _dequantize(rewriter, inner, joined, form))
+
+
+def _dequantize(rewriter: Rewriter, like: Node, x: Value, form: Quantized) -> Value:
+    axis = form.axis if form.axis is not None or "axis" not in like.attributes else like.attr("axis")
+    return rewriter.op(
+        "DequantizeLinear", x, form.scale, form.zero, domain=like.domain, version=like.version, like=like, axis=axis
+    )
+
+
+@rule(*(op("QuantizeLinear", before, name="root") for before in _DEQUANTIZE), level="basic")
+def keep_integers(rewriter: Rewriter, inner: Node, root: Node) -> Done | Skip:
+    """Quantised as it was before it was dequantised, a tensor has the same integers: a byte times a float, over it, rounds back."""
+    before, after = quantized(rewriter, inner.output, root.graph), requantized(rewriter, root)
+    if isinstance(before, str) or isinstance(after, str) or not before.like(after):
+        return Skip("scale and zero point are others")
+    return rewriter.replace(root, before.x)
+
+
+@rule(op("QuantizeLinear", op(("Relu", "Clip"), "x", name="limit"), name="root"), level="basic", private=True)
+def saturate_once(rewriter: Rewriter, x: Value, limit: Node, root: Node) -> Done | Skip:
+    """Limits at or beyond those of the integers are what QuantizeLinear saturates to by itself."""
+    found = requantized(rewriter, root)
+    if isinstance(found, str) or x.dtype != "float32":
+        return Skip(found if isinstance(found, str) else f"{x.dtype}, takes float32")
+    limits = _limits(rewriter, limit)
+    if limits is None:
+        return Skip(f"the limits of {limit} are not constant")
+    info = np.iinfo(to_numpy(found.x.dtype or "int8"))
+    low, high = (_level(found, bound) for bound in limits)
+    if np.any(low > info.min) or np.any(high < info.max):
+        return Skip(f"{limit} limits more than the integers do")
+    return rewriter.replace(root, rewriter.op("QuantizeLinear", x, *root.inputs[1:], like=root))
+
+
+def _limits(rewriter: Rewriter, node: Node) -> tuple[float, float] | None:
+    if node.op_type == "Relu":
+        return 0.0, np.inf
+    if node.version < 11:
+        return node.attr("min", -np.inf), node.attr("max", np.inf)
+    given = (*node.inputs[1:], None, None)[:2]
+    bounds = [edge if value is None else rewriter.number(value) for value, edge in zip(given, (-np.inf, np.inf), strict=True)]
+    return None if None in bounds else (float(bounds[0]), float(bounds[1]))
+
+
+def _level(found: Quantized, bound: float) -> Array:
+    """The integers that stand for the bound, were they not saturated."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.rint(np.float32(bound) / found.steps) + found.points.astype(np.float32))
