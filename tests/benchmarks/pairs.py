@@ -1,4 +1,4 @@
-"""Runs of one model on onnxruntime and here, in turn, one thread each: what the benchmarks of single operators share."""
+"""Runs of one model on onnxruntime and here, in turn: what the benchmarks of single operators share."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,13 +31,13 @@ def model_of(nodes: Sequence[tuple[str, dict[str, Any], Sequence[Array]]], x: Ar
     return model
 
 
-def compare(label: str, model: bytes, x: Array, gigaflops: float) -> float:
-    """Prints times and returns how many times faster than onnxruntime this is; results must agree."""
+def compare(label: str, model: bytes, x: Array, gigaflops: float, threads: int = 1, target: str = "host") -> float:
+    """Prints times and returns how many times faster than onnxruntime this is; results must agree. `target` is ours alone."""
     theirs_options, ours_options = onnxruntime.SessionOptions(), ort_lite.SessionOptions()
     for options in (theirs_options, ours_options):
-        options.intra_op_num_threads = 1
+        options.intra_op_num_threads = threads
     theirs = onnxruntime.InferenceSession(model, theirs_options, providers=["CPUExecutionProvider"])
-    ours = ort_lite.InferenceSession(model, ours_options, providers=["CPUExecutionProvider"])
+    ours = ort_lite.InferenceSession(model, ours_options, providers=[("CPUExecutionProvider", {"target": target})])
     feed = {"v0": x}
     want, got = theirs.run(None, feed)[0], ours.run(None, feed)[0]
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-4 * np.abs(want).max())

@@ -19,6 +19,7 @@ from ort_lite_cpu.kernels.gemm import (
     four_bits,
     integer,
     integer_depthwise,
+    pixels,
     planes,
     winograd,
 )
@@ -71,6 +72,11 @@ def integer_channels(target: Target) -> Spec:
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
 
 
+def lines_of_pixels(outputs: int, target: Target) -> Spec:
+    signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64)"
+    return Spec.plain(pixels._line, signature, pixels.pixel_tile("f32", target, outputs).statics)
+
+
 def codes(target: Target) -> Spec:
     signature = "void(*f32,*u32,*f32,*u8,*f32,i64,i64,i64)"
     statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
@@ -99,6 +105,10 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise planes 5": lambda target: plane(5, 1, True, target),
     "product of planes": product_of_planes,
     "depthwise int8": integer_channels,
+    "pixels of 1": lambda target: lines_of_pixels(1, target),
+    "pixels of 2": lambda target: lines_of_pixels(2, target),
+    "pixels of 4": lambda target: lines_of_pixels(4, target),
+    "pixels of 8": lambda target: lines_of_pixels(8, target),
     "four bits": codes,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec
-from ort_lite_cpu.kernels.primitives import swap
-from ort_lite_cpu.kernels.square import SIZE, SIZE_OF_BYTES
+from ort_lite_cpu.kernels.primitives import CHUNK, swap
 from tests.native.calls import call
 
 ELEMENTS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
@@ -19,14 +18,26 @@ def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, col
     x = np.arange(outer * rows * columns, dtype=np.uint32).reshape(outer, rows, columns)
     y = np.full((outer, columns, rows), 2**32 - 1, np.uint32)
     for part in range(parts):
-        assert call(Spec(swap, ("u32", "u32"), {"size": SIZE}), [x, y], [outer, rows, columns], part, parts) == 0
+        assert call(Spec(swap, ("u32", "u32"), {"of_bytes": False}), [x, y], [outer, rows, columns], part, parts) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("columns", [1, 33])
+def test_parts_share_the_rows_of_a_swap_of_few_columns(columns: int) -> None:
+    rows, parts = 2 * CHUNK + 37, 3
+    x = np.arange(rows * columns, dtype=np.uint32).reshape(rows, columns)
+    y = np.zeros((columns, rows), np.uint32)
+    written = []
+    for part in range(parts):
+        assert call(Spec(swap, ("u32", "u32"), {"of_bytes": False}), [x + 1, y], [1, rows, columns], part, parts) == 0
+        written.append(np.count_nonzero(y))
+    np.testing.assert_array_equal(y, x.T + 1)
+    assert 0 < written[0] < written[1] < y.size
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_swap_of_elements_of_any_size(name: str) -> None:
     x = np.random.default_rng(0).integers(0, 255, (2, 19, 37)).astype(ELEMENTS[name])
     y = np.zeros((2, 37, 19), ELEMENTS[name])
-    statics = {"size": SIZE_OF_BYTES if name == "u8" else SIZE}
-    assert call(Spec(swap, (name, name), statics), [x, y], [2, 19, 37]) == 0
+    assert call(Spec(swap, (name, name), {"of_bytes": name == "u8"}), [x, y], [2, 19, 37]) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))

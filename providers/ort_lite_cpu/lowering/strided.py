@@ -10,7 +10,6 @@ from ort_lite.shapes import product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
-from ort_lite_cpu.kernels.square import SIZE, SIZE_OF_BYTES
 from ort_lite_cpu.lowering.tensor import Tensor, bits
 
 if TYPE_CHECKING:
@@ -83,8 +82,7 @@ def _emit_swap(op: Emitter, operands: Sequence[Tensor], loops: Sequence[tuple[Di
             op.emit(kernel, operands, outer=outer, count=count, few=few, work=size // 2)
             return
     one = operands[0].dtype in ("uint8", "int8", "bool")
-    square = SIZE_OF_BYTES if one else SIZE
-    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, size=square, work=size // 4 if one else size)
+    op.emit(primitives.swap, operands, outer=outer, rows=rows, columns=columns, of_bytes=one, work=size // 4 if one else size)
 
 
 def _joined(dims: Shape, x_strides: Sequence[Dim], y_strides: Sequence[Dim]) -> list[tuple[Dim, Dim, Dim]]:

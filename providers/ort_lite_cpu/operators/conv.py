@@ -19,6 +19,7 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.matmul import Product, emit_packed
@@ -48,6 +49,7 @@ def fused_conv(op: NodeLowering) -> None:
 
 
 def _conv(op: NodeLowering, act: Activation) -> None:
+    """Where there is an input 3, it is added."""
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
     assert y is not None
     sizes = geometry(op, x, w, y)
@@ -58,9 +60,10 @@ def _conv(op: NodeLowering, act: Activation) -> None:
         residual = op.input(3) if op.has(3) else None
         conv_planes(op, sizes, weight, Epilogue(op.optional(2), residual, act))
         return
-    perm = channels_last(len(x))
+    pixels = array is not None and by_pixels(op, sizes)
+    emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(x)))
     residual = op.input(3, perm) if op.has(3) else None
-    emit_conv(op, sizes, op.input(0, perm), weight, op.output(0, perm), Epilogue(op.optional(2), residual, act))
+    emit(op, sizes, op.input(0, perm), weight, op.output(0, perm), Epilogue(op.optional(2), residual, act))
 
 
 # --- Kernels
@@ -73,15 +76,24 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif (
-        weight.array is not None
-        and x.dtype == "float32"
-        and op.options.winograd
-        and sizes.suits_winograd(tile_for("f32", op.target).lanes)
-    ):
+    elif weight.array is not None and _by_winograd(op, sizes, x):
         _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
+
+
+def _by_winograd(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+    lanes = tile_for("f32", op.target).lanes
+    return x.dtype == "float32" and op.options.winograd and sizes.suits_winograd(lanes)
+
+
+def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
+    """Whether a convolution of input 0 by a constant weight is emitted by `emit_pixels`, in ONNX's own order."""
+    x = op.raw(0)
+    if sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x):
+        return False
+    tile = _tile(op, sizes, x)
+    return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
 
 
 def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
@@ -152,7 +164,7 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns = min(sizes.outputs, COLUMNS)
+    columns = _columns(sizes.outputs, tile.lanes)
     form = f"winograd {columns} {tile.columns}"
     u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile, op.target))
     block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
@@ -161,6 +173,13 @@ def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
     given = {**sizes.named, **epilogue.activation.named, **tile.statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+
+
+def _columns(outputs: int, lanes: int) -> int:
+    """Output channels that are taken together, COLUMNS at most, so that the last ones make a vector at least."""
+    if outputs <= COLUMNS:
+        return outputs
+    return next(columns for columns in range(COLUMNS, 0, -1) if outputs % columns == 0 or outputs % columns >= lanes)
 
 
 # --- Sizes

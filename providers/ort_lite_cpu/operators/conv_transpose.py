@@ -6,7 +6,7 @@ d * tap = u mod s, and along a phase (one value of u mod s) neighbouring outputs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product as combinations
 from math import gcd, prod
 
@@ -22,13 +22,17 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv import emit_conv, require_equal, sizes_of
-from ort_lite_cpu.operators.convolutions import Epilogue, Weight
+from ort_lite_cpu.operators.conv import by_pixels, emit_conv, require_equal, sizes_of
+from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 
 MOST_PHASES, MOST_TAPS = 4096, 1 << 16
 """With more phases, or more taps along an axis, plain loops are taken: what is emitted grows with both."""
+
+
+Emit = Callable[[NodeLowering, Geometry, Tensor, Weight, Tensor, Epilogue], None]
 
 
 class Phase(Record):
@@ -44,28 +48,36 @@ class Phase(Record):
 @operator("ConvTranspose", types=REAL)
 def conv_transpose(op: NodeLowering) -> None:
     """Spec: ONNX ConvTranspose-22."""
-    rank = len(op.raw(0).shape) - 2
-    perm, groups, shape = channels_last(rank + 2), op.attr("group", 1), op.info().shape
+    image, w, shape, groups = op.raw(0).shape, op.raw(1).shape, op.info().shape, op.attr("group", 1)
     assert shape is not None
+    rank = len(image) - 2
     check_windows(op, rank, shape[2:])
-    x, y, w = op.input(0, perm), op.output(0, perm), op.raw(1).shape
     kernel = op.attr("kernel_shape") or w[2:]
-    _require(op, x.shape, w, kernel, groups)
+    _require(op, image, w, kernel, groups)
     strides = op.attr("strides") or (1,) * rank
     dilations = op.attr("dilations") or (1,) * rank
-    pads = _pads(op, x.shape[2:], y.shape[2:], kernel, strides, dilations)
+    pads = _pads(op, image[2:], shape[2:], kernel, strides, dilations)
+    perm: tuple[int, ...] | None = channels_last(rank + 2)
     if not all(isinstance(k, int) and k <= MOST_TAPS for k in kernel) or prod(strides) > MOST_PHASES:
-        sizes = sizes_of(x.shape, y.shape, kernel, strides, pads, dilations, groups)
-        operands = [x, op.input(1), op.optional(2), y]
+        sizes = sizes_of(image, shape, kernel, strides, pads, dilations, groups)
+        operands = [op.input(0, perm), op.input(1), op.optional(2), op.output(0, perm)]
         op.emit(transposed.conv_transpose, operands, **sizes.named, groups=groups, work=sizes.work * 20)
         return
-    axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, y.shape[2:], strict=True)]
+    axes = [_phases(k, s, d, p, out) for k, s, d, p, out in zip(kernel, strides, dilations, pads, shape[2:], strict=True)]
+    emit: Emit = emit_conv
+    if (
+        op.constant(1) is not None
+        and all(axes)
+        and _by_pixels(op, _sizes(op, [max(own, key=_taps) for own in axes], shape, groups))
+    ):
+        emit, perm = emit_pixels, None
+    x, y = op.input(0, perm), op.output(0, perm)
     for phases in combinations(*axes):
         if all(same(s, 1) for s in strides):
-            _emit_phase(op, x, y, phases, groups)
+            _emit_phase(op, emit, x, y, phases, groups)
         else:
             part = op.lowering.new(x.dtype, (x.shape[0], y.shape[1], *(phase.count for phase in phases)), perm)
-            _emit_phase(op, x, part, phases, groups)
+            _emit_phase(op, emit, x, part, phases, groups)
             _scatter(op, part, y, phases, strides)
 
 
@@ -87,13 +99,27 @@ def _phases(kernel: int, stride: int, dilation: int, pad: Dim, out: Dim) -> list
     return found
 
 
-def _emit_phase(op: NodeLowering, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
+def _by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
+    """For few outputs alone: phases of many are quicker put together channels last, where pixels are runs of memory."""
+    return isinstance(sizes.outputs, int) and sizes.outputs <= sizes.groups * FEW_OUTPUTS and by_pixels(op, sizes)
+
+
+def _taps(phase: Phase) -> int:
+    return len(phase.taps)
+
+
+def _emit_phase(op: NodeLowering, emit: Emit, x: Tensor, y: Tensor, phases: Sequence[Phase], groups: int) -> None:
     """y, one phase of the output, from x. Where no tap meets it, it is the bias."""
+    emit(op, _sizes(op, phases, y.shape, groups), x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
+
+
+def _sizes(op: NodeLowering, phases: Sequence[Phase], shape: Shape, groups: int) -> Geometry:
+    """The convolution that one phase is; `shape` has the batch and the channels of the output in front."""
     kernel = [max(len(phase.taps), 1) for phase in phases]
     pads, dilations = [phase.pad for phase in phases], [phase.dilation for phase in phases]
-    shape = (x.shape[0], op.raw(1).shape[0], *x.shape[2:])
-    sizes = sizes_of(shape, y.shape, kernel, [1] * len(phases), pads, dilations, groups)
-    emit_conv(op, sizes, x, _weight(op, phases, groups), y, Epilogue(op.optional(2)))
+    x, counts = op.raw(0).shape, [phase.count for phase in phases]
+    image = (x[0], op.raw(1).shape[0], *x[2:])
+    return sizes_of(image, (*shape[:2], *counts), kernel, [1] * len(phases), pads, dilations, groups)
 
 
 def _weight(op: NodeLowering, phases: Sequence[Phase], groups: int) -> Weight:
@@ -135,12 +161,14 @@ def _selected(array: Array, groups: int, taps: Sequence[Sequence[int]]) -> Array
 
 def _scatter(op: NodeLowering, part: Tensor, y: Tensor, phases: Sequence[Phase], strides: Sequence[int]) -> None:
     """Copies one phase to its places in y."""
-    steps = contiguous(y.stored_shape)
+    steps, axes = contiguous(y.stored_shape), y.perm or tuple(range(len(y.shape)))
     start: Dim = 0
-    for phase, step in zip(phases, steps[1:], strict=False):
-        start = start + phase.first * step
-    jumps = [step * stride for step, stride in zip(steps[1:], strides, strict=False)]
-    dims, targets = part.stored_shape, [steps[0], *jumps, 1]
+    targets = list(steps)
+    for place, axis in enumerate(axes):
+        if axis > 1:
+            start = start + phases[axis - 2].first * steps[place]
+            targets[place] = steps[place] * strides[axis - 2]
+    dims = part.stored_shape
     emit_strided(op, part, y, dims, contiguous(dims), targets, 0, start)
 
 

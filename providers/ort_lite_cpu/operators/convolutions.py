@@ -71,9 +71,9 @@ class Geometry(Record):
         """Whether F(4x4, 3x3) serves it, and is worth it, where vectors have that many lanes."""
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
-        whole = all(isinstance(n, int) and n >= FEW_CHANNELS and n % lanes == 0 for n in (self.channels, self.outputs))
+        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, lanes) for n in (self.channels, self.outputs))
         tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
-        return plain and flat and whole and not (isinstance(tiles, int) and tiles < FEW_TILES)
+        return plain and flat and many and not (isinstance(tiles, int) and tiles < FEW_TILES)
 
 
 class Weight(Record):

@@ -15,6 +15,7 @@ from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.native.cpu import host
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.operators import conv, conv_pixels
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op, text_program
@@ -54,11 +55,12 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
     return scaled
 
 
-# --- The general kernel: for any number of lanes, as 21 outputs are no multiple of them
+# --- The general kernels, channels last and by pixels: for any number of lanes, as 21 outputs and 19 pixels are no multiple of them
+@pytest.mark.parametrize("kernel", ["conv", "conv_pixels"])
 @pytest.mark.parametrize(
     ("x", "w", "attributes"),
     [
-        ((2, 8, 9, 10), (21, 8, 3, 3), {"pads": [1, 2, 0, 1]}),
+        ((2, 7, 9, 10), (21, 7, 3, 3), {"pads": [1, 2, 0, 1]}),
         ((2, 3, 19, 20), (20, 3, 7, 7), {"strides": [2, 2], "pads": [3, 3, 3, 3]}),
         ((1, 5, 6, 150), (17, 5, 1, 3), {"strides": [1, 1], "pads": [0, 1, 0, 1]}),
         ((1, 300, 5, 6), (7, 300, 3, 2), {"pads": [1, 1, 1, 1]}),
@@ -74,12 +76,58 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
         ((1, 3, 700), (5, 3, 9), {"pads": [8, 0]}),
         ((2, 3, 5, 6, 7), (9, 3, 3, 3, 2), {"pads": [1, 0, 1, 0, 2, 1], "strides": [1, 2, 1]}),
         ((1, 4, 5, 6, 7), (6, 2, 1, 2, 2), {"group": 2, "dilations": [1, 2, 1], "strides": [2, 1, 1]}),
+        ((1, 3, 40, 2000), (5, 3, 5, 4), {"strides": [3, 3], "dilations": [3, 2], "pads": [6, 7, 5, 4]}),
     ],
     ids=str,
 )
-def test_conv(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "by_pixels", lambda *_: kernel == "conv_pixels")
+    assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
     bias = ramp((w[0],))
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)
+
+
+def test_double_precision_by_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "by_pixels", lambda *_: True)
+    x, w = ramp((1, 3, 19, 20), "float64"), weights(5, 3, 3, 3, dtype="float64")
+    check_op("Conv", x, w, expected=convolved, constants=(1,), rtol=1e-12, atol=1e-12, pads=[1, 1, 1, 1])
+
+
+def chosen(x: str, w: Shape, body: str) -> set[str]:
+    text = f"({x}, float[{','.join(map(str, w))}] w) => (float[A,B,C,D] y) {{ {body} }}"
+    return names(text_program(text, constants={"w": weights(*w)})) & {"conv", "conv_pixels"}
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes", "kernel"),
+    [
+        ("float[1,32,30,30] x", (1, 32, 3, 3), "", "conv_pixels"),
+        ("float[1,128,30,30] x", (128, 4, 3, 3), "<group=32>", "conv_pixels"),
+        ("float[N,32,H,W] x", (1, 32, 3, 3), "", "conv_pixels"),
+        ("float[1,128,30,30] x", (128, 128, 3, 3), "<strides=[2,2]>", "conv"),
+    ],
+    ids=str,
+)
+def test_pixels_are_for_few_channels(x: str, w: Shape, attributes: str, kernel: str) -> None:
+    assert chosen(x, w, f"y = Conv{attributes}(x, w)") == {kernel}
+
+
+@pytest.mark.parametrize(
+    ("body", "kernel"),
+    [
+        ("y = Conv(x, w)", "conv_pixels"),
+        ("c = Conv(x, w) s = Sigmoid(c) y = Neg(s)", "conv_pixels"),
+        ("c = Conv(x, w) s = Relu(c) y = MaxPool<kernel_shape=[2,2]>(s)", "conv"),
+        ("c = Conv(x, w) s = Softmax(c) y = MaxPool<kernel_shape=[2,2]>(s)", "conv_pixels"),
+        ("m = MaxPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = MaxPool<kernel_shape=[2,2]>(c)", "conv"),
+        ("m = MaxPool<kernel_shape=[2,2]>(x) n = Neg(m) y = Conv(n, w)", "conv_pixels"),
+        ("m = MaxPool<kernel_shape=[2,2]>(x) c = Conv(m, w) y = Transpose<perm=[0,2,3,1]>(c)", "conv"),
+    ],
+)
+def test_where_products_cost_the_same_changes_of_order_decide(body: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cost in ("cost_of_pixels", "cost_of_channels"):
+        monkeypatch.setattr(conv_pixels, cost, lambda *_: 1.0)
+    assert chosen("float[1,1,30,30] x", (16, 1, 3, 3), body) == {kernel}
 
 
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"])
@@ -162,8 +210,14 @@ LANES = tile_for("f32", host()).lanes
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
 @pytest.mark.parametrize(
     ("size", "channels", "outputs"),
-    [((9, 10), 2 * LANES, 5 * LANES), ((30, 31), 32, 128 + LANES), ((16, 16), 128 + LANES, 32)],
-    ids=["few", "two blocks of outputs and a vector", "many channels"],
+    [
+        ((9, 10), 2 * LANES, 5 * LANES),
+        ((30, 31), 32, 128 + LANES),
+        ((16, 16), 128 + LANES, 32),
+        ((9, 10), 2 * LANES + 1, 64 + LANES - 1),
+        ((9, 10), LANES + 7, 193),
+    ],
+    ids=["few", "two blocks of outputs and a vector", "many channels", "parts of vectors", "more parts of vectors"],
 )
 def test_winograd(size: Shape, channels: int, outputs: int, pads: list[int]) -> None:
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
@@ -189,10 +243,17 @@ def test_winograd_can_be_turned_off() -> None:
     assert_close(program([x])[0], convolved(x, w), 1e-5, 1e-5, "direct")
 
 
-@pytest.mark.parametrize(("channels", "outputs"), [(31, 64), (64, 31), (33, 33), (4, 64)])
-def test_winograd_is_for_whole_vectors_of_channels(channels: int, outputs: int) -> None:
+@pytest.mark.parametrize(("channels", "outputs", "kernel"), [(31, 64, True), (64, 33, True), (4, 64, False), (64, 3, False)])
+def test_winograd_is_for_a_vector_of_channels_at_least(channels: int, outputs: int, kernel: bool) -> None:
     program = op_program("Conv", [ramp((1, channels, 9, 9)), weights(outputs, channels, 3, 3)], constants=(1,))
-    assert "winograd" not in names(program)
+    assert ("winograd" in names(program)) == kernel
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
+    for outputs in range(lanes, 700):
+        columns = conv._columns(outputs, lanes)
+        assert lanes <= columns <= conv.COLUMNS and (outputs % columns == 0 or outputs % columns >= lanes)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +264,8 @@ def test_winograd_is_for_whole_vectors_of_channels(channels: int, outputs: int) 
         ((1, 8, 9, 10), (24, 4, 3, 3), {"group": 2}),
         ((1, 24, 19, 20), (24, 1, 3, 3), {"group": 24, "pads": [1, 1, 1, 1]}),
         ((1, 32, 40, 41), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
+        ((1, 5, 9, 700), (5, 5, 3, 3), {"pads": [1, 1, 1, 1], "strides": [1, 2]}),
+        ((1, 8, 9, 10), (300, 8, 5, 5), {"pads": [2, 2, 2, 2]}),
     ],
     ids=str,
 )
@@ -228,7 +291,8 @@ ACTIVATIONS: dict[str, tuple[Sequence[float], Any]] = {
     "HardSigmoid": ((0.3, 0.4), lambda x: np.clip(np.float32(0.3) * x + np.float32(0.4), 0, 1)),
 }
 KERNELS: dict[str, tuple[Shape, Shape, dict[str, Any]]] = {
-    "general": ((2, 8, 9, 10), (21, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "general": ((2, 7, 9, 10), (21, 7, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "pixels": ((2, 8, 9, 10), (5, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
     "pointwise": ((2, 8, 9, 10), (20, 8, 1, 1), {}),
     "depthwise": ((2, 20, 9, 10), (20, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 20}),
     "winograd": ((1, 32, 9, 10), (40, 32, 3, 3), {"pads": [1, 1, 1, 1]}),

@@ -162,10 +162,10 @@ def winograd(
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a 3x3 kernel, strides and dilations 1, and c and o multiples of `lanes`.
+    """As `convolution.conv` for a 3x3 kernel, strides and dilations 1.
 
-    block: tiles, columns: output channels taken together, size: what `scratch_size` says of both. Parts share blocks and
-    columns.
+    c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken
+    together, size: what `scratch_size` says of both. Parts share blocks and columns.
     """
     width = vectors * lanes
     each = (columns + width - 1) // width * width
@@ -261,10 +261,12 @@ def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any,
     """v[6 i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
+    The last vector ends with the channels: some of them are computed twice.
     """
     emit = Vectors(builder, x.type.pointee, lanes)
 
-    def body(at: Any, _: Any) -> list[Any]:
+    def body(start: Any, _: Any) -> list[Any]:
+        at = _within(emit, start, c)
         first, target = emit.move(x, at), emit.move(v, at)
         for taken, times in _B:
             columns, source = [], first
@@ -278,7 +280,13 @@ def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any,
                 target = emit.opaque(emit.move(target, emit.mul(plane, 6)))
         return []
 
-    emit.loop(emit.integer(0), c, lanes, [], body)
+    emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
+
+
+def _within(emit: Vectors, at: Any, count: Any) -> Any:
+    """`at`, or where the last whole vector of `count` elements begins."""
+    last = emit.builder.sub(count, emit.integer(emit.lanes))
+    return emit.builder.select(emit.builder.icmp_signed("<", last, at), last, at)
 
 
 def _b_first(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
@@ -358,14 +366,15 @@ def _output_tile(
     high: Any,
     lanes: int,
 ) -> None:
-    """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel."""
+    """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
     emit = Vectors(builder, m.type.pointee, lanes)
     limits = emit.splat(low), emit.splat(high)
 
     def inside(at: Any, count: Any) -> Any:
         return builder.icmp_signed("<", emit.integer(at), count)
 
-    def body(at: Any, _: Any) -> list[Any]:
+    def body(start: Any, _: Any) -> list[Any]:
+        at = _within(emit, start, c)
         for taken, times in _A:
             columns, source = [], emit.move(m, at)
             for _ in range(6):
@@ -387,7 +396,7 @@ def _output_tile(
                 final = emit.when(emit.bit(mode, CLIP), final, lambda v: [emit.clip(v[0], *limits)])
                 emit.store(final[0], place, 0)
 
-    emit.loop(emit.integer(0), c, lanes, [], body)
+    emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
 
 
 def _plus(emit: Vectors, other: Any) -> Callable[[list[Any]], list[Any]]:

@@ -1,0 +1,163 @@
+"""Convolutions of images in ONNX's own order, by vectors of pixels: for which Conv they cost less, and how they are emitted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ort_lite.graph import Node, Value
+from ort_lite.shapes import ceildiv, maximum, minimum, product
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import pack, pixels
+from ort_lite_cpu.kernels.gemm.microkernel import Tile
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
+from ort_lite_cpu.operators import FAMILIES
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
+
+BLOCK = 1 << 15
+"""Elements of the image that a block has, about: they stay in the second cache level."""
+EACH = 4
+"""Blocks that each of several threads gets at least, where lines and pixels allow it."""
+NEAR = 8192
+"""Elements of the image that one tile of pixels may see: more come from the second cache level each time."""
+FEW_OUTPUTS = 8
+"""Channels last, so many fill no more than half a vector of the widest."""
+MOVED, MARGIN = 1.5, 1.1
+"""What it costs to move an element to another place, and how much less vectors of pixels have to cost."""
+AHEAD = 4
+"""Nodes behind each other that are looked at for the order in which a result will be read."""
+
+
+# --- The choice
+class Numbers(NamedTuple):
+    """What of a Geometry decides: channels and outputs of one group, and a row of the result, -1 where it is open."""
+
+    groups: int
+    channels: int
+    outputs: int
+    taps: int
+    last_taps: int
+    stride: int
+    area: int
+    """Product of all strides: pixels of the image for one of the result."""
+    ow: int
+
+
+def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> bool:
+    """Whether vectors of pixels cost less than channels last, by `tile` and with so many groups joined; changes of order count.
+
+    Costs are products of vectors for each output pixel. What comes close stays channels last, as most of a model is.
+    """
+    found, x, value = _numbers(sizes), op.raw(0), op.node.outputs[0]
+    if found is None or value is None:
+        return False
+    last, order, readers = channels_last(len(x.shape)), storage_order(x), _readers(value)
+    before, behind = (MOVED * found.groups * n for n in (found.channels * found.area, found.outputs))
+    here = cost_of_pixels(found, pixels.pixel_tile(x.native, op.target, found.outputs))
+    there = cost_of_channels(found, tile, joined, sizes.dilations[2] == 1)
+    here += 0 if order is None else before
+    there += 0 if order == last or last in x.layouts else before
+    if any(_wants_channels_last(node) for node in readers):
+        here += behind
+    elif not any(_is_at_home_in_both(node) for node in readers):
+        there += behind
+    return MARGIN * here < there
+
+
+def _numbers(sizes: Geometry) -> Numbers | None:
+    """None where code cannot be made for them: they are known in the run."""
+    given = [sizes.channels, sizes.outputs, *sizes.kernel, *sizes.strides, *sizes.dilations]
+    known = [number for number in given if isinstance(number, int)]
+    if len(known) < len(given):
+        return None
+    channels, outputs, kd, kh, kw, sd, sh, sw, *_ = known
+    ow = sizes.result[2]
+    taps, area = kd * kh * kw, sd * sh * sw
+    groups = sizes.groups
+    return Numbers(
+        groups, channels // groups, outputs // groups, taps, kw, sw, area, ow if isinstance(ow, int) and ow > 0 else -1
+    )
+
+
+def cost_of_pixels(n: Numbers, tile: Tile) -> float:
+    """The copy of what is seen is counted, and pixels that fill no vector."""
+    vectors = pixels.products(n.outputs, tile.rows) / tile.lanes
+    if n.ow > 0:
+        vectors *= -(-n.ow // tile.lanes) * tile.lanes / n.ow
+    lines = n.channels * n.taps // n.last_taps * min(n.last_taps, n.stride)
+    far = 1.3 if lines * tile.columns > NEAR else 1.0
+    return n.groups * n.channels * (n.taps * vectors * far + n.area / 2)
+
+
+def cost_of_channels(n: Numbers, tile: Tile, joined: int, dense: bool) -> float:
+    """Columns that are computed in any case are counted, and that loops over what a pixel sees of a line are short.
+
+    dense: taps of a line see neighbouring pixels.
+    """
+    groups = n.groups // joined
+    columns = -(-n.outputs * joined // tile.least_columns) * tile.least_columns
+    run = n.channels * joined * (n.last_taps if groups == 1 and dense else 1)
+    waits = 1.3 if columns == tile.lanes else 1.0  # one vector of columns: each product waits for the one before
+    return n.groups * n.channels * n.taps * columns / tile.lanes * waits * (1 + 2 / run)
+
+
+def _readers(value: Value) -> set[Node]:
+    """The readers, and those of what nodes that take over any order make of it, a few nodes ahead. O(graph) at most."""
+    seen: set[Node] = set()
+    values: list[Value | None] = [value]
+    for _ in range(AHEAD):
+        readers = {node for v in values if v is not None for node in v.readers} - seen
+        seen |= readers
+        values = [v for node in readers if _takes_any_order(node) for v in node.outputs]
+    return seen
+
+
+def _wants_channels_last(node: Node) -> bool:
+    """Conv for few outputs goes by pixels as well."""
+    if node.op_type not in ("Conv", "FusedConv"):
+        return node.op_type == "LRN" or _family(node) in ("pooling", "conv_transpose", "resize")
+    weight = node.inputs[1]
+    return weight is None or weight.shape is None or weight.shape[0] not in range(1, FEW_OUTPUTS + 1)
+
+
+def _is_at_home_in_both(node: Node) -> bool:
+    """Reshape and Transpose: what they move is often nothing, in the one order or in the other."""
+    return _family(node) == "reshape"
+
+
+def _takes_any_order(node: Node) -> bool:
+    return _family(node) == "elementwise" or node.op_type in ("BatchNormalization", "Concat")
+
+
+def _family(node: Node) -> str:
+    return FAMILIES.get((node.domain, node.op_type), "")
+
+
+# --- The kernel
+def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    """y = the convolution of x, both in ONNX's own order in memory; `suits_pixels` says what of the sizes are numbers."""
+    assert isinstance(sizes.outputs, int)
+    groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
+    tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
+    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.target))
+    heights, across = _block(op, sizes, tile)
+    (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
+    lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw
+    table = op.temporary("int64", (threads, product(sizes.kernel) * channels))
+    scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
+    operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
+    named: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **tile.statics}
+    op.emit(pixels.conv_pixels, operands, **named, groups=groups, heights=heights, across=across, work=sizes.work)
+
+
+def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:
+    """(lines, vectors of pixels of a line) of a block; blocks of a line start where a tile does."""
+    (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
+    copies, reach = sizes.channels // sizes.groups * kd * sw, (kh - 1) * dh + 1
+    shares = op.options.threads * EACH if op.options.threads > 1 else 1
+    oh, ow = sizes.result[1:]
+    tiles = ceildiv(ceildiv(ow, tile.columns), maximum(ceildiv(shares, maximum(oh, 1)), 1))
+    across = maximum(minimum(tiles, BLOCK // (copies * reach * tile.columns)), 1) * tile.vectors
+    wide = across * tile.lanes + (kw - 1) * dw // sw
+    heights = minimum((BLOCK // (copies * wide) - reach) // sh + 1, ceildiv(oh, shares))
+    return maximum(heights, 1), across
