@@ -11,7 +11,6 @@ from typing import Any, cast
 from ort_lite.native.cpu import Target
 from ort_lite.native.lang import emitted, log
 from ort_lite.native.marks import Emitted
-from ort_lite.native.values import Value
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
@@ -138,6 +137,8 @@ def _clear(emit: Vectors, y: Any, n: Any, change: Any) -> None:
 def _factor(emit: Vectors, top: Any, total: Any, logarithm: bool) -> Any:
     """What exponentials are multiplied by, or numbers are lowered by, a scalar."""
     if logarithm:
+        from ort_lite.native.values import Value  # LLVM's values, which a run with compiled kernels does without
+
         return emit.builder.fadd(top, _LOG(Value(emit.builder, total, "f32")).raw)
     return emit.builder.fdiv(emit.ir.Constant(emit.element, 1.0), total)
 

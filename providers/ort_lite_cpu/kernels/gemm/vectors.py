@@ -37,10 +37,19 @@ class Vectors:
 
     def after(self, pointer: Any, *values: Any) -> Any:
         """The pointer, to be read from once `values` are there, whole vectors: no scheduler moves the read in front of them."""
+        values = tuple(self._whole(value) for value in values)
         kinds = [pointer.type, *(value.type for value in values)]
         register = "v" if self.builder.module.triple.startswith("x86_64") else "w"
         constraints = ",".join(["=r", "0", *(register for _ in values)])
         return self.builder.asm(self.ir.FunctionType(pointer.type, kinds), "", constraints, [pointer, *values], False)
+
+    def _whole(self, value: Any) -> Any:
+        """At least 16 bytes: no register of SSE2 is taken for less."""
+        held, least = value.type.count, 16 // self.nbytes
+        if held >= least:
+            return value
+        order = self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), least), [min(k, held) for k in range(least)])
+        return self.builder.shuffle_vector(value, self.ir.Constant(value.type, self.ir.Undefined), order)
 
     def when(self, condition: Any, values: list[Any], change: Callable[[list[Any]], list[Any]]) -> list[Any]:
         """change(values) where the condition holds at run time, else values."""
