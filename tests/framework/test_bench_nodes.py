@@ -48,6 +48,17 @@ def test_the_shortest_quarter_of_the_runs_counts() -> None:
     assert quiet(spans[:4]) == [(100, 101), (200, 208), (300, 302)]
 
 
+def test_a_node_that_was_joined_before_it_was_fused_counts(tmp_path: Path) -> None:
+    model = text("""(float[1,3,9,9] x) => (float[1,16,9,9] y) <float[16,3,3,3] w, float[16] s> {
+        a = Conv<pads = [1,1,1,1]>(x, w)  b = BatchNormalization(a, s, s, s, s)  y = Relu(b) }""")
+    for value in model.graph.value_info:
+        array = np.ones([dim.dim_value for dim in value.type.tensor_type.shape.dim], np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+    lines = profiled(model, {"x": np.zeros((1, 3, 9, 9), np.float32)}, tmp_path).lines
+    conv = next(line for line in lines if "Conv" in line.operator)
+    assert (conv.name.count("+"), conv.operations) == (2, 16 * 81 * (2 * 27 + 1))
+
+
 def test_what_is_inside_of_an_event_is_not_its_own() -> None:
     events = [
         ProfileEvent("inner", 20, 30),

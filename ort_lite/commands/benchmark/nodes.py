@@ -128,8 +128,17 @@ def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list
 
 def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
     """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
-    ways = ([name], name.split("+"), [name.removeprefix(f"{operator}_")])
-    return next((way for way in ways if all(part in known for part in way)), [])
+    unmade = name.removeprefix(f"{operator}_")
+    return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
+
+
+def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
+    """Known names that are the pieces in order: one that was joined itself has several. Empty where there are none such."""
+    for stop in range(len(pieces), 0, -1):
+        first, rest = "+".join(pieces[:stop]), pieces[stop:]
+        if first in known and (found := _joined(rest, known) if rest else [first]):
+            return [first, *found] if rest else found
+    return []
 
 
 def _own(events: Iterable[ProfileEvent]) -> Iterator[tuple[ProfileEvent, float]]:

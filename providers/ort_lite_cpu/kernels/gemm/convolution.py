@@ -17,6 +17,9 @@ from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
 """Output pixels that a block has at most."""
+LONG, MANY = 4, 4
+"""Tiles that a row of pixels fills, and panels of output channels, from which on: a shorter row leaves the last of its tiles
+half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less."""
 
 
 class Sizes(NamedTuple):
@@ -194,7 +197,7 @@ def _block(
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         b = shift(w, (r0 * run + o0) * width)
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
-        if direct and east - west >= rows:
+        if direct and east - west >= rows * (LONG if count >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
@@ -253,10 +256,8 @@ def _in_place(
                 step, lines, start = g.dw * g.c, taps * lines, start + tap * g.dw * g.c + inner
             a, pixel = shift(x, start), g.sw * g.c
             b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
-            out, added, other, some = shift(y, at), shift(bias, p * width), shift(residual, at), n - p * width
-            panel(
-                a, pixel, step, lines, b, b, out, g.o, count, some, depth, mode, added, other, low, high, rows, vectors, lanes
-            )
+            out, added, other, m, n_ = shift(y, at), shift(bias, p * width), shift(residual, at), count, n - p * width
+            panel(a, pixel, step, lines, b, b, out, g.o, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
 
 
 @native
@@ -294,27 +295,9 @@ def _gathered(
     for p in range((n + width - 1) // width):
         factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
         added, other = shift(bias, p * width), shift(residual, at + p * width)
-        soon = shift(factors, ldw if some > width else 0)
+        soon, m = shift(factors, ldw if some > width else 0), count
         panel(
-            scratch,
-            depth,
-            0,
-            1,
-            factors,
-            soon,
-            out,
-            ldy,
-            count,
-            some,
-            depth,
-            mode,
-            added,
-            other,
-            low,
-            high,
-            rows,
-            vectors,
-            lanes,
+            scratch, depth, 0, 1, factors, soon, out, ldy, m, some, depth, mode, added, other, low, high, rows, vectors, lanes
         )
 
 

@@ -70,7 +70,7 @@ def gemm(
     the second. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = vectors * lanes
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, width, part, parts)
+    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, 2 * width, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     most = DEPTH if vectors < 4 else 2 * DEPTH  # wide panels are read from the second level in any case
