@@ -15,7 +15,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
-from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, shares_of, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -26,13 +26,12 @@ from ort_lite_cpu.registry import REAL, operator
 
 Triple = tuple[Dim, Dim, Dim]
 
-TILES, COLUMNS = 24, 64
+TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
 """Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
 FEW_CHANNELS = 8
-FEW_TILES = 8
-"""Below either a Winograd transform costs more than it saves: its filters take four times the memory, read once a block."""
+"""Below it a Winograd transform costs more than it saves."""
 
 
 _NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
@@ -82,13 +81,30 @@ class Geometry(Record):
         narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
         return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
-    def suits_winograd(self, lanes: int) -> bool:
-        """Whether F(4x4, 3x3) serves it, and is worth it, where vectors have that many lanes."""
+    def winograd_edge(self, tile: Tile) -> int:
+        """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
+
+        By rows of products: each plane has one for each tile, and as many more as fit into the time in which its filters come from
+        memory; the definition has one for each pixel and tap, and its lines end. A size that is not known may be large: 4.
+        """
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
-        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, lanes) for n in (self.channels, self.outputs))
-        tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
-        return plain and flat and many and not (isinstance(tiles, int) and tiles < FEW_TILES)
+        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
+        if not (plain and flat and many):
+            return 0
+        pixels = self.pixels
+        if not isinstance(pixels, int):
+            return 4
+        costs = {0: 9 * pixels * 5 // 4}
+        for edge in (2, 4):
+            tiles = self.tiles(edge)
+            assert isinstance(tiles, int)
+            costs[edge] = winograd.planes_of(edge) * max(tiles, tile.columns * 3 // 4)
+        return min(costs, key=costs.__getitem__)
+
+    def tiles(self, edge: int) -> Dim:
+        """Of edge x edge outputs."""
+        return self.batch * ceildiv(self.result[1], edge) * ceildiv(self.result[2], edge)
 
 
 class Weight(Record):
@@ -157,21 +173,22 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif weight.array is not None and _by_winograd(op, sizes, x):
+    elif weight.array is not None and _winograd_edge(op, sizes, x):
         _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _by_winograd(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
-    lanes = tile_for("f32", op.target).lanes
-    return x.dtype == "float32" and op.options.winograd and sizes.suits_winograd(lanes)
+def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
+    """0 where Winograd's convolution is not used."""
+    allowed = x.dtype == "float32" and op.options.winograd
+    return sizes.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
 
 def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     """Whether a convolution of input 0 by a constant weight is emitted by `emit_pixels`, in ONNX's own order."""
     x = op.raw(0)
-    if sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x):
+    if sizes.is_pointwise or sizes.is_depthwise or _winograd_edge(op, sizes, x):
         return False
     tile = _tile(op, sizes, x)
     return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
@@ -243,17 +260,24 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = tall_tile(x.native, op.target)
+    tile, edge = tall_tile(x.native, op.target), _winograd_edge(op, sizes, x)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns = _columns(sizes.outputs, tile.lanes)
-    form = f"winograd {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile, op.target))
-    block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
-    size = winograd.scratch_size(block, sizes.channels, columns)
+    columns, block = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile)
+    form = f"winograd {edge} {columns} {tile.columns}"
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, edge, columns, tile, op.target))
+    size = winograd.scratch_size(edge, block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
-    given = {**sizes.named, **epilogue.activation.named, **tile.statics}
+    statics = {**tile.statics, "edge": edge, "shares": shares_of(block // tile.rows)}
+    given = {**sizes.named, **epilogue.activation.named, **statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+
+
+def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
+    """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
+    tiles, many = sizes.tiles(edge), edge == 2 or sizes.channels > MANY_CHANNELS
+    about = -(-TILES // tile.rows) * tile.rows * (2 if many else 1)
+    return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 
 def _columns(outputs: int, lanes: int) -> int:
