@@ -15,7 +15,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
-from ort_lite_cpu.kernels.gemm.microkernel import Tile, shares_of, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -268,15 +268,16 @@ def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
     size = winograd.scratch_size(edge, block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
-    statics = {**tile.statics, "edge": edge, "shares": shares_of(block // tile.rows)}
+    statics = {**tile.statics, "edge": edge, "shares": winograd.shares_for(block, tile)}
     given = {**sizes.named, **epilogue.activation.named, **statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
-    tiles, many = sizes.tiles(edge), edge == 2 or sizes.channels > MANY_CHANNELS
-    about = -(-TILES // tile.rows) * tile.rows * (2 if many else 1)
+    tiles, channels = sizes.tiles(edge), sizes.channels
+    assert isinstance(channels, int)
+    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels > MANY_CHANNELS else 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

@@ -69,11 +69,6 @@ def tall_tile(native_type: str, target: Target) -> Tile:
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
-def shares_of(tiles: int) -> int:
-    """In how many shares so many tiles ask for a panel: a power of two."""
-    return min(1 << max(tiles.bit_length() - 1, 0), SHARES)
-
-
 @native
 def panel(
     a: Ptr,
@@ -151,10 +146,11 @@ def panel_in_shares(
     C there gets the same bits. What is left over is done in powers of two. `ahead`: the panel that the caller takes next, which
     comes into the cache meanwhile, in `shares` parts; b where there is none, or where it is there already.
     """
-    i, asked = 0, 0
+    i, asked, whole = 0, 0, lines * k * vectors * lanes
     while i + rows <= m:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), shift(ahead, asked)
-        asked = min(asked + lines * k * vectors * lanes // shares, lines * k * vectors * lanes)
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        soon = shift(ahead, asked) if asked < whole else b
+        asked += (whole + shares - 1) // shares
         if vectors > 2 and n <= lanes:
             tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes, shares)
         elif vectors > 2 and n <= 2 * lanes:

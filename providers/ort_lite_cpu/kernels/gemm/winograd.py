@@ -138,6 +138,11 @@ def scratch_size(edge: int, tiles: int, channels: int, columns: int) -> int:
     return planes_of(edge) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
+def shares_for(block: int, tile: Tile) -> int:
+    """In how many shares the tiles of a block ask for the next filters: as many as there are tiles, but compiled for two numbers."""
+    return 4 if block >= 4 * tile.rows else 2
+
+
 @native
 @extents(
     x="n * ih * iw * c",
