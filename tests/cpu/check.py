@@ -71,7 +71,7 @@ def op_program(
     inference.node(node)
     for result in results:
         result.type = inference.of(result).type
-    with patch.object(segment, "GRAIN", 1):  # whatever has work to share is shared, however small
+    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):  # whatever has work to share is shared, however small
         return Program([node], feeds, results, rules(), CPUOptions(threads=threads), {})
 
 
@@ -87,7 +87,7 @@ def text_program(
             value.constant = constants[value.name]
         else:
             feeds.append((value, Info(value.type)))
-    with patch.object(segment, "GRAIN", 1):
+    with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):
         return Program(list(graph), feeds, graph.outputs, rules(), CPUOptions(threads=threads, fusion=fusion), {})
 
 

@@ -43,6 +43,16 @@ def blend(x: Ptr, y: Ptr, n: int, part: int, parts: int) -> int:
 
 
 @native
+def relay(y: Ptr, n: int, part: int, parts: int) -> int:
+    """As `blend`, each round from one row of y (rounds + 1, n) to the next: shows a round that begins before the one before ends."""
+    x, z = part // parts * n, (part // parts + 1) * n
+    for i in span(n, part % parts, parts):
+        after = i + 1 if i + 1 < n else 0
+        y[z + i] = (y[z + i] + 3 * y[x + i] + y[x + after]) & 0xFFFFFFFF
+    return OK
+
+
+@native
 def log(y: Ptr, mark: int, part: int, parts: int) -> int:
     """Appends mark, part, parts to y, whose first element counts the appended ones."""
     end = y[0]
@@ -113,6 +123,7 @@ class Step:
     arrays: Sequence[Words]
     scalars: Sequence[int]
     parts: int = 1
+    rounds: int = 1
 
 
 class Program:
@@ -124,7 +135,7 @@ class Program:
         entries = load([Spec(step.kernel, ("i64",) * len(step.arrays)) for step in steps])
         operands = [[number for x in step.arrays for number in (0, x.ctypes.data)] for step in steps]
         descriptors = [np.array([*o, *s.scalars], np.int64) for o, s in zip(operands, steps, strict=True)]
-        rows = [[e, d.ctypes.data, s.parts, 0] for e, d, s in zip(entries, descriptors, steps, strict=True)]
+        rows = [[e, d.ctypes.data, s.parts, s.rounds] for e, d, s in zip(entries, descriptors, steps, strict=True)]
         self.kept: list[Any] = [steps, descriptors]  # what the table points to
         self.table = np.array(rows, np.int64).reshape(-1, 4)
         self.memory = np.zeros(1, np.int64)

@@ -1,6 +1,6 @@
 """The micro-kernels as compiled for many CPUs: what their inner loops load, multiply, and keep in registers.
 
-Loops count that multiply: others (bias, limits, rest of a row) run once a tile. Softmax is left out: a plain loop of the compiler's.
+Loops count that multiply: others (bias, limits, rest of a row) run once a tile.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,23 @@ from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
 from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
-from ort_lite_cpu.kernels.gemm import attention, depthwise, few_rows, integer, integer_depthwise, pixels, winograd
+from ort_lite_cpu.kernels.gemm import (
+    attention,
+    depthwise,
+    few_rows,
+    four_bits,
+    integer,
+    integer_depthwise,
+    pixels,
+    planes,
+    winograd,
+)
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
 from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel_in_shares, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.recurrent import product
+from ort_lite_cpu.kernels.softmax import vectors_for
+from ort_lite_cpu.operators.softmax import softmax
 from tests.native.assembly import Loop, inner_loops
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
@@ -39,6 +52,19 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
     return Spec.plain(depthwise._channels, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 
 
+def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
+    signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": planes.held(target, taps * taps)}
+    statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
+    return Spec.plain(planes._band, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+
+
+def product_of_planes(target: Target) -> Spec:
+    tile = tile_for("f32", target)
+    signature = "void(*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,*f32,i64,i64,i64,f64,f64)"
+    return Spec.plain(planes._product, signature, {**tile.statics, "apart": planes.APART[0] // tile.lanes})
+
+
 def integer_channels(target: Target) -> Spec:
     signature = "void(*u8,i64,i64,i64,*i16,i64,i64,i64,i64,i64,*i32,i64)"
     return Spec.plain(integer_depthwise._channels, signature, {"lanes": integer_tile(target).lanes, "signed": False})
@@ -47,6 +73,19 @@ def integer_channels(target: Target) -> Spec:
 def lines_of_pixels(outputs: int, target: Target) -> Spec:
     signature = "void(*f32,*i64,*f32,i64,*f32,i64,i64,i64,i64,*f32,*f32,f64,f64)"
     return Spec.plain(pixels._line, signature, pixels.pixel_tile("f32", target, outputs).statics)
+
+
+def codes(target: Target) -> Spec:
+    signature = "void(*f32,*u32,*f32,*u8,*f32,i64,i64,i64)"
+    statics = {"given": True, "lookup": four_bits.looks_up(target), "together": four_bits.rows_together(target)}
+    tile = tile_for("f32", target)
+    return Spec.plain(four_bits._few, signature, {**statics, "vectors": tile.vectors, "lanes": tile.lanes})
+
+
+def recurrent(target: Target) -> Spec:
+    rows = 4 if target.vector_registers == 32 else 2
+    statics = {"rows": rows, "vectors": 4, "lanes": tile_for("f32", target).lanes}
+    return Spec.plain(product, "void(*f32,i64,*f32,*f32,i64,i64,i64,i64,*f32)", statics)
 
 
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
@@ -59,13 +98,20 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "depthwise 3 stride 2": lambda target: channels(3, 2, target),
     "depthwise 5": lambda target: channels(5, 1, target),
     "depthwise 7": lambda target: channels(7, 1, target),
+    "depthwise planes 3": lambda target: plane(3, 1, True, target),
+    "depthwise planes 3 stride 2": lambda target: plane(3, 2, False, target),
+    "depthwise planes 5": lambda target: plane(5, 1, True, target),
+    "product of planes": product_of_planes,
     "depthwise int8": integer_channels,
     "pixels of 1": lambda target: lines_of_pixels(1, target),
     "pixels of 2": lambda target: lines_of_pixels(2, target),
     "pixels of 4": lambda target: lines_of_pixels(4, target),
     "pixels of 8": lambda target: lines_of_pixels(8, target),
+    "four bits": codes,
     "few rows": lambda _: few(transposed=False),
     "few rows transposed": lambda _: few(transposed=True),
+    "softmax": lambda target: Spec(softmax, ("f32", "f32"), {"logarithm": False, **vectors_for("f32", target)}),
+    "recurrent": recurrent,
     "attention scores": lambda _: Spec.plain(attention.score, "void(*f32,*f32,i64,i64,i64,i64,f64,*f32)"),
     "attention blend": lambda _: Spec.plain(attention.blend, "void(*f32,*f32,i64,i64,i64,i64,*f32)"),
 }
@@ -147,8 +193,11 @@ def test_a_tile_asks_for_its_share_of_the_panel_that_comes_next(name: str) -> No
     target = named(name)
     tile = tile_for("f32", target)
     products, nbytes = UNROLLED * tile.rows * tile.vectors, UNROLLED * tile.columns * 4 // SHARES
-    [found] = [loop.prefetches() for loop in multiplying_loops(floats("f32", tile), target) if loop.products() == products]
+    loops = multiplying_loops(floats("f32", tile), target)
+    [found] = [loop.prefetches() for loop in loops if loop.products() == products]
     assert found == -(-nbytes // CACHE_LINE)
+    few = [loop.prefetches() for loop in loops if loop.products() == UNROLLED * tile.vectors]
+    assert few and not any(few)  # one row is what is left over
 
 
 @pytest.mark.parametrize("name", WIDE)

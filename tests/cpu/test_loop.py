@@ -22,6 +22,23 @@ def test_instructions_run_in_order_and_their_parts_too() -> None:
     assert logged(y) == [(7, 0, 1), (8, 0, 3), (8, 1, 3), (8, 2, 3), (9, 0, 1)]
 
 
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rounds_go_on_counting_the_parts(parts: int) -> None:
+    y = np.zeros(100, np.int64)
+    program = Program([Step(log, [y], [7], parts, rounds=4), Step(log, [y], [8]), Step(log, [y], [9], rounds=0)])
+    assert program.run() is None
+    assert logged(y) == [*((7, part, parts) for part in range(4 * parts)), (8, 0, 1), (9, 0, 1)]
+
+
+def test_a_halt_and_a_failure_end_a_round_and_what_would_follow() -> None:
+    y, halt = np.zeros(100, np.int64), Halt()
+    stopped = Program([Step(write, [], [halt.address, 1], rounds=3), Step(log, [y], [1])], halt=halt)
+    assert stopped.run() == (0, HALTED)
+    failing = Program([Step(fail, [], [3, 5, 9], parts=2, rounds=4), Step(log, [y], [1])])
+    assert failing.run() == (0, 3 + 256 * 5)
+    assert logged(y) == []
+
+
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, 2), (1, 3), (2, 2), (3, 1)])
 def test_a_run_covers_the_instructions_from_start_to_stop(start: int, stop: int) -> None:
     y = np.zeros(100, np.int64)

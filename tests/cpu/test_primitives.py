@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec
-from ort_lite_cpu.kernels.primitives import swap
+from ort_lite_cpu.kernels.primitives import CHUNK, swap
 from tests.native.calls import call
 
 ELEMENTS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64}
@@ -20,6 +20,19 @@ def test_swap_transposes_any_matrices_and_shares_them(outer: int, rows: int, col
     for part in range(parts):
         assert call(Spec(swap, ("u32", "u32")), [x, y], [outer, rows, columns], part, parts) == 0
     np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("columns", [1, 33])
+def test_parts_share_the_rows_of_a_swap_of_few_columns(columns: int) -> None:
+    rows, parts = 2 * CHUNK + 37, 3
+    x = np.arange(rows * columns, dtype=np.uint32).reshape(rows, columns)
+    y = np.zeros((columns, rows), np.uint32)
+    written = []
+    for part in range(parts):
+        assert call(Spec(swap, ("u32", "u32")), [x + 1, y], [1, rows, columns], part, parts) == 0
+        written.append(np.count_nonzero(y))
+    np.testing.assert_array_equal(y, x.T + 1)
+    assert 0 < written[0] < written[1] < y.size
 
 
 @pytest.mark.parametrize("name", ELEMENTS)

@@ -33,6 +33,7 @@ from tests.cpu.programs import (
     meet_in_mode,
     meeting,
     python,
+    relay,
     wait,
     who,
     word,
@@ -86,6 +87,17 @@ def test_results_do_not_depend_on_the_number_of_threads(threads: int, parts: lis
     steps, y, expected = chain(n, parts)
     assert Program(steps, threads).run() is None
     assert y.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("threads", "parts"), [(1, 3), (2, 2), (3, 2), (4, 7), (2, MAX_PARTS + 1)])
+def test_a_round_reads_all_that_the_round_before_wrote(threads: int, parts: int) -> None:
+    rounds, n = 400, 50
+    _, _, expected = chain(n, [1] * rounds)
+    for _ in range(10):
+        y = np.zeros((rounds + 1, n), np.int64)
+        y[0] = np.arange(n)
+        assert Program([Step(relay, [y], [n], parts, rounds)], threads).run() is None
+        assert y[-1].tolist() == expected.tolist()
 
 
 def test_many_runs_at_once_on_one_team_are_right_each() -> None:

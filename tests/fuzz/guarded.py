@@ -254,6 +254,7 @@ def guarded() -> Iterator[None]:
         for module, name, value in (
             (program, "SegmentRun", GuardedRun),
             (segment, "GRAIN", 1),
+            (segment, "ROUND_GRAIN", 1),
             (bind, "ALIGNMENT", 1),
             (once, "address_of", kernels.address_of),
             (once, "_entry", kernels.call),

@@ -49,6 +49,7 @@ def sigmoid(x: Array) -> Array:
         ("tanh", np.tanh, -1, 1, 3),
         ("erf", erf, -5, 5, 2),
         ("erf", erf, -0.01, 0.01, 2),
+        ("erf", erf, 0.94, 1.0, 2),
         ("sigmoid", sigmoid, -110, 20, 3),
     ],
 )
@@ -67,6 +68,17 @@ def test_transcendental_functions_are_accurate(
     distance = ulps(evaluate(f"{name}(x)", dtype, x, target=target), expected)
     worst = int(np.argmax(distance))
     assert distance[worst] <= limit, f"{name}({x[worst]!r}) is {distance[worst]} ulp from {expected[worst]!r}"
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("exp", -105, 89), ("erf", -4.5, 4.5), ("erf", 0.5, 1.5), ("sigmoid", -105, 20)]
+)
+def test_what_grows_never_falls(name: str, low: float, high: float, target: Target) -> None:
+    """Where one polynomial takes over from another, too."""
+    y = evaluate(f"{name}(x)", np.float32, np.linspace(low, high, 400_000).astype(np.float32), target=target)
+    assert (y[1:] >= y[:-1]).all()
+    assert y[0] < y[-1]
 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)

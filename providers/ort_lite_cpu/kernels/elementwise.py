@@ -25,6 +25,7 @@ from ort_lite.native.lang import (
     f32_to_f16,
     fabs,
     floor,
+    fma,
     fmax,
     fmin,
     fmod_trunc,
@@ -114,7 +115,7 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 __all__ = [
     "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
     "cosh", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
-    "floor", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
+    "floor", "fma", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
     "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "power", "power_to_f32",
     "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
     "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",

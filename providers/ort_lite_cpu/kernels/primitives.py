@@ -3,7 +3,10 @@
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, native, shift, span
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.kernels.square import SIZE, prefetch, transpose_square
+from ort_lite_cpu.kernels.square import LARGE, SIZE, best_size, prefetch, transpose_large, transpose_square
+
+CHUNK = 512
+"""Rows that one part of a transposition takes at once."""
 
 
 @native
@@ -106,28 +109,42 @@ def fill(value: Ptr, y: Ptr, count: int, part: int, parts: int) -> int:
 @extents(x="outer * rows * columns", y="outer * rows * columns")
 def swap(x: Ptr, y: Ptr, outer: int, rows: int, columns: int, part: int, parts: int) -> int:
     """y[o, c, r] = x[o, r, c] for x (outer, rows, columns), in tiles that fit the first cache level."""
-    tiles = (columns + 31) // 32
-    for job in span(outer * tiles, part, parts):
-        base = (job // tiles) * rows * columns
-        first = (job % tiles) * 32
+    tiles, chunks = (columns + 31) // 32, (rows + CHUNK - 1) // CHUNK
+    for job in span(outer * tiles * chunks, part, parts):
+        base = job // (tiles * chunks) * rows * columns
+        first, top = job // chunks % tiles * 32, job % chunks * CHUNK
         last = min(first + 32, columns)
-        whole = first + (last - first) // SIZE * SIZE
-        for r0 in range(0, rows, 16):
-            r1 = min(r0 + 16, rows)
-            middle = r0 + (r1 - r0) // SIZE * SIZE
+        for r0 in range(top, min(top + CHUNK, rows), 16):
+            r1 = min(r0 + 16, top + CHUNK, rows)
             for r in range(r0, r1):  # of the next tile: rows that are pages apart are not foreseen
                 prefetch(shift(x, base + r * columns + last))
                 prefetch(shift(x, base + r * columns + last + 16))
-            for c in range(first, whole, SIZE):
-                for r in range(r0, middle, SIZE):
-                    transpose_square(shift(x, base + r * columns + c), columns, shift(y, base + c * rows + r), rows)
-            for c in range(whole, last):
-                for r in range(r0, middle):
-                    y[base + c * rows + r] = x[base + r * columns + c]
-            for r in range(middle, r1):
-                for c in range(first, last):
-                    y[base + c * rows + r] = x[base + r * columns + c]
+            r, c = r0, first
+            if best_size() == LARGE:
+                r, c = r0 + (r1 - r0) // LARGE * LARGE, first + (last - first) // LARGE * LARGE
+            for i in range(first, c, LARGE):
+                for j in range(r0, r, LARGE):
+                    transpose_large(shift(x, base + j * columns + i), columns, shift(y, base + i * rows + j), rows)
+            if c < last:
+                _rest(shift(x, base), shift(y, base), r0, r, c, last, rows, columns)
+            if r < r1:
+                _rest(shift(x, base), shift(y, base), r, r1, first, last, rows, columns)
     return OK
+
+
+@native
+def _rest(x: Ptr, y: Ptr, top: int, bottom: int, left: int, right: int, rows: int, columns: int) -> None:
+    """y[c, r] = x[r, c] for rows top to bottom and columns left to right: squares, and elements beside them."""
+    r, c = top + (bottom - top) // SIZE * SIZE, left + (right - left) // SIZE * SIZE
+    for i in range(left, c, SIZE):
+        for j in range(top, r, SIZE):
+            transpose_square(shift(x, j * columns + i), columns, shift(y, i * rows + j), rows)
+    for i in range(c, right):
+        for j in range(top, r):
+            y[i * rows + j] = x[j * columns + i]
+    for j in range(r, bottom):
+        for i in range(left, right):
+            y[i * rows + j] = x[j * columns + i]
 
 
 @native

@@ -1,9 +1,35 @@
-"""Kernels of LSTM, GRU and RNN: the time steps of one direction, once the products with the inputs are there."""
+"""Kernels of LSTM, GRU and RNN: the time steps of one direction, once the products with the inputs are there.
+
+A step is a round: parts share its hidden units, and the next round begins when all units have their new state. Units come in blocks of
+`unit`, the last one filled up with zeros: what belongs to one block, of every gate, lies together (`interleave`), so that a panel of
+the recurrence weights gives all sums that the new state of its block needs. States lie in rows of whole blocks.
+
+`width` is `unit`, as a number that the compiler does not know: loops over so few elements it would unroll, not vectorise.
+"""
 
 from typing import Any
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, exp, fabs, fmax, fmin, like, log1p, native, null, sigmoid, tanh
+from ort_lite.native.lang import (
+    OK,
+    Ptr,
+    Static,
+    exp,
+    fabs,
+    fmax,
+    fmin,
+    like,
+    log1p,
+    native,
+    null,
+    shift,
+    sigmoid,
+    span,
+    tanh,
+)
+from ort_lite_cpu.kernels.gemm.gemm import grid
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, tile
+from ort_lite_cpu.kernels.square import prefetch
 
 ACTIVATIONS = {
     "sigmoid": (0.0, 0.0),
@@ -49,15 +75,56 @@ def clipped(x: Any, limit: float) -> Any:
     return fmin(fmax(x, like(x, -limit)), like(x, limit)) if limit > 0 else x
 
 
-@native(fastmath=REDUCE)
-def add_product(h: Ptr, at: int, r: Ptr, width: int, first: int, count: int, size: int, out: Ptr) -> int:
-    """out[first : first + count] += h[at : at + size] @ r[:, first : first + count] for r (size, width)."""
-    for k in range(size):
-        v = h[at + k]
-        row = k * width
-        for j in range(first, first + count):
-            out[j] += v * r[row + j]
-    return 0
+@native
+@extents(w="walk(at, gates * size, columns, columns, 1)", out="ceildiv(size, unit) * unit * gates * columns")
+def interleave(w: Ptr, out: Ptr, at: int, gates: int, size: int, columns: int, unit: int, part: int, parts: int) -> int:
+    """Rows of out (blocks, gates, unit, columns): the same of each gate beside each other, from w (gates, size, columns) at `at`.
+
+    Rows behind the last hidden unit are zeros.
+    """
+    blocks = (size + unit - 1) // unit
+    for row in span(blocks * gates * unit, part, parts):
+        gate, i = row // unit % gates, row // unit // gates * unit + row % unit
+        source = at + (gate * size + i) * columns
+        for j in range(columns):
+            out[row * columns + j] = w[source + j] if i < size else like(out, 0)
+    return OK
+
+
+@native(inline=False)
+def product(
+    a: Ptr,
+    lda: int,
+    b: Ptr,
+    c: Ptr,
+    ldc: int,
+    m: int,
+    k: int,
+    mode: int,
+    bias: Ptr,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
+    """Rows of c (m, vectors * lanes) from rows of a (m, k) and a panel b, `rows` at a time. `mode` is a tile's."""
+    i, n = 0, vectors * lanes
+    while i + rows <= m:
+        x, y = shift(a, i * lda), shift(c, i * ldc)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes)
+        i += rows
+    while rows > 2 and i + 2 <= m:
+        x, y = shift(a, i * lda), shift(c, i * ldc)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes)
+        i += 2
+    if i < m:
+        x, y = shift(a, i * lda), shift(c, i * ldc)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes)
+
+
+@native
+def valid_steps(lengths: Ptr, b: int, steps: int) -> int:
+    """Of sequence b of the batch."""
+    return steps if null(lengths) else min(int(lengths[b]), steps)
 
 
 @native
@@ -67,15 +134,84 @@ def time_of(step: int, valid: int, backward: int) -> int:
 
 
 @native
+def alike(lengths: Ptr, count: int, backward: int) -> int:
+    """How many of `count` sequences are at the same time in a step: all, but backwards from ends of their own."""
+    return 1 if backward != 0 and not null(lengths) else max(count, 1)
+
+
+@native
+def share(batch: int, blocks: int, part: int, parts: int, rows: Static) -> tuple[int, int, int, int]:
+    """This part's first and last sequence of the batch, first and last block.
+
+    Sequences are cut where a register tile begins: the bits stay. A cut through the blocks makes parts read each other's states.
+    """
+    if parts == 1:
+        return 0, batch, 0, blocks
+    first, last, left, right = grid((batch + rows - 1) // rows, blocks, 1, 0, part, parts)
+    return first * rows, min(last * rows, batch), left, right
+
+
+@native
+def turned(number: int, step: int, left: int, right: int) -> int:
+    """Every other step takes the blocks from `left` to `right` backwards: the weights of the last ones are in the cache still."""
+    return number if step % 2 == 0 else left + right - 1 - number
+
+
+@native
+def gather(h: Ptr, count: int, parts: int, lanes: Static) -> None:
+    """Asks for a state that others have made a part of: its lines come from their caches at once, and not one after the other."""
+    if parts > 1:
+        for j in range(0, count, lanes):
+            prefetch(shift(h, j))
+
+
+@native
+def keep(old: Ptr, new: Ptr, count: int) -> None:
+    """Behind the end of a sequence its state stays."""
+    for j in range(count):
+        new[j] = old[j]
+
+
+@native
+def put(h: Ptr, y: Ptr, alive: bool, count: int) -> None:
+    """A step's result: 0 behind the end of a sequence."""
+    for j in range(count):
+        y[j] = h[j] if alive else like(y, 0)
+
+
+@native
+def put_all(
+    h: Ptr,
+    lengths: Ptr,
+    y: Ptr,
+    step: int,
+    steps: int,
+    size: int,
+    backward: int,
+    later: int,
+    stride: int,
+    offset: int,
+    padded: int,
+    top: int,
+    bottom: int,
+    first: int,
+    last: int,
+) -> None:
+    """The results of a step of some sequences, of units `first` to `last` that are no filling."""
+    if not null(y):
+        for b in range(top, bottom):
+            valid = valid_steps(lengths, b, steps)
+            out = shift(y, time_of(step, valid, backward) * later + b * stride + offset + first)
+            put(shift(h, b * padded + first), out, step < valid, min(last, size) - first)
+
+
+@native
 def update_cell(
     gates: Ptr,
+    across: int,
     peephole: Ptr,
-    h: Ptr,
     c: Ptr,
-    y: Ptr,
-    state: int,
-    out: int,
-    size: int,
+    h: Ptr,
     limit: float,
     coupled: int,
     a0: float,
@@ -87,52 +223,51 @@ def update_cell(
     f: Static,
     g: Static,
     k: Static,
+    count: int,
 ) -> None:
-    """One LSTM step: h and c from `state` on, and y from `out` on where it is wanted, from the sums of the gates i, o, f, c."""
-    for j in range(size):
-        old = c[state + j]
-        zi, zo, zf, zc = gates[j], gates[size + j], gates[2 * size + j], gates[3 * size + j]
+    """One LSTM step of `count` units: c and h, from the sums of gates i, o, f, c; those of a gate lie `across` behind the one before.
+
+    peephole: of i, o, f, likewise, or null.
+    """
+    for j in range(count):
+        old = c[j]
+        zi, zo, zf, zc = gates[j], gates[across + j], gates[2 * across + j], gates[3 * across + j]
         if not null(peephole):
             zi += peephole[j] * old
-            zf += peephole[2 * size + j] * old
+            zf += peephole[2 * across + j] * old
         gate_i = activate(clipped(zi, limit), f, a0, b0)
         gate_f = like(old, 1) - gate_i if coupled != 0 else activate(clipped(zf, limit), f, a0, b0)
         new = gate_f * old + gate_i * activate(clipped(zc, limit), g, a1, b1)
         if not null(peephole):
-            zo += peephole[size + j] * new
-        value = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
-        c[state + j] = new
-        h[state + j] = value
-        if not null(y):
-            y[out + j] = value
+            zo += peephole[across + j] * new
+        c[j] = new
+        h[j] = activate(clipped(zo, limit), f, a0, b0) * activate(new, k, a2, b2)
 
 
 @native
 @extents(
-    xw="steps * batch * 4 * size",
-    r="size * 4 * size",
-    bias="4 * size",
-    peephole="3 * size",
+    xw="steps * batch * ceildiv(size, unit) * 4 * unit",
+    r="ceildiv(size, unit) * size * 4 * unit",
+    peephole="ceildiv(size, unit) * 3 * unit",
     lengths="batch",
-    h="batch * size",
-    c="batch * size",
-    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
-    gates="4 * size",
+    h="2 * batch * ceildiv(size, unit) * unit",
+    c="batch * ceildiv(size, unit) * unit",
+    y="walk(offset, steps, later, batch, stride, size, 1)",
 )
 def lstm(
     xw: Ptr,
     r: Ptr,
-    bias: Ptr,
     peephole: Ptr,
     lengths: Ptr,
     h: Ptr,
     c: Ptr,
     y: Ptr,
-    gates: Ptr,
     steps: int,
     batch: int,
     size: int,
+    width: int,
     backward: int,
+    later: int,
     stride: int,
     offset: int,
     limit: float,
@@ -146,158 +281,297 @@ def lstm(
     f: Static,
     g: Static,
     k: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    unit: Static,
     part: int,
     parts: int,
 ) -> int:
-    """One direction. xw (steps, batch, 4 size), gates i, o, f, c; r (size, 4 size); h, c (batch, size) start and end states.
+    """A round is a step of one direction. xw (steps, batch, blocks, 4, unit), gates i, o, f, c, is written to; r is a panel of 4 unit
+    columns a block, peephole (blocks, 3, unit) i, o, f and lengths (batch) may be null.
 
-    y[(t * batch + b) * stride + offset :] = h after step t; peephole (3 size) i, o, f and lengths (batch) may be null. gates is
-    scratch of 4 size.
+    h (2, batch, blocks * unit): step s goes from the half s % 2 to the other one; c (batch, blocks * unit) is start and end state.
+    y[t * later + b * stride + offset :] = h after step t.
     """
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = time_of(step, valid, backward)
-            out = (t * batch + b) * stride + offset
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            base = (t * batch + b) * 4 * size
-            for j in range(4 * size):
-                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            add_product(h, b * size, r, 4 * size, 0, 4 * size, size, gates)
-            update_cell(gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k)
+    step, own = part // parts, part % parts
+    blocks = (size + unit - 1) // unit
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
+    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
+    if step >= steps:
+        return OK
+    gather(shift(before, top * padded), (bottom - top) * padded, parts, lanes)
+    for number in range(left, right):
+        block = turned(number, step, left, right)
+        at, weights = block * unit, shift(r, block * size * 4 * unit)
+        peep = shift(peephole, 0 if null(peephole) else block * 3 * unit)
+        for first in range(top, bottom, many):
+            t = time_of(step, valid_steps(lengths, first, steps), backward)
+            gates = shift(xw, ((t * batch + first) * blocks + block) * 4 * unit)
+            x = shift(before, first * padded)
+            product(x, padded, weights, gates, 4 * padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+            for b in range(first, first + many):
+                z, old, new = (
+                    shift(gates, (b - first) * 4 * padded),
+                    shift(before, b * padded + at),
+                    shift(after, b * padded + at),
+                )
+                alive = step < valid_steps(lengths, b, steps)
+                if alive:
+                    cell = shift(c, b * padded + at)
+                    update_cell(z, unit, peep, cell, new, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, width)
+                else:
+                    keep(old, new, width)
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
     return OK
 
 
 @native
 @extents(
-    xw="steps * batch * 3 * size",
-    r="size * 3 * size",
-    bias="3 * size",
-    recurrent_bias="3 * size",
+    xw="steps * batch * ceildiv(size, unit) * 3 * unit",
+    r="ceildiv(size, unit) * size * 2 * unit",
+    new="ceildiv(size, unit) * size * unit",
     lengths="batch",
-    h="batch * size",
-    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
-    gates="4 * size",
+    h="batch * ceildiv(size, unit) * unit",
+    y="walk(offset, steps, later, batch, stride, size, 1)",
+    reset="batch * ceildiv(size, unit) * unit",
 )
 def gru(
     xw: Ptr,
     r: Ptr,
-    bias: Ptr,
-    recurrent_bias: Ptr,
+    new: Ptr,
     lengths: Ptr,
     h: Ptr,
     y: Ptr,
-    gates: Ptr,
+    reset: Ptr,
     steps: int,
     batch: int,
     size: int,
+    width: int,
     backward: int,
+    later: int,
     stride: int,
     offset: int,
     limit: float,
-    linear: int,
     a0: float,
     b0: float,
     a1: float,
     b1: float,
     f: Static,
     g: Static,
+    rows: Static,
+    vectors: Static,
+    across: Static,
+    lanes: Static,
+    unit: Static,
     part: int,
     parts: int,
 ) -> int:
-    """One direction. xw (steps, batch, 3 size), gates z, r, h; r (size, 3 size); gates is scratch of 4 size.
+    """Two rounds are a step of one direction: its gates, then its state. xw (steps, batch, blocks, 3, unit), gates z, r, h, is written
+    to; r is a panel of 2 unit columns a block, of z and r, `new` one of unit columns; y as in `lstm`.
 
-    linear: the reset gate is applied after the product with the recurrence weights, as in cuDNN.
+    h (batch, blocks * unit) is start and end state; reset, of the same size, is scratch: gate r times h.
     """
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
-            out = (t * batch + b) * stride + offset
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            base = (t * batch + b) * 3 * size
-            for j in range(3 * size):
-                gates[j] = like(h, 0) if null(recurrent_bias) else recurrent_bias[j]
-            add_product(h, b * size, r, 3 * size, 0, 3 * size if linear != 0 else 2 * size, size, gates)
-            for j in range(2 * size):
-                z = gates[j] + xw[base + j]
-                gates[j] = activate(clipped(z if null(bias) else z + bias[j], limit), f, a0, b0)
-            if linear == 0:
-                for j in range(size):
-                    gates[3 * size + j] = gates[size + j] * h[b * size + j]
-                add_product(gates, 3 * size, r, 3 * size, 2 * size, size, size, gates)
-            for j in range(size):
-                hidden = gates[2 * size + j] * gates[size + j] if linear != 0 else gates[2 * size + j]
-                z = xw[base + 2 * size + j] + hidden
-                new = activate(clipped(z if null(bias) else z + bias[2 * size + j], limit), g, a1, b1)
-                value = (like(h, 1) - gates[j]) * new + gates[j] * h[b * size + j]
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
+    turn, own = part // parts, part % parts
+    blocks, step, opens = (size + unit - 1) // unit, turn // 2, turn % 2 == 0
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
+    if step >= steps:
+        return OK
+    gather(shift(h if opens else reset, top * padded), (bottom - top) * padded, parts, lanes)
+    for block in range(left, right):
+        at, weights, final = block * unit, shift(r, block * size * 2 * unit), shift(new, block * size * unit)
+        for first in range(top, bottom, many):
+            t = time_of(step, valid_steps(lengths, first, steps), backward)
+            gates = shift(xw, ((t * batch + first) * blocks + block) * 3 * unit)
+            if opens:
+                x = shift(h, first * padded)
+                product(x, padded, weights, gates, 3 * padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+            else:
+                x, z = shift(reset, first * padded), shift(gates, 2 * unit)
+                product(x, padded, final, z, 3 * padded, many, size, ACCUMULATE, x, rows, across, lanes)
+            for b in range(first, first + many):
+                z, own_h = shift(gates, (b - first) * 3 * padded), shift(h, b * padded + at)
+                alive = step < valid_steps(lengths, b, steps)
+                if alive and opens:
+                    open_gates(z, own_h, shift(reset, b * padded + at), limit, a0, b0, f, unit, width)
+                elif alive:
+                    blend_state(z, shift(z, 2 * unit), own_h, own_h, limit, a1, b1, g, width)
+    if not opens:
+        put_all(
+            h, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+        )
     return OK
 
 
 @native
+def open_gates(
+    gates: Ptr, h: Ptr, reset: Ptr, limit: float, alpha: float, beta: float, f: Static, across: int, count: int
+) -> None:
+    """From sums to gates z, in place, and r, as reset = r * h."""
+    for j in range(count):
+        gates[j] = activate(clipped(gates[j], limit), f, alpha, beta)
+        reset[j] = activate(clipped(gates[across + j], limit), f, alpha, beta) * h[j]
+
+
+@native
+def blend_state(
+    gate: Ptr, sums: Ptr, h: Ptr, after: Ptr, limit: float, alpha: float, beta: float, g: Static, count: int
+) -> None:
+    """after = (1 - gate) * g(sums) + gate * h."""
+    for j in range(count):
+        z = gate[j]
+        after[j] = (like(z, 1) - z) * activate(clipped(sums[j], limit), g, alpha, beta) + z * h[j]
+
+
+@native
 @extents(
-    xw="steps * batch * size",
-    r="size * size",
-    bias="size",
+    xw="steps * batch * ceildiv(size, unit) * 3 * unit",
+    r="ceildiv(size, unit) * size * 3 * unit",
+    recurrent_bias="ceildiv(size, unit) * 3 * unit",
     lengths="batch",
-    h="batch * size",
-    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
-    gates="size",
+    h="2 * batch * ceildiv(size, unit) * unit",
+    y="walk(offset, steps, later, batch, stride, size, 1)",
+    sums="batch * ceildiv(size, unit) * 3 * unit",
+)
+def linear_gru(
+    xw: Ptr,
+    r: Ptr,
+    recurrent_bias: Ptr,
+    lengths: Ptr,
+    h: Ptr,
+    y: Ptr,
+    sums: Ptr,
+    steps: int,
+    batch: int,
+    size: int,
+    width: int,
+    backward: int,
+    later: int,
+    stride: int,
+    offset: int,
+    limit: float,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+    f: Static,
+    g: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    unit: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """As `gru`, the reset gate applied after the product with the recurrence weights, as in cuDNN: one round a step, h as in `lstm`.
+
+    r is a panel of 3 unit columns a block, gates z, r, h, and recurrent_bias (blocks, 3, unit); sums are scratch for their products.
+    """
+    step, own = part // parts, part % parts
+    blocks = (size + unit - 1) // unit
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
+    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
+    mode = 0 if null(recurrent_bias) else BIAS
+    if step >= steps:
+        return OK
+    for number in range(left, right):
+        block = turned(number, step, left, right)
+        at, weights, bias = block * unit, shift(r, block * size * 3 * unit), shift(recurrent_bias, block * 3 * unit)
+        for first in range(top, bottom, many):
+            t = time_of(step, valid_steps(lengths, first, steps), backward)
+            x, target = shift(before, first * padded), shift(sums, (first * blocks + block) * 3 * unit)
+            product(x, padded, weights, target, 3 * padded, many, size, mode, bias, rows, vectors, lanes)
+            for b in range(first, first + many):
+                gates = shift(xw, ((t * batch + b) * blocks + block) * 3 * unit)
+                hidden, old = shift(sums, (b * blocks + block) * 3 * unit), shift(before, b * padded + at)
+                new, alive = shift(after, b * padded + at), step < valid_steps(lengths, b, steps)
+                if alive:
+                    reset_sums(gates, hidden, limit, a0, b0, f, unit, width)
+                    blend_state(gates, shift(gates, 2 * unit), old, new, limit, a1, b1, g, width)
+                else:
+                    keep(old, new, width)
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
+    return OK
+
+
+@native
+def reset_sums(gates: Ptr, hidden: Ptr, limit: float, alpha: float, beta: float, f: Static, across: int, count: int) -> None:
+    """In place: gate z from the sums of both products, and the sum of the new state, its hidden share times gate r."""
+    for j in range(count):
+        gates[j] = activate(clipped(gates[j] + hidden[j], limit), f, alpha, beta)
+        r = activate(clipped(gates[across + j] + hidden[across + j], limit), f, alpha, beta)
+        gates[2 * across + j] += r * hidden[2 * across + j]
+
+
+@native
+@extents(
+    xw="steps * batch * ceildiv(size, unit) * unit",
+    r="ceildiv(size, unit) * size * unit",
+    lengths="batch",
+    h="2 * batch * ceildiv(size, unit) * unit",
+    y="walk(offset, steps, later, batch, stride, size, 1)",
 )
 def rnn(
     xw: Ptr,
     r: Ptr,
-    bias: Ptr,
     lengths: Ptr,
     h: Ptr,
     y: Ptr,
-    gates: Ptr,
     steps: int,
     batch: int,
     size: int,
+    width: int,
     backward: int,
+    later: int,
     stride: int,
     offset: int,
     limit: float,
     a0: float,
     b0: float,
     f: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    unit: Static,
     part: int,
     parts: int,
 ) -> int:
-    """One direction. xw (steps, batch, size); r (size, size)."""
-    for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
-        for step in range(steps):
-            t = valid - 1 - step if backward != 0 else step
-            if step >= valid:
-                t = step
-            out = (t * batch + b) * stride + offset
-            base = (t * batch + b) * size
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            for j in range(size):
-                gates[j] = xw[base + j] if null(bias) else xw[base + j] + bias[j]
-            add_product(h, b * size, r, size, 0, size, size, gates)
-            for j in range(size):
-                value = activate(clipped(gates[j], limit), f, a0, b0)
-                h[b * size + j] = value
-                if not null(y):
-                    y[out + j] = value
+    """As `lstm`, of one gate and without a cell: xw (steps, batch, blocks, unit), r a panel of unit columns a block."""
+    step, own = part // parts, part % parts
+    blocks = (size + unit - 1) // unit
+    top, bottom, left, right = share(batch, blocks, own, parts, rows)
+    padded, many = blocks * unit, alike(lengths, bottom - top, backward)
+    before, after = shift(h, step % 2 * batch * padded), shift(h, (1 - step % 2) * batch * padded)
+    if step >= steps:
+        return OK
+    for number in range(left, right):
+        block = turned(number, step, left, right)
+        at, weights = block * unit, shift(r, block * size * unit)
+        for first in range(top, bottom, many):
+            t = time_of(step, valid_steps(lengths, first, steps), backward)
+            x, sums = shift(before, first * padded), shift(xw, (t * batch + first) * padded + at)
+            product(x, padded, weights, sums, padded, many, size, ACCUMULATE, x, rows, vectors, lanes)
+            for b in range(first, first + many):
+                z, new = shift(sums, (b - first) * padded), shift(after, b * padded + at)
+                alive = step < valid_steps(lengths, b, steps)
+                if alive:
+                    activate_sums(z, new, limit, a0, b0, f, width)
+                else:
+                    keep(shift(before, b * padded + at), new, width)
+    put_all(
+        after, lengths, y, step, steps, size, backward, later, stride, offset, padded, top, bottom, left * unit, right * unit
+    )
     return OK
+
+
+@native
+def activate_sums(sums: Ptr, h: Ptr, limit: float, alpha: float, beta: float, f: Static, count: int) -> None:
+    for j in range(count):
+        h[j] = activate(clipped(sums[j], limit), f, alpha, beta)

@@ -1,43 +1,108 @@
-"""The transposition of 4x4 elements in registers: what `primitives.swap` is made of."""
+"""The transposition of squares of elements in registers: what `primitives.swap` is made of."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.lang import emitted
+from ort_lite.native.lang import Ptr, emitted, native, shift
 from ort_lite_cpu.run.atomics import declared
 
-SIZE = 4
+SIZE, MIDDLE, LARGE = 4, 8, 16
+"""Rows of a square: of elements of four bytes, those that SSE or NEON, AVX and AVX-512 hold."""
 
 
-def ask_for(builder: Any, pointer: Any) -> None:
-    """Emits a prefetch of the cache line there, to be read soon; any address is allowed."""
+def ask_for(builder: Any, pointer: Any, locality: int = 3) -> None:
+    """Emits a prefetch of the cache line there, to be read soon; any address is allowed. Locality 3 is all cache levels."""
     from llvmlite import ir
 
-    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *(ir.Constant(ir.IntType(32), n) for n in (0, 3, 1)))
+    numbers = (ir.Constant(ir.IntType(32), number) for number in (0, locality, 1))
+    declared(builder, "llvm.prefetch.p0", ir.VoidType(), pointer, *numbers)
 
 
-prefetch = emitted("void(*T)")(ask_for)
+@emitted("void(*T)")
+def prefetch(builder: Any, pointer: Any) -> None:
+    """See `ask_for`."""
+    ask_for(builder, pointer)
+
+
+@emitted("void(*T)")
+def prefetch_second(builder: Any, pointer: Any) -> None:
+    """As `prefetch`, for more than the first cache level has room for."""
+    ask_for(builder, pointer, 2)
 
 
 @emitted("void(*T,i64,*T,i64)")
 def transpose_square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
     """y[j * y_step + i] = x[i * x_step + j] for i and j below SIZE."""
+    _square(builder, x, x_step, y, y_step, 1)
+
+
+def _small() -> int:
+    return SIZE
+
+
+@emitted("i64()", needs="avx", otherwise=_small)
+def best_size(builder: Any) -> Any:
+    """LARGE where vectors hold more than SIZE elements of four bytes, else SIZE."""
+    from llvmlite import ir
+
+    return ir.IntType(64)(LARGE)
+
+
+@native
+def _by_small(x: Ptr, x_step: int, y: Ptr, y_step: int) -> None:
+    for j in range(0, LARGE, SIZE):
+        for i in range(0, LARGE, SIZE):
+            transpose_square(shift(x, i * x_step + j), x_step, shift(y, j * y_step + i), y_step)
+
+
+@emitted("void(*T,i64,*T,i64)", needs="avx", otherwise=_by_small)
+def _by_middle(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
+    from llvmlite import ir
+
+    def at(pointer: Any, step: Any, line: int, column: int) -> Any:
+        number = ir.IntType(64)
+        return builder.gep(pointer, [builder.add(builder.mul(step, number(line)), number(column))])
+
+    for j in range(0, LARGE, MIDDLE):
+        for i in range(0, LARGE, MIDDLE):
+            _square(builder, at(x, x_step, i, j), x_step, at(y, y_step, j, i), y_step, MIDDLE // SIZE)
+
+
+@emitted("void(*T,i64,*T,i64)", needs="avx512f", otherwise=_by_middle)
+def transpose_large(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any) -> None:
+    """As `transpose_square` for i and j below LARGE."""
+    _square(builder, x, x_step, y, y_step, LARGE // SIZE)
+
+
+def _square(builder: Any, x: Any, x_step: Any, y: Any, y_step: Any, times: int) -> None:
+    """A square of SIZE * times: vectors hold SIZE elements of each of `times` rows, which are transposed side by side."""
     from llvmlite import ir
 
     element, word = x.type.pointee, ir.IntType(32)
-    kind = ir.VectorType(element, SIZE)
     nbytes = element.width // 8 if isinstance(element, ir.IntType) else 4 if isinstance(element, ir.FloatType) else 8
+    part, lanes = ir.VectorType(element, SIZE), SIZE * times
 
-    def line(pointer: Any, step: Any, number: int) -> Any:
-        moved = builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), number))])
+    def at(pointer: Any, step: Any, line: int, column: int, kind: Any) -> Any:
+        moved = builder.gep(builder.gep(pointer, [builder.mul(step, ir.Constant(ir.IntType(64), line))]), [word(column)])
         return builder.bitcast(moved, kind.as_pointer())
 
-    def mixed(a: Any, b: Any, order: tuple[int, ...]) -> Any:
-        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, SIZE), list(order)))
+    def mixed(a: Any, b: Any, order: Sequence[int]) -> Any:
+        return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(word, len(order)), list(order)))
 
-    a, b, c, d = (builder.load(line(x, x_step, number), align=nbytes) for number in range(SIZE))
-    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-    pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
-    front, back = (0, 1, 4, 5), (2, 3, 6, 7)
-    columns = [mixed(*pair, order) for pair in pairs for order in (front, back)]
-    for number, column in enumerate(columns):
-        builder.store(column, line(y, y_step, number), align=nbytes)
+    def across(order: tuple[int, ...]) -> list[int]:
+        """The order within each SIZE elements, of two vectors of `lanes`."""
+        return [SIZE * k + j % SIZE + j // SIZE * lanes for k in range(times) for j in order]
+
+    def row(line: int, column: int) -> Any:
+        """Elements `column` to `column` + SIZE of rows line, line + SIZE, ..."""
+        parts = [builder.load(at(x, x_step, line + SIZE * k, column, part), align=nbytes) for k in range(times)]
+        while len(parts) > 1:
+            parts = [mixed(a, b, range(2 * a.type.count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
+
+    low, high, front, back = (across(order) for order in ((0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)))
+    for column in range(0, lanes, SIZE):
+        a, b, c, d = (row(line, column) for line in range(SIZE))
+        pairs = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
+        for number, value in enumerate(mixed(*pair, order) for pair in pairs for order in (front, back)):
+            builder.store(value, at(y, y_step, column + number, 0, value.type), align=nbytes)

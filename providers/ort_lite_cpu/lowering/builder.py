@@ -22,7 +22,7 @@ from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
 from ort_lite_cpu.lowering.strided import emit_permute
-from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape, storage_order
+from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
 
 
@@ -76,6 +76,8 @@ class Builder:
         """`tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
             self._compute(tensor, tensor.pending.node or NOWHERE)
+        if tensor.later is not None:
+            self._catch_up(tensor, tensor.later)
         if tensor.buffer is None:
             self._store_contents(tensor)
         return tensor
@@ -97,6 +99,14 @@ class Builder:
         tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
+
+    def _catch_up(self, tensor: Tensor, later: Later) -> None:
+        """Emits the instruction of a tensor that was put off."""
+        made = self.new(tensor.dtype, tensor.shape, tensor.perm)
+        later.emit(made)
+        tensor.buffer, tensor.later = made.buffer, None
+        assert made.buffer is not None
+        self.result.primary[made.buffer] = tensor
 
     def _store_contents(self, tensor: Tensor) -> None:
         assert tensor.contents is not None, f"{tensor.name!r} has neither memory nor contents"
@@ -156,6 +166,7 @@ class Builder:
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
+        rounds: Dim = 1,
     ) -> None:
         """See `NodeLowering.emit`. A Spec of generated code, whose parameters have no names, has its `scalars` in order, and in
         `touched` an extent for each operand, by its number.
@@ -174,7 +185,7 @@ class Builder:
         for buffer in buffers:
             if buffer in self._unseen:
                 self._require_shape(*self._unseen.pop(buffer))
-        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace))
+        self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
         node = self.owner if node is NOWHERE else node

@@ -42,6 +42,8 @@ class Instruction(Record, frozen=False):
     work: Dim
     message: Message
     inplace: tuple[int, int] | None
+    rounds: Dim = 1
+    """How often it is called, each time with all parts: see `run.loop`."""
 
 
 class HostStep(Record, frozen=False):

@@ -201,6 +201,7 @@ class NodeLowering:
         inplace: tuple[int, int] | None = None,
         message: Message = "",
         touched: Mapping[str, Extent] = {},
+        rounds: Dim = 1,
         **named: Any,
     ) -> None:
         """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
@@ -209,7 +210,8 @@ class NodeLowering:
         last operand). types: pointer types of operands that are left out; those of the others are their own (`tensor.bits` and its
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
-        to its caller, by the name of the parameter. Raises TypeError for a call that does not fit the kernel; the run fails, or
+        to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
+        of a kernel that counts rounds * parts parts. Raises TypeError for a call that does not fit the kernel; the run fails, or
         lowering, where the kernel would touch more than an operand has.
         """
         self.lowering.emit(
@@ -222,6 +224,7 @@ class NodeLowering:
             inplace=inplace,
             message=message,
             touched=touched,
+            rounds=rounds,
         )
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:

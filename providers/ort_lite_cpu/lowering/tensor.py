@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ort_lite.dtypes import Array, DType, itemsize
 from ort_lite.graph import Node
@@ -30,7 +31,8 @@ class Tensor(Record, frozen=False):
 
     `perm` is the storage order: storage axis k holds logical axis perm[k]; None is the logical order. Storage is contiguous.
     `contents` are the elements where they are known as symbolic integers; `pending` an elementwise expression that no kernel
-    has computed yet. A Tensor with contents or pending has no buffer before somebody needs its memory.
+    has computed yet, `later` another instruction that was put off. A Tensor with contents, pending or later has no buffer before
+    somebody needs its memory.
     """
 
     dtype: DType
@@ -39,6 +41,7 @@ class Tensor(Record, frozen=False):
     perm: tuple[int, ...] | None = None
     contents: tuple[Dim, ...] | None = None
     pending: Expression | None = None
+    later: Later | None = None
     name: str = ""
     layouts: dict[tuple[int, ...] | None, Tensor] = field(default_factory=dict)
     """Copies in other storage orders made so far."""
@@ -83,6 +86,13 @@ class Expression(Record, eq=False):
     cost: float = 0.25
     node: Node | None = None
     """Whose formula it is, for error messages."""
+
+
+class Later(Protocol):
+    """An instruction that was put off, since the only reader may do its work as well."""
+
+    def emit(self, y: Tensor) -> None:
+        """Emits it, with y as its result: somebody needs that in memory."""
 
 
 # --- The same memory read as elements of another type. Nobody else makes a Tensor of another type over a buffer.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.record import Record
-from ort_lite.shapes import ceildiv, equal, maximum, minimum, product, same
+from ort_lite.shapes import equal, maximum, minimum, product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
@@ -21,115 +20,15 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
+from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
-
-Triple = tuple[Dim, Dim, Dim]
 
 TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
 """Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
-FEW_CHANNELS = 8
-"""Below it a Winograd transform costs more than it saves."""
-
-
-_NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
-"""What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
-
-
-class Geometry(Record):
-    """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
-
-    batch: Dim
-    channels: Dim
-    size: Triple
-    outputs: Dim
-    result: Triple
-    kernel: Triple
-    strides: Triple
-    pads: Triple
-    dilations: Triple
-    groups: int
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """By the names of the kernels' parameters, all but the groups."""
-        numbers = [self.batch, self.channels, self.outputs]
-        for axes in (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations):
-            numbers += axes
-        return dict(zip(_NAMES, numbers, strict=True))
-
-    @property
-    def pixels(self) -> Dim:
-        return self.batch * product(self.result)
-
-    @property
-    def work(self) -> Dim:
-        depth = product(self.kernel) * (self.channels // self.groups)
-        return self.pixels * self.outputs * depth // 40
-
-    @property
-    def is_pointwise(self) -> bool:
-        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.groups == 1
-        return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
-
-    @property
-    def is_depthwise(self) -> bool:
-        flat = self.size[0] == self.result[0] == self.kernel[0] == 1
-        narrow = isinstance(self.kernel[2], int) and self.kernel[2] <= depthwise.MAX_TAPS
-        narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
-        return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
-
-    def winograd_edge(self, tile: Tile) -> int:
-        """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
-
-        By rows of products: each plane has one for each tile, and as many more as fit into the time in which its filters come from
-        memory; the definition has one for each pixel and tap, and its lines end. A size that is not known may be large: 4.
-        """
-        plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
-        flat = self.size[0] == self.result[0] == 1
-        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
-        if not (plain and flat and many):
-            return 0
-        pixels = self.pixels
-        if not isinstance(pixels, int):
-            return 4
-        costs = {0: 9 * pixels * 5 // 4}
-        for edge in (2, 4):
-            tiles = self.tiles(edge)
-            assert isinstance(tiles, int)
-            costs[edge] = winograd.planes_of(edge) * max(tiles, tile.columns * 3 // 4)
-        return min(costs, key=costs.__getitem__)
-
-    def tiles(self, edge: int) -> Dim:
-        """Of edge x edge outputs."""
-        return self.batch * ceildiv(self.result[1], edge) * ceildiv(self.result[2], edge)
-
-
-class Weight(Record):
-    """(O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
-
-    `source` and `form` say what the array is made of, so that it is packed once.
-    """
-
-    array: Array | None = None
-    tensor: Tensor | None = None
-    source: Array | None = None
-    form: str = ""
-
-    def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
-        array, source = self.array, self.source
-        assert array is not None and source is not None
-        return op.packed(source, f"{form} {self.form}", lambda: make(array))
-
-
-class Epilogue(Record):
-    """What is added to a convolution, and applied to it."""
-
-    bias: Tensor | None = None
-    residual: Tensor | None = None
-    activation: Activation = NONE
 
 
 # --- Operators
@@ -151,16 +50,20 @@ def fused_conv(op: NodeLowering) -> None:
 
 def _conv(op: NodeLowering, act: Activation) -> None:
     """Where there is an input 3, it is added."""
-    image, w, shape = op.raw(0), op.raw(1).shape, op.info().shape
-    assert shape is not None
-    sizes = geometry(op, image.shape, w, shape)
-    _require(op, sizes, image.shape, w, shape, op.raw(3) if op.has(3) else None)
+    x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
+    assert y is not None
+    sizes = geometry(op, x, w, y)
+    _require(op, sizes, x, w, y, op.raw(3) if op.has(3) else None)
     array = op.constant(1)
     weight = Weight(array, None if array is not None else op.input(1), array)
+    if suits_planes(op, sizes):
+        residual = op.input(3) if op.has(3) else None
+        conv_planes(op, sizes, weight, Epilogue(op.optional(2), residual, act))
+        return
     pixels = array is not None and by_pixels(op, sizes)
-    emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(image.shape)))
-    x, y = op.input(0, perm), op.output(0, perm)
-    emit(op, sizes, x, weight, y, Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act))
+    emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(x)))
+    residual = op.input(3, perm) if op.has(3) else None
+    emit(op, sizes, op.input(0, perm), weight, op.output(0, perm), Epilogue(op.optional(2), residual, act))
 
 
 # --- Kernels

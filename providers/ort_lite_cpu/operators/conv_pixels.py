@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ort_lite.graph import Node, Value
 from ort_lite.shapes import ceildiv, maximum, minimum, product
@@ -12,9 +12,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators import FAMILIES
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
 
 BLOCK = 1 << 15
 """Elements of the image that a block has, about: they stay in the second cache level."""

@@ -22,8 +22,9 @@ from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
-from ort_lite_cpu.operators.conv import Epilogue, Geometry, Weight, by_pixels, emit_conv, require_equal, sizes_of
+from ort_lite_cpu.operators.conv import by_pixels, emit_conv, require_equal, sizes_of
 from ort_lite_cpu.operators.conv_pixels import FEW_OUTPUTS, emit_pixels
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
 from ort_lite_cpu.operators.fill import emit_fill
 from ort_lite_cpu.registry import REAL, operator
 

@@ -14,7 +14,8 @@ from ort_lite_cpu.kernels.gemm.integer_depthwise import integer_depthwise
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, bits, channels_last
-from ort_lite_cpu.operators.conv import Geometry, geometry
+from ort_lite_cpu.operators.conv import geometry
+from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.operators.integer_matmul import Matrices, Packed, emit_pack_pairs, emit_product, quotient
 from ort_lite_cpu.operators.quantization import BYTES, formula, parameter, requantized, zero_point
 from ort_lite_cpu.registry import operator

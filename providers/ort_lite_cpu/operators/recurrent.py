@@ -1,7 +1,7 @@
 """LSTM, GRU and RNN: every direction, layout, activation, clip, peephole and sequence length.
 
-The products with the inputs of all time steps are one matrix multiplication; a kernel then walks the time steps of one direction.
-Gates lie beside each other, so that the product with the hidden state is a sum of rows of the transposed recurrence weights.
+The products with the inputs of all time steps are one matrix multiplication, biases included; a kernel then walks the time steps of
+one direction, and adds the products with the hidden state. Threads share the hidden units of each step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,13 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, lstm, rnn
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.kernels.gemm.pack import pack_filters, panels
+from ort_lite_cpu.kernels.once import run_once
+from ort_lite_cpu.kernels.recurrent import ACTIVATIONS, gru, interleave, linear_gru, lstm, rnn
 from ort_lite_cpu.lowering.attributes import choice
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.strided import emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
@@ -23,12 +26,13 @@ LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
 
 
 class Layer:
-    """What the three operators have in common: inputs in time-major order, states, and outputs written back."""
+    """What the three operators have in common: inputs in time-major order, weights in blocks of hidden units, states, outputs."""
 
     hidden_axis = -1
     """Of R: as long as the hidden state."""
 
-    def __init__(self, op: NodeLowering, gates: int, names: Sequence[str]) -> None:
+    def __init__(self, op: NodeLowering, gates: int, names: Sequence[str], across: int = 1) -> None:
+        """`across`: vectors of hidden units in a block."""
         self.op, self.gates = op, gates
         self.batch_first = bool(op.attr("layout", 0))
         direction = choice(op, "direction", "forward", ("forward", "reverse", "bidirectional"))
@@ -48,11 +52,18 @@ class Layer:
             x = moved
         self.x = x
         self.steps, self.batch = x.shape[0], x.shape[1]
+        self.lanes = tile_for(x.native, op.target).lanes
+        self.unit = self.block(across)
+        self.padded = -(-self.size // self.unit) * self.unit
         self._check_vectors()
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
-        self.y = self._sequence()
-        self.h = self.state(5 if op.has(5) else None)
+        self.y = op.output(0) if op.wants(0) else None
+        self.last = {index: op.output(index) for index in (1, 2) if op.wants(index)}
+
+    def block(self, across: int) -> int:
+        """Hidden units in a block."""
+        return across * self.lanes
 
     def _check_vectors(self) -> None:
         batched = (self.batch, self.directions) if self.batch_first else (self.directions, self.batch)
@@ -73,126 +84,126 @@ class Layer:
         for index, name, columns in ((1, "W", self.x.shape[2]), (2, "R", self.size)):
             self.op.agree(self.op.raw(index).shape, (*rows, columns), f"dimensions of weights {name}")
 
-    def _sequence(self) -> Tensor | None:
-        """Memory (steps, batch, directions, size) for all hidden states, if they are asked for."""
-        if not self.op.wants(0):
-            return None
-        return self.op.temporary(self.x.dtype, (self.steps, self.batch, self.directions, self.size))
-
-    def state(self, index: int | None) -> Tensor:
-        """A copy (directions, batch, size) of an initial state; zeros when it is left out."""
-        from ort_lite_cpu.operators.fill import emit_fill
-
-        op = self.op
-        state = op.temporary(self.x.dtype, (self.directions, self.batch, self.size))
-        if index is None or not op.has(index):
-            emit_fill(op, state, 0)
-            return state
-        given = op.input(index)
-        order = (1, 0, 2) if self.batch_first else (0, 1, 2)
-        emit_permute(op, given, state, given.shape, order)
-        return state
-
-    def product(self, direction: int) -> Tensor:
-        """x @ W[direction].T, (steps * batch, gates * size)."""
-        op = self.op
-        flat = op.view(self.x, (self.steps * self.batch, self.x.shape[2]))
-        out = op.temporary(self.x.dtype, (self.steps * self.batch, self.gates * self.size))
-        sizes = Product(self.steps * self.batch, self.gates * self.size, self.x.shape[2], transposed=True)
+    # --- weights
+    def product(self, direction: int, bias: Tensor | None) -> Tensor:
+        """x @ W[direction].T + bias, (steps * batch, blocks, gates, unit)."""
+        op, rows, columns = self.op, self.steps * self.batch, self.gates * self.padded
+        flat = op.view(self.x, (rows, self.x.shape[2]))
+        out = op.temporary(self.x.dtype, (rows, columns))
+        sizes = Product(rows, columns, self.x.shape[2], transposed=True, bias=bias)
         w = op.constant(1)
-        if w is not None:
-            own = w[direction]
-            emit_packed(op, sizes, flat, own, source=own, y=out)
-            return out
-        right = self._transposed(op.input(1), direction)
-        emit_computed(op, sizes.replace(transposed=False), flat, right, out)
+        if w is None:
+            emit_computed(op, sizes, flat, self._computed_blocks(op.input(1), direction, 0, self.gates), out)
+        else:
+            own = self._constant_blocks(w, direction, 0, self.gates)
+            emit_packed(op, sizes, flat, own, source=w, y=out, form=f"{direction} blocks of {self.unit}")
         return out
 
-    def recurrence(self, direction: int) -> Tensor:
-        """R[direction].T, (size, gates * size)."""
-        r = self.op.constant(2)
+    def recurrence(self, direction: int, first: int, gates: int) -> Tensor:
+        """R[direction].T of some gates, from gate `first` on: a panel (size, gates, unit) for each block."""
+        op, width = self.op, gates * self.unit
+        r = op.constant(2)
         if r is not None:
-            return self.op.packed(r, f"R.T {direction}", lambda: np.ascontiguousarray(r[direction].T))
-        return self._transposed(self.op.input(2), direction)
-
-    def _transposed(self, weights: Tensor, direction: int) -> Tensor:
-        """weights[direction].T of weights (directions, rows, columns)."""
-        _, rows, columns = weights.shape
-        made = self.op.temporary(weights.dtype, (columns, rows))
-        at = direction * rows * columns
-        emit_strided(self.op, weights, made, made.shape, (1, columns), contiguous(made.shape), at)
+            form = f"R {direction} {first} {gates} {self.unit}"
+            return op.packed(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.target))
+        rows = self._computed_blocks(op.input(2), direction, first, gates)
+        made = op.temporary(rows.dtype, (rows.shape[0], self.size))
+        op.emit(pack_filters, [rows, made], groups=1, outputs=rows.shape[0], channels=self.size, taps=1, width=width)
         return made
 
-    def vector(self, index: int, direction: int, parts: Sequence[tuple[int, int]], form: str) -> Tensor | None:
-        """Sum of runs [first, first + length) * size of row `direction` of an optional input (bias, peephole)."""
+    def vector(self, index: int, direction: int, firsts: Sequence[int], gates: int) -> Tensor | None:
+        """Sum of runs of gates of row `direction` of an optional input (bias, peephole), (blocks, gates, unit)."""
         op = self.op
         if not op.has(index):
             return None
         array = op.constant(index)
-        length = parts[0][1] * self.size
         if array is not None:
             given: Array = array
 
             def make() -> Array:
-                return np.sum([given[direction][first * self.size :][:length] for first, _ in parts], 0, given.dtype)
+                return np.sum([self._constant_blocks(given, direction, first, gates) for first in firsts], 0, given.dtype)
 
-            return op.packed(given, f"{form} {direction}", make)
-        return self._summed(op.input(index), direction, [first for first, _ in parts], length)
+            return op.packed(given, f"{index} {direction} {firsts} {gates} {self.unit}", make)
+        rows = [self._computed_blocks(op.input(index), direction, first, gates) for first in firsts]
+        return rows[0] if len(rows) == 1 else self._sum(rows)
 
-    def _summed(self, given: Tensor, direction: int, firsts: Sequence[int], length: int) -> Tensor:
+    def _sum(self, rows: Sequence[Tensor]) -> Tensor:
         from ort_lite_cpu.lowering.expression import formula_tensor
 
+        return self.op.lowering.stored(formula_tensor(rows[0].dtype, rows[0], "{0} + {1}", rows))
+
+    def _constant_blocks(self, array: Array, direction: int, first: int, gates: int) -> Array:
+        """Rows (blocks, gates, unit), flat, of weights (directions, rows, columns) or vectors (directions, rows)."""
+        rows, columns = array.shape[1], array.shape[2] if array.ndim > 2 else 1
+        at = (direction * rows + first * self.size) * columns
+        out = np.empty((gates * self.padded, *array.shape[2:]), array.dtype)
+        operands = [np.ascontiguousarray(array), out]
+        run_once(interleave, operands, self.op.target, at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
+        return out
+
+    def _computed_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:
+        """As `_constant_blocks`."""
+        rows, columns = given.shape[1], given.shape[2] if len(given.shape) > 2 else 1
+        out = self.op.temporary(given.dtype, (gates * self.padded, *given.shape[2:]))
+        at = (direction * rows + first * self.size) * columns
+        self.op.emit(interleave, [given, out], at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
+        return out
+
+    # --- states
+    def start(self, index: int, direction: int, halves: int = 1) -> Tensor:
+        """Memory (halves, batch, padded) with an initial state in the first half; zeros when it is left out."""
+        from ort_lite_cpu.operators.fill import emit_fill
+
         op = self.op
-        rows: list[Tensor] = []
-        for first in firsts:
-            row = op.temporary(given.dtype, (length,))
-            at = direction * given.shape[1] + first * self.size
-            emit_strided(op, given, row, row.shape, (1,), (1,), at)
-            rows.append(row)
-        return rows[0] if len(rows) == 1 else op.lowering.stored(formula_tensor(given.dtype, rows[0], "{0} + {1}", rows))
+        state = op.temporary(self.x.dtype, (halves, self.batch, self.padded))
+        if not op.has(index):
+            emit_fill(op, state, 0)
+            return state
+        stride, at = self._row_of_state(direction)
+        emit_strided(op, op.input(index), state, (self.batch, self.size), (stride, 1), (self.padded, 1), at)
+        return state
 
-    def state_of(self, states: Tensor, direction: int) -> Tensor:
-        """The rows of one direction: a copy, so that a kernel works on memory of its own, written back by `keep`."""
-        op = self.op
-        if self.directions == 1:
-            return op.view(states, (self.batch, self.size))
-        row = op.temporary(states.dtype, (self.batch, self.size))
-        n = self.batch * self.size
-        emit_strided(op, states, row, (n,), (1,), (1,), direction * n)
-        return row
+    def finish(self, index: int, direction: int, state: Tensor, half: Dim = 0) -> None:
+        """Writes the last state, which is in that half of `state`, where it is wanted."""
+        if index not in self.last:
+            return
+        stride, at = self._row_of_state(direction)
+        dims, source = (self.batch, self.size), half * self.batch * self.padded
+        emit_strided(self.op, state, self.last[index], dims, (self.padded, 1), (stride, 1), source, at)
 
-    def keep(self, row: Tensor, states: Tensor, direction: int) -> None:
-        if self.directions > 1:
-            n = self.batch * self.size
-            emit_strided(self.op, row, states, (n,), (1,), (1,), 0, direction * n)
+    def _row_of_state(self, direction: int) -> tuple[Dim, Dim]:
+        """(step from one sequence of the batch to the next, offset of the direction) in (directions, batch, size), or batch first."""
+        if self.batch_first:
+            return self.directions * self.size, direction * self.size
+        return self.size, direction * self.batch * self.size
 
-    def finish(self, last: Sequence[tuple[int, Tensor]]) -> None:
-        """Y (steps, directions, batch, size) or batch first, and the last states."""
-        op = self.op
-        if self.y is not None:
-            order = (1, 0, 2, 3) if self.batch_first else (0, 2, 1, 3)
-            emit_permute(op, self.y, op.output(0), self.y.shape, order)
-        for index, state in last:
-            if op.wants(index):
-                order3 = (1, 0, 2) if self.batch_first else (0, 1, 2)
-                emit_permute(op, state, op.output(index), state.shape, order3)
-
+    # --- the kernels
     def named(self, direction: int) -> dict[str, Any]:
         """What the kernels ask of a direction, by the names of their parameters."""
         found: dict[str, Any] = {"steps": self.steps, "batch": self.batch, "size": self.size, "limit": self.limit}
-        found |= {"stride": self.directions * self.size, "offset": direction * self.size}
+        stride, found["offset"] = self._row_of_state(direction)
+        found["later"], found["stride"] = self.directions * self.batch * self.size, stride
+        if self.batch_first:
+            found["later"], found["stride"] = stride, self.steps * stride
         found["backward"] = int(self.backward[direction])
         for number, (name, alpha, beta) in enumerate(self.functions[direction]):
             found |= {"fgk"[number]: name, f"a{number}": alpha, f"b{number}": beta}
         return found
 
-    def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
-        """Walks the steps of an LSTM; `operands` are those of the kernel behind the two products."""
-        operands = [self.product(direction), self.recurrence(direction), *operands]
-        self.op.emit(lstm, operands, **given, work=self.work())
+    def blocked(self, gates: int) -> dict[str, Any]:
+        """What the kernels ask whose parts share blocks, and whose panels have so many gates."""
+        found: dict[str, Any] = {"unit": self.unit, "width": self.unit, "lanes": self.lanes}
+        found["rows"] = 4 if self.op.target.vector_registers == 32 else 2
+        found["vectors"] = gates * self.unit // self.lanes
+        return found | {"work": self.steps * self.batch * self.gates * self.size * self.size // 40}
 
-    def work(self) -> Dim:
-        return 0  # one thread: every step needs the one before
+    def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
+        """Walks the steps of an LSTM from `states`, h and c. Returns the half in which the last h is."""
+        bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
+        xw, r = self.product(direction, bias), self.recurrence(direction, 0, 4)
+        operands = [xw, r, peephole, self.op.optional(4), *states, self.y]
+        self.op.emit(lstm, operands, **given, **self.blocked(4), rounds=self.steps)
+        return self.steps % 2
 
 
 def _activations(op: NodeLowering, defaults: Sequence[str], directions: int) -> list[list[tuple[str, float, float]]]:
@@ -224,49 +235,49 @@ def lower_lstm(op: NodeLowering) -> None:
 
 
 def emit_lstm(op: NodeLowering, layer: Layer) -> None:
-    cells = layer.state(6)
-    lengths = op.optional(4)
     for d in range(layer.directions):
-        h, c = layer.state_of(layer.h, d), layer.state_of(cells, d)
-        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
-        bias = layer.vector(3, d, ((0, 4), (4, 4)), "Wb + Rb")
-        peephole = layer.vector(7, d, ((0, 3),), "P")
-        operands = [bias, peephole, lengths, h, c, layer.y, gates]
-        layer.lstm_steps(d, operands, {**layer.named(d), "coupled": op.attr("input_forget", 0)})
-        layer.keep(h, layer.h, d)
-        layer.keep(c, cells, d)
-    layer.finish([(1, layer.h), (2, cells)])
+        h, c = layer.start(5, d, 2), layer.start(6, d)
+        half = layer.lstm_steps(d, [h, c], {**layer.named(d), "coupled": op.attr("input_forget", 0)})
+        layer.finish(1, d, h, half)
+        layer.finish(2, d, c)
 
 
 @operator("GRU", types=REAL)
 def lower_gru(op: NodeLowering) -> None:
     """Spec: ONNX GRU-22."""
-    layer = Layer(op, 3, ("sigmoid", "tanh"))
+    linear = bool(op.attr("linear_before_reset", 0))
+    layer = Layer(op, 3, ("sigmoid", "tanh"), across=1 if linear else 2)
     layer.check_weights()
-    lengths = op.optional(4)
     for d in range(layer.directions):
-        h = layer.state_of(layer.h, d)
-        gates = op.temporary(layer.x.dtype, (4 * layer.size,))
-        bias, recurrent_bias = layer.vector(3, d, ((0, 3),), "Wb"), layer.vector(3, d, ((3, 3),), "Rb")
-        xw, r = layer.product(d), layer.recurrence(d)
-        operands = [xw, r, bias, recurrent_bias, lengths, h, layer.y, gates]
-        op.emit(gru, operands, **layer.named(d), linear=op.attr("linear_before_reset", 0), work=layer.work())
-        layer.keep(h, layer.h, d)
-    layer.finish([(1, layer.h)])
+        (_linear_gru if linear else _gru)(layer, d)
+
+
+def _gru(layer: Layer, d: int) -> None:
+    op, h = layer.op, layer.start(5, d)
+    xw = layer.product(d, layer.vector(3, d, (0, 3), 3))
+    reset = op.temporary(h.dtype, (layer.batch, layer.padded))
+    operands = [xw, layer.recurrence(d, 0, 2), layer.recurrence(d, 2, 1), op.optional(4), h, layer.y, reset]
+    op.emit(gru, operands, **layer.named(d), **layer.blocked(2), across=layer.unit // layer.lanes, rounds=2 * layer.steps)
+    layer.finish(1, d, h)
+
+
+def _linear_gru(layer: Layer, d: int) -> None:
+    op, h = layer.op, layer.start(5, d, 2)
+    xw, recurrent_bias = layer.product(d, layer.vector(3, d, (0,), 3)), layer.vector(3, d, (3,), 3)
+    sums = op.temporary(h.dtype, (layer.batch, 3 * layer.padded))
+    operands = [xw, layer.recurrence(d, 0, 3), recurrent_bias, op.optional(4), h, layer.y, sums]
+    op.emit(linear_gru, operands, **layer.named(d), **layer.blocked(3), rounds=layer.steps)
+    layer.finish(1, d, h, layer.steps % 2)
 
 
 @operator("RNN", types=REAL)
 def lower_rnn(op: NodeLowering) -> None:
     """Spec: ONNX RNN-22."""
-    layer = Layer(op, 1, ("tanh",))
+    layer = Layer(op, 1, ("tanh",), across=2)
     layer.check_weights()
-    lengths = op.optional(4)
     for d in range(layer.directions):
-        h = layer.state_of(layer.h, d)
-        gates = op.temporary(layer.x.dtype, (layer.size,))
-        bias = layer.vector(3, d, ((0, 1), (1, 1)), "Wb + Rb")
-        xw, r = layer.product(d), layer.recurrence(d)
-        operands = [xw, r, bias, lengths, h, layer.y, gates]
-        op.emit(rnn, operands, **layer.named(d), work=layer.work())
-        layer.keep(h, layer.h, d)
-    layer.finish([(1, layer.h)])
+        h = layer.start(5, d, 2)
+        xw = layer.product(d, layer.vector(3, d, (0, 1), 1))
+        operands = [xw, layer.recurrence(d, 0, 1), op.optional(4), h, layer.y]
+        op.emit(rnn, operands, **layer.named(d), **layer.blocked(1), rounds=layer.steps)
+        layer.finish(1, d, h, layer.steps % 2)

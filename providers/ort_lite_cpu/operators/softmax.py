@@ -8,6 +8,7 @@ from ort_lite.shapes import product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
 from ort_lite_cpu.kernels.halves import softmax_rounded
+from ort_lite_cpu.kernels.softmax import SHORT, softmax_row, softmax_rows, vectors_for
 from ort_lite_cpu.lowering.attributes import axis_of
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -18,31 +19,54 @@ from ort_lite_cpu.types import HALVES
 INFINITY = float("inf")
 
 
-@native(fastmath=REDUCE)
+@native
 @extents(x="rows * n", y="rows * n")
-def softmax(x: Ptr, y: Ptr, rows: int, n: int, logarithm: Static, part: int, parts: int) -> int:
-    """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm. Three passes, the second and third over y, which may be x."""
-    for row in span(rows, part, parts):
-        p = row * n
-        top = like(x, -INFINITY)
-        for i in range(n):
-            top = fmax(top, x[p + i])
-        total = like(x, 0)
-        if logarithm:
-            for i in range(n):
-                total += exp(x[p + i] - top)
-            offset = top + log(total)
-            for i in range(n):
-                put(y, p + i, fetch(x, p + i) - offset)
-        else:
-            for i in range(n):
-                e = exp(fetch(x, p + i) - top)
-                put(y, p + i, e)
-                total += e
-            factor = like(x, 1) / total
-            for i in range(n):
-                y[p + i] = y[p + i] * factor
+def softmax(
+    x: Ptr,
+    y: Ptr,
+    rows: int,
+    n: int,
+    logarithm: Static,
+    lanes: Static,
+    chains: Static,
+    fused: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """y[r, :] = exp(x[r, :] - top) / sum, or its logarithm; y may be x."""
+    first, last = rows * part // parts, rows * (part + 1) // parts  # as `span`
+    if lanes > 0 and n <= SHORT and last - first > 2:
+        softmax_rows(x, y, first, last, n, logarithm, lanes, chains, fused)
+    else:
+        for row in range(first, last):
+            if lanes > 0:
+                softmax_row(shift(x, row * n), shift(y, row * n), n, logarithm, lanes, chains, fused)
+            else:
+                _softmax_row(x, y, row * n, n, logarithm)
     return OK
+
+
+@native(fastmath=REDUCE)
+def _softmax_row(x: Ptr, y: Ptr, p: int, n: int, logarithm: Static) -> None:
+    """One row, from p on, by the C library's exponential."""
+    top = like(x, -INFINITY)
+    for i in range(n):
+        top = fmax(top, x[p + i])
+    total = like(x, 0)
+    if logarithm:
+        for i in range(n):
+            total += exp(x[p + i] - top)
+        offset = top + log(total)
+        for i in range(n):
+            put(y, p + i, fetch(x, p + i) - offset)
+    else:
+        for i in range(n):
+            e = exp(fetch(x, p + i) - top)
+            put(y, p + i, e)
+            total += e
+        factor = like(x, 1) / total
+        for i in range(n):
+            y[p + i] = y[p + i] * factor
 
 
 @native
@@ -112,7 +136,8 @@ def lower_hardmax(op: NodeLowering) -> None:
 
 def emit_softmax(op: NodeLowering, x: Tensor, y: Tensor, rows: Dim, n: Dim, logarithm: bool = False) -> None:
     """y = softmax of each row of x (rows, n), or its logarithm."""
-    op.emit(softmax, [x, y], rows=rows, n=n, logarithm=logarithm, work=x.size * 2, inplace=(1, 0))
+    statics = vectors_for(x.native, op.target)
+    op.emit(softmax, [x, y], rows=rows, n=n, logarithm=logarithm, **statics, work=x.size * 2, inplace=(1, 0))
 
 
 Emit = Callable[[Tensor, Tensor, Dim, Dim], None]

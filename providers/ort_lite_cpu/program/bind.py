@@ -97,9 +97,10 @@ class Binder:
         table = segment.table.copy()
         table[:, 1] = self._descriptor_bytes + descriptors.ctypes.data
         table[:, 2] = slots[segment.parts_slots]
+        table[:, 3] = slots[segment.rounds_slots]
         empty = slots[segment.result_slots] == 0
         if empty.any():
-            table[empty, 0], table[empty, 2] = segment.nothing, 1
+            table[empty, 0], table[empty, 2:] = segment.nothing, 1
         allocations = []
         for allocation in segment.allocations:
             shape, dtype = tuple(slots[allocation.slots].tolist()), allocation.dtype

@@ -33,6 +33,8 @@ NOTHING = Spec(primitives.nothing)
 
 GRAIN = 15_000
 """Nanoseconds of work below which an instruction is not shared by threads."""
+ROUND_GRAIN = 600
+"""The same for each of several rounds: threads that have just ended one are awake for the next."""
 
 
 class Allocation(Record, frozen=False):
@@ -59,6 +61,7 @@ class Segment(Record, frozen=False):
     descriptor_starts: Array
     """Of each instruction: where its descriptor begins in `index`."""
     parts_slots: Array
+    rounds_slots: Array
     work_slots: Array
     result_slots: Array
     """Of each instruction: how many bytes it writes that nobody wrote before; a positive number where it writes to others too."""
@@ -214,6 +217,7 @@ class _Assembler:
         index, descriptor_starts = self._descriptors(instructions, self._share_in_place(instructions))
         size_slots = [self.code.slot(buffer.nbytes) for buffer in self.scratch]
         parts_slots = [self._parts(instruction) for instruction in instructions]
+        rounds_slots = [self.code.slot(instruction.rounds) for instruction in instructions]
         work_slots = [self.code.slot(instruction.work) for instruction in instructions]
         result_slots = [self.code.slot(nbytes) for nbytes in written]
         requirement_slots = [self.code.slot(requirement.condition) for requirement in requirements]
@@ -225,6 +229,7 @@ class _Assembler:
             index=_ints(index),
             descriptor_starts=_ints(descriptor_starts),
             parts_slots=_ints(parts_slots),
+            rounds_slots=_ints(rounds_slots),
             work_slots=_ints(work_slots),
             result_slots=_ints(result_slots),
             nothing=nothing,
@@ -343,7 +348,8 @@ class _Assembler:
     def _parts(self, instruction: Instruction) -> int:
         if self.threads == 1:
             return self.code.slot(1)
-        return self.code.slot(select(less(instruction.work, GRAIN), 1, self.threads))
+        least = instruction.rounds * ROUND_GRAIN if instruction.rounds != 1 else GRAIN
+        return self.code.slot(select(less(instruction.work, least), 1, self.threads))
 
 
 def _table(instructions: Sequence[Instruction], addresses: Mapping[Spec, int]) -> Array:

@@ -1,8 +1,10 @@
 """The program loop: one call into native code walks the instructions of a program, GIL released.
 
 A program is a table of instructions, four int64 each: address of the kernel's entry, address of its descriptor, parts,
-reserved. The entry is called as `status = entry(descriptor, memory, part, parts)`, once a part; `memory` is the address
+rounds. The entry is called as `status = entry(descriptor, memory, part, parts)`, once a part; `memory` is the address
 of a table of int64 base addresses whose first is 0. An instruction of one part runs without any synchronisation.
+One of several rounds (0 counts as 1) is called again and again, no round before all parts of the one before have ended; its
+`part` goes on counting, so that round r has the parts from r * parts on.
 """
 
 import ctypes
@@ -32,22 +34,25 @@ def execute(job: int) -> int:
     halt = load64(job + HALT)
     index, stop = load64(job + START), load64(job + STOP)
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
-    status = 0
+    status = done = 0
     while index < stop:
         if get(halt) != 0:
             status = HALTED
             break
         parts = load64(row + 16)
         if parts == 1:
-            status = call(load64(row), load64(row + 8), memory, 0, 1)
+            status = call(load64(row), load64(row + 8), memory, done, 1)
         elif control != 0 and parts <= MAX_PARTS:
-            status = share(control, row, parts)
+            status = share(control, row, parts, done * parts)
         else:
-            status = _alone(row, memory, parts)
+            status = _alone(row, memory, parts, done * parts)
         if status != 0:
             break
-        index += 1
-        row += 8 * INSTRUCTION
+        done += 1
+        if done >= load64(row + 24):
+            done = 0
+            index += 1
+            row += 8 * INSTRUCTION
     if control != 0:
         release(control)
     if status == 0:
@@ -57,9 +62,9 @@ def execute(job: int) -> int:
     return 1
 
 
-def _alone(row: int, memory: int, parts: int) -> int:
-    """All parts of an instruction in order, up to the first that fails."""
-    for part in range(parts):
+def _alone(row: int, memory: int, parts: int, first: int) -> int:
+    """All parts of a round in order, from number `first` on, up to the first that fails."""
+    for part in range(first, first + parts):
         status: int = call(load64(row), load64(row + 8), memory, part, parts)
         if status != 0:
             return status

@@ -13,7 +13,7 @@ MAX_PARTS = 48  # of one instruction: bits of the ticket's mask; also the larges
 
 # The control block: byte offsets of its words. What is written by different threads has lines of its own.
 # First line: the run that has the workers. Written by its leader, before the ticket that makes it visible.
-TICKET, ROW, MEMORY, OWN, THREADS, FLOATS = 0, 8, 16, 24, 32, 40
+TICKET, ROW, MEMORY, OWN, THREADS, FLOATS, FIRST = 0, 8, 16, 24, 32, 40, 48
 PENDING = 64  # parts of the published instruction that are not finished
 SLEEPING = 128  # bit k: worker k is asleep or about to be
 TAKEN = 192  # 1 while a run has the workers
@@ -39,7 +39,8 @@ _PAUSES = 64  # before a waiting thread gives way to others
 
 # --- Native: parts of the published instruction
 def _run(control: int, row: int, part: int) -> None:
-    status = call(load64(row), load64(row + 8), load64(control + MEMORY), part, load64(row + 16))
+    number = load64(control + FIRST) + part
+    status = call(load64(row), load64(row + 8), load64(control + MEMORY), number, load64(row + 16))
     if status != 0:
         store64(control + STATUSES + 8 * part, status)
         fetch_or(control + FAILED, 1 << part)
@@ -89,9 +90,12 @@ def release(control: int) -> None:
     put(control + TAKEN, 0)
 
 
-def share(control: int, row: int, parts: int) -> int:
-    """Runs the instruction at `row`, 2 to MAX_PARTS parts. Returns the status of the lowest part that failed, or 0."""
+def share(control: int, row: int, parts: int, first: int) -> int:
+    """Runs a round of the instruction at `row`, 2 to MAX_PARTS parts, whose numbers begin with `first`. Returns the status of
+    the lowest part that failed, or 0.
+    """
     store64(control + ROW, row)
+    store64(control + FIRST, first)
     store64(control + PENDING, parts - 1)
     _publish(control, (1 << parts) - 2)
     _run(control, row, 0)

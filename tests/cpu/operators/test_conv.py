@@ -17,7 +17,7 @@ from ort_lite.native.cpu import host
 from ort_lite.shapes import symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.operators import conv, conv_pixels
+from ort_lite_cpu.operators import conv, conv_pixels, convolutions
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op, text_program
@@ -199,7 +199,9 @@ def test_depthwise_over_one_axis_and_with_more_outputs_than_inputs() -> None:
 
 
 def test_depthwise_is_chosen() -> None:
-    program = op_program("Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]}, fixed=True)
+    program = op_program(
+        "Conv", [ramp((1, 8, 5, 5)), weights(8, 1, 3, 3)], {"group": 8, "kernel_shape": [3, 3]}, constants=(1,)
+    )
     assert "depthwise" in names(program)
 
 
@@ -223,7 +225,7 @@ LANES = tile_for("f32", host()).lanes
 def test_winograd(
     size: Shape, channels: int, outputs: int, pads: list[int], edge: int, tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conv.Geometry, "winograd_edge", lambda *_: edge)
+    monkeypatch.setattr(convolutions.Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
     assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
     want = convolved(x, w, b, pads=pads)
@@ -295,6 +297,7 @@ def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
         ((1, 32, 40, 41), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
         ((1, 32, 7, 7), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
         ((1, 5, 9, 700), (5, 5, 3, 3), {"pads": [1, 1, 1, 1], "strides": [1, 2]}),
+        ((1, 8, 9, 10), (300, 8, 5, 5), {"pads": [2, 2, 2, 2]}),
     ],
     ids=str,
 )
@@ -384,3 +387,57 @@ def test_long_strides_are_not_unrolled() -> None:
     attributes: dict[str, Any] = {"strides": [1, 90], "group": 8}
     assert "depthwise" not in names(op_program("Conv", [x, w], attributes, constants=(1,)))
     check_op("Conv", x, w, **attributes, constants=(1,), rtol=1e-4, atol=1e-4)
+
+
+# --- Planes: images that lie in ONNX's own order
+PLANES: list[tuple[Shape, Shape, dict[str, Any]]] = [
+    ((2, 5, 9, 30), (5, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 5}),
+    ((2, 5, 9, 16), (5, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 5}),
+    ((1, 3, 3, 17), (3, 1, 3, 3), {"pads": [2, 0, 2, 1], "group": 3}),
+    ((1, 3, 9, 37), (3, 1, 3, 3), {"pads": [0, 1, 1, 1], "group": 3, "strides": [2, 2]}),
+    ((1, 3, 9, 36), (3, 1, 3, 3), {"pads": [1, 0, 0, 1], "group": 3, "strides": [1, 2]}),
+    ((1, 3, 11, 41), (3, 1, 5, 5), {"pads": [2, 2, 2, 2], "group": 3}),
+    ((1, 2, 2, 20), (2, 1, 5, 5), {"pads": [4, 4, 4, 4], "group": 2}),
+    ((2, 7, 5, 41), (13, 7, 1, 1), {}),
+    ((1, 390, 3, 40), (9, 390, 1, 1), {}),
+]
+"""Rows and products with and without whole vectors on each CPU, more zeros than a kernel sees, more channels than one pass takes."""
+
+
+@pytest.mark.parametrize(("x", "w", "attributes"), PLANES, ids=str)
+def test_planes(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+    plain = [ramp(x), weights(*w), ramp((w[0],))]
+    assert names(op_program("Conv", plain, attributes, constants=(1, 2), fixed=True)) & {"pointwise", "depthwise_planes"}
+    check_op("Conv", *plain, expected=convolved, constants=(1, 2), rtol=1e-5, atol=1e-5, **attributes)
+
+
+SEPARABLE = """(float[2,{c},{h},{w}] x, float[{c},1,3,3] w, float[{c}] b, float[{o},{c},1,1] v, float[{o}] d) => (float[2,{o},p,q] y) {{
+    a = com.microsoft.FusedConv<activation = "Relu", group = {c}, pads = [1,1,1,1], strides = [{s},{s}]>(x, w, {b})
+    y = com.microsoft.FusedConv<activation = "{act}">(a, v, {d}) }}"""
+
+
+@pytest.mark.parametrize(
+    ("c", "o", "h", "w", "s", "act", "biased"),
+    [(5, 13, 11, 30, 1, "Relu", True), (5, 13, 21, 37, 2, "Tanh", True), (24, 3, 13, 68, 1, "Relu", False)],
+)
+def test_depthwise_and_pointwise_are_one_kernel(c: int, o: int, h: int, w: int, s: int, act: str, biased: bool) -> None:
+    x, oracle = ramp((2, c, h, w)), ACTIVATIONS[act][1]
+    held = {"w": weights(c, 1, 3, 3), "v": weights(o, c, 1, 1), "b": ramp((c,)), "d": ramp((o,))}
+    b, d = ("b", "d") if biased else ("", "")
+    text = SEPARABLE.format(c=c, o=o, h=h, w=w, s=s, act=act, b=b, d=d)
+    programs = [text_program(text, constants=held, threads=threads) for threads in (1, 2, 3)]
+    assert names(programs[0]) == {"separable"}
+    between = np.maximum(convolved(x, held["w"], held.get(b), pads=[1] * 4, strides=[s, s], group=c), 0)
+    results = [program([x])[0] for program in programs]
+    assert_close(results[0], oracle(convolved(between, held["v"], held.get(d))), 1e-5, 1e-5, "one kernel")
+    for result in results[1:]:
+        assert_same(results[0], result, "threads change the result")
+
+
+def test_planes_go_on_channels_last_where_that_moves_less() -> None:
+    """The change of order comes before or after; what reads the result says which it is."""
+    text = """(float[1,8,16,64] x, float[{o},8,1,1] w) => (float[1,{o},8,32] y) {{
+        a = Conv(x, w)  y = MaxPool<kernel_shape = [2,2], strides = [2,2]>(a) }}"""
+    for outputs, kernel in ((8, "pointwise"), (16, "gemm")):
+        held = {"w": weights(outputs, 8, 1, 1)}
+        assert kernel in names(text_program(text.format(o=outputs), constants=held))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, NotImplemented, OrtLiteError, ShapeInferenceError
+from ort_lite_cpu.operators import conv_transpose
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
 from tests.cpu.operators.test_conv import names
 
@@ -60,11 +61,20 @@ def transposed(
     ],
     ids=str,
 )
-def test_conv_transpose(x: Shape, w: Shape, attributes: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kernel", ["channels last", "conv_pixels"])
+def test_conv_transpose(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv_transpose, "by_pixels", lambda *_: kernel == "conv_pixels")
     weight, bias = ramp(w) / np.float32(4), ramp((w[1] * attributes.get("group", 1),))
     for own in (attributes, attributes | {"kernel_shape": list(w[2:])}):
         want = transposed(ramp(x), weight, bias, **attributes)
         check_op("ConvTranspose", ramp(x), weight, bias, expected=want, constants=(1, 2), rtol=1e-4, atol=1e-4, **own)
+
+
+@pytest.mark.parametrize(("outputs", "chosen"), [(1, True), (3, True), (40, False)])
+def test_few_outputs_go_by_pixels(outputs: int, chosen: bool) -> None:
+    inputs = [ramp((1, 64, 16, 16)), ramp((64, outputs, 4, 4))]
+    program = op_program("ConvTranspose", inputs, {"strides": [2, 2], "pads": [1, 1, 1, 1]}, constants=(1,), fixed=True)
+    assert ("conv_pixels" in names(program)) == chosen
 
 
 @pytest.mark.parametrize(

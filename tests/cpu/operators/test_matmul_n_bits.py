@@ -38,6 +38,25 @@ def test_four_bits(n: int, k: int, size: int, zeros: str) -> None:
     check(ramp((2, 3, k)), *operands(n, k, size, 4, zeros), N=n, K=k, block_size=size, bits=4)
 
 
+@pytest.mark.parametrize("zeros", ["", "uint8", "float32"])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 9, 31])
+def test_any_number_of_rows(rows: int, zeros: str) -> None:
+    """More than one piece of the depth, whose last block and word are not full, and columns for more than one panel."""
+    a, bias = np.random.default_rng(rows).standard_normal((rows, 1002), np.float32), ramp((70,))
+    check(a, *operands(70, 1002, 32, 4, zeros), None, bias, N=70, K=1002, block_size=32, bits=4)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_give_the_same_bits(threads: int) -> None:
+    weights, how = operands(333, 96, 32, 4, "uint8"), {"N": 333, "K": 96, "block_size": 32, "bits": 4}
+    one, many = (
+        op_program("MatMulNBits", [ramp((2, 96)), *weights], how, constants=[1, 2, 3], threads=n, **HOW) for n in (1, threads)
+    )
+    for rows in (1, 6, 40):
+        a = np.random.default_rng(rows).standard_normal((rows, 96), np.float32)
+        assert one([a])[0].tobytes() == many([a])[0].tobytes()
+
+
 @pytest.mark.parametrize("zeros", ["", "uint8"])
 def test_eight_bits(zeros: str) -> None:
     check(ramp((3, 64)), *operands(6, 64, 32, 8, zeros), N=6, K=64, block_size=32, bits=8)

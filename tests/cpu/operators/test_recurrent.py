@@ -19,9 +19,9 @@ WEIGHTS = [1, 2, 3]
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def weights(op: str, directions: int = 1, bias: bool = True) -> list[Array | None]:
+def weights(op: str, directions: int = 1, bias: bool = True, size: int = SIZE) -> list[Array | None]:
     gates = GATES[op]
-    shapes = [(directions, gates * SIZE, INPUT), (directions, gates * SIZE, SIZE), (directions, 2 * gates * SIZE)]
+    shapes = [(directions, gates * size, INPUT), (directions, gates * size, size), (directions, 2 * gates * size)]
     made: list[Array | None] = [ramp(shape, low=-0.5, high=0.5) for shape in shapes]
     return made if bias else made[:2]
 
@@ -62,6 +62,18 @@ def test_sequences_of_different_length_and_given_states(op: str) -> None:
     states = [ramp((2, BATCH, SIZE)) for _ in range(2 if op == "LSTM" else 1)]
     inputs = [ramp((STEPS, BATCH, INPUT)), *weights(op, 2), lengths, *states]
     check(op, inputs, WEIGHTS, direction="bidirectional")
+
+
+@pytest.mark.parametrize(("op", "linear"), [("LSTM", 0), ("GRU", 0), ("GRU", 1), ("RNN", 0)])
+@pytest.mark.parametrize(("batch", "size"), [(1, 37), (7, 37), (2, 64)])
+def test_hidden_units_of_several_blocks(op: str, linear: int, batch: int, size: int) -> None:
+    """On any machine: a last block that is filled up, and rows of the batch that leave some over. Parts share the blocks."""
+    lengths = np.arange(batch).astype(np.int32) % STEPS + 1
+    states = [ramp((2, batch, size)) for _ in range(2 if op == "LSTM" else 1)]
+    peepholes = [ramp((2, 3 * size), low=-0.5, high=0.5)] * (op == "LSTM")
+    inputs = [ramp((STEPS, batch, INPUT)), *weights(op, 2, size=size), lengths, *states, *peepholes]
+    attributes = {"linear_before_reset": 1} if linear else {}
+    check(op, inputs, [*WEIGHTS, 7][: 3 + len(peepholes)], direction="bidirectional", hidden_size=size, **attributes)
 
 
 @pytest.mark.parametrize("op", GATES)

@@ -6,7 +6,12 @@ from ml_dtypes import bfloat16
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
+from ort_lite.native import Spec
+from ort_lite.native.cpu import host
+from ort_lite_cpu.kernels.softmax import vectors_for
+from ort_lite_cpu.operators.softmax import softmax as kernel
 from tests.cpu.check import check_op, op_program, ramp
+from tests.native.calls import call
 
 Shape = tuple[int, ...]
 
@@ -48,6 +53,37 @@ def test_large_and_infinite_numbers() -> None:
     check_op("Softmax", x, expected=softmax)
     check_op("LogSoftmax", np.array([[1e30, 0], [88, -88]], np.float32), expected=log_softmax)
     check_op("Softmax", np.array([[-np.inf, -np.inf], [np.inf, 0]], np.float32), expected=softmax)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("n", [1, 3, 16, 17, 63, 130, 2049])
+def test_rows_of_any_length_however_many_a_thread_has(op: str, n: int) -> None:
+    """Threads with few rows, and long rows, take another way, to the same bits."""
+    x = np.random.default_rng(n).normal(0, 5, (8, n)).astype(np.float32)
+    check_op(op, x, expected=ORACLES[op], rtol=4e-6, atol=0 if op == "Softmax" else 4e-6)
+
+
+@pytest.mark.parametrize("n", [5, 40])
+def test_not_a_number_fills_its_row_alone(n: int) -> None:
+    x = ramp((6, n), low=-5, high=9)
+    x[1, 2], x[3, n - 1], x[4, 0] = np.nan, np.inf, -np.inf
+    x[5] = [-np.inf] * (n - 1) + [np.nan]
+    check_op("Softmax", x, expected=softmax)
+
+
+def test_what_is_no_normal_number_beside_the_largest_is_zero() -> None:
+    x = np.array([[0, -87.3, -87.4, -100, -1e30, -np.inf]], np.float32)
+    check_op("Softmax", x, expected=np.array([[1, np.exp(-87.3), 0, 0, 0, 0]], np.float32), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("n", [7, 37])
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax"])
+def test_in_place(op: str, n: int) -> None:
+    x = ramp((5, n), low=-5, high=9)
+    expected = ORACLES[op](x)
+    spec = Spec(kernel, ("f32", "f32"), {"logarithm": op == "LogSoftmax", **vectors_for("f32", host())})
+    assert call(spec, [x, x], [5, n]) == 0
+    np.testing.assert_allclose(x, expected, rtol=2e-6, atol=1e-6)
 
 
 def test_of_doubles_and_of_a_scalar() -> None:

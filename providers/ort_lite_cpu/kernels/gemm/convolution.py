@@ -19,7 +19,8 @@ BLOCK = 120
 """Output pixels that a block has at most."""
 LONG, MANY = 4, 4
 """Tiles that a row of pixels fills, and panels of output channels, from which on: a shorter row leaves the last of its tiles
-half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less."""
+half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less. Panels of all parts count:
+what a part has must not decide where tiles begin."""
 
 
 class Sizes(NamedTuple):
@@ -197,7 +198,7 @@ def _block(
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         b = shift(w, (r0 * run + o0) * width)
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
-        if direct and east - west >= rows * (LONG if count >= MANY * width else 1):
+        if direct and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):

@@ -267,6 +267,7 @@ def _products(
     """sums[i][j]: vector j of row i of A @ B."""
     count, chains, width = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED), across * emit.lanes
     addresses = Rows(emit, lda, rows)
+    asks = vectors == across and rows > 2  # one or two rows are what is left over: nobody takes a panel next
 
     def along(number: Any, sums: Sequence[Any]) -> list[Any]:
         """One line."""
@@ -291,7 +292,7 @@ def _products(
 
         def round_of(at: Any, values: Sequence[Any]) -> list[Any]:
             soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(shares)))
-            for offset in range(0, UNROLLED * width // shares, CACHE_LINE // emit.nbytes) if vectors == across else ():
+            for offset in range(0, UNROLLED * width // shares, CACHE_LINE // emit.nbytes) if asks else ():
                 emit.prefetch(emit.move(soon, emit.integer(offset)))
             return step(UNROLLED, chains, values)
 

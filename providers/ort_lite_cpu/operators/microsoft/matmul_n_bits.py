@@ -7,8 +7,12 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, Static, failed, like, native, null, span
-from ort_lite.shapes import equal, product
+from ort_lite.shapes import equal, maximum, product
+from ort_lite_cpu.kernels.gemm import four_bits
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import operator
 
@@ -68,7 +72,7 @@ def unpack_weights(
 
 @operator("MatMulNBits", domain="com.microsoft", types=frozenset({"float32"}))
 def matmul_n_bits(op: NodeLowering) -> None:
-    """a (..., K) times the transposed weights (N, K), which are unpacked while lowering where they are constants.
+    """a (..., K) times the transposed weights (N, K): constants of four bits stay as narrow, others are unpacked while lowering.
 
     Computes in float32 whatever `accuracy_level` says. Spec: onnxruntime MatMulNBits-1.
     """
@@ -88,6 +92,9 @@ def matmul_n_bits(op: NodeLowering) -> None:
     if groups is not None and groups.size and not 0 <= groups.min() <= groups.max() < -(-k // size):
         raise op.reject(f"blocks {groups.min()} to {groups.max()} in {op.raw(4).name!r}; there are {-(-k // size)}")
     if b is not None and scales is not None and all(array is not None or not op.has(i) for i, array in enumerate(given, 1)):
+        if bits == 4 and size % four_bits.TOGETHER == 0 and groups is None:
+            _emit_four_bits(op, spec, a, y, b, scales, zeros, n, k, size)
+            return
         form = f"unpacked {[id(array) for array in given[1:]]}"
         emit_packed(op, spec, a, _unpacked(b, scales, zeros, groups, bits, size, n, k), source=b, y=y, form=form)
         return
@@ -97,6 +104,45 @@ def matmul_n_bits(op: NodeLowering) -> None:
     sizes = {"n": n, "k": k, "blocks": blocks, "size": size}
     op.emit(unpack_weights, operands, **sizes, bits=bits, packed=packed, work=n * k, message=_no_block)
     emit_computed(op, spec, a, weights, y)
+
+
+def _emit_four_bits(
+    op: NodeLowering,
+    spec: Product,
+    a: Tensor,
+    y: Tensor,
+    b: Array,
+    scales: Array,
+    zeros: Array | None,
+    n: int,
+    k: int,
+    size: int,
+) -> None:
+    """The weights stay as narrow as they are: packed again, in the order in which they are read."""
+    tile = tile_for("f32", op.target)
+    blocks, width = -(-k // size), tile.columns
+    operands = [
+        a,
+        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width)),
+        op.packed(scales, f"columns {n} {width}", lambda: four_bits.columns_together(scales.reshape(n, blocks), width)),
+        None if zeros is None else op.packed(zeros, f"zeros {n} {blocks} {width}", lambda: _zeros(zeros, n, blocks, width)),
+        spec.bias,
+        y,
+    ]
+    together, lookup = four_bits.rows_together(op.target), four_bits.looks_up(op.target)
+    room = maximum(together * (blocks * size + blocks + width), DEPTH * width)
+    operands.append(op.temporary("float32", (op.options.threads * room,)))
+    op.emit(
+        four_bits.four_bits, operands, **spec.sizes, blocks=blocks, size=size, given=zeros is not None, lookup=lookup,
+        together=together, **tile.statics, work=spec.work,
+    )  # fmt: skip
+
+
+def _zeros(zeros: Array, n: int, blocks: int, width: int) -> Array:
+    codes = zeros.reshape(n, -1)
+    if zeros.dtype == np.uint8:
+        codes = np.stack([codes & 15, codes >> 4], -1).reshape(n, -1)[:, :blocks]
+    return four_bits.columns_together(np.ascontiguousarray(codes), width)
 
 
 def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:

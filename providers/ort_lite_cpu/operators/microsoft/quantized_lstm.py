@@ -8,8 +8,9 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, cast, fmax, fmin, like, native, null, rint, shift
+from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.integer import integer_panel, integer_tile, pairs
-from ort_lite_cpu.kernels.recurrent import time_of, update_cell
+from ort_lite_cpu.kernels.recurrent import put, time_of, update_cell, valid_steps
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.integer_matmul import Matrices, emit_product, packed_constant, quotient
@@ -47,7 +48,7 @@ def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
     lengths="batch",
     h="batch * size",
     c="batch * size",
-    y="walk(offset, steps, batch * stride, batch, stride, size, 1)",
+    y="walk(offset, steps, later, batch, stride, size, 1)",
     gates="4 * size",
 )
 def dynamic_lstm(
@@ -67,6 +68,7 @@ def dynamic_lstm(
     batch: int,
     size: int,
     backward: int,
+    later: int,
     stride: int,
     offset: int,
     limit: float,
@@ -86,29 +88,29 @@ def dynamic_lstm(
     part: int,
     parts: int,
 ) -> int:
-    """As `lstm`, with r (size, 4 size) as `pairs` makes it and its scales in factor (4 size).
+    """As `lstm`, all steps in one round, with xw (steps, batch, 4, size), r (size, 4 size) as `pairs` makes it and its scales in factor
+    (4 size); h (batch, size) is start and end state.
 
     held (size, even) and sums (4 size) are scratch for the quantised hidden state and its product with r.
     """
     width, half = vectors * lanes, (size + 1) // 2
     for b in range(batch):
-        valid = steps if null(lengths) else min(int(lengths[b]), steps)
+        valid, old, cell = valid_steps(lengths, b, steps), shift(h, b * size), shift(c, b * size)
         for step in range(steps):
             t = time_of(step, valid, backward)
-            out = (t * batch + b) * stride + offset
-            if step >= valid:
-                for j in range(size):
-                    if not null(y):
-                        y[out + j] = like(y, 0)
-                continue
-            scale = quantize_row(shift(h, b * size), size, held)
-            for j in range(0, 4 * size, width):
-                integer_panel(held, shift(r, j * half * 2), shift(sums, j), 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
-            base = (t * batch + b) * 4 * size
-            for j in range(4 * size):
-                total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
-                gates[j] = total if null(bias) else total + bias[j]
-            update_cell(gates, peephole, h, c, y, b * size, out, size, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k)
+            out = shift(y, t * later + b * stride + offset)
+            if step < valid:
+                scale = quantize_row(old, size, held)
+                for j in range(0, 4 * size, width):
+                    panel, sum_ = shift(r, j * half * 2), shift(sums, j)
+                    integer_panel(held, panel, sum_, 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
+                base = (t * batch + b) * 4 * size
+                for j in range(4 * size):
+                    total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
+                    gates[j] = total if null(bias) else total + bias[j]
+                update_cell(gates, size, peephole, cell, old, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, size)
+            if not null(y):
+                put(old, out, step < valid, size)
     return OK
 
 
@@ -133,8 +135,12 @@ class QuantizedLayer(Layer):
                 if own not in ((self.directions,), (self.directions, columns)):
                     raise op.reject(f"input {parameter} {own}, expected ({self.directions},) or ({self.directions}, {columns})")
 
-    def product(self, direction: int) -> Tensor:
-        """x @ W[direction], (steps * batch, gates * size)."""
+    def block(self, across: int) -> int:
+        """All: the product with the recurrence weights is one of its own."""
+        return max(self.size, 1)
+
+    def product(self, direction: int, bias: Tensor | None) -> Tensor:
+        """x @ W[direction], (steps * batch, gates * size); the bias is left to the kernel."""
         op, rows, columns = self.op, self.steps * self.batch, self.gates * self.size
         w, zeros = self._constant(W), self._constant(W_ZERO)
         packed = packed_constant(op, w[direction], zeros[direction], w, f"W {direction}")
@@ -143,16 +149,19 @@ class QuantizedLayer(Layer):
         factor = quotient(op, [self.scale, op.array(self._constant(W_SCALE)[direction])])
         return op.lowering.stored(formula("{x} * {factor}", as_float(total), factor=factor).tensor())
 
-    def lstm_steps(self, direction: int, operands: Sequence[Tensor | None], given: Mapping[str, Any]) -> None:
+    def lstm_steps(self, direction: int, states: Sequence[Tensor], given: Mapping[str, Any]) -> Dim:
         op, columns, tile = self.op, self.gates * self.size, integer_tile(self.op.target)
         whole, zeros = self._constant(R), self._constant(R_ZERO)[direction].astype(np.int16)
         form = f"R {direction} {tile.columns} {zeros.tobytes()!r}"
         r = op.packed(whole, form, lambda: pairs(whole[direction].astype(np.int16) - zeros, tile.columns))
         factor = op.array(np.broadcast_to(self._constant(R_SCALE)[direction], (columns,)).astype(np.float32))
         held, sums = op.temporary("int16", (self.size + 1,)), op.temporary("int32", (columns,))
-        front = [self.product(direction), r, factor, held, sums]
+        bias, peephole = self.vector(3, direction, (0, 4), 4), self.vector(7, direction, (0,), 3)
+        front = [self.product(direction, bias), r, factor, held, sums, bias, peephole, op.optional(4)]
         lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
-        op.emit(dynamic_lstm, [*front, *operands], **given, **lanes, work=self.work())
+        operands = [*front, *states, self.y, op.temporary(self.x.dtype, (columns,))]
+        op.emit(dynamic_lstm, operands, **given, **lanes, work=0)  # one thread: every step needs the one before
+        return 0
 
     def _constant(self, index: int) -> Array:
         array = self.op.constant(index)

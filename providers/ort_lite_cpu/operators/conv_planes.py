@@ -1,0 +1,213 @@
+"""Pointwise and depthwise Conv of images that lie in ONNX's own order: they stay in it (decision 0032)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ort_lite.graph import Node, Value
+from ort_lite.native.digest import digest
+from ort_lite.record import Record
+from ort_lite.shapes import less, minimum, product, same
+from ort_lite_cpu.kernels.gemm import planes
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH
+from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
+
+_OWN_ORDER = frozenset(("Conv", "FusedConv"))
+_IMAGES = frozenset(
+    ("AveragePool", "ConvTranspose", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool", "Resize")
+)
+"""Operators beside Conv that read images channels last."""
+
+
+def suits_planes(op: NodeLowering, sizes: Geometry) -> bool:
+    """Whether a kernel of planes serves the Conv, and spares a change of order."""
+    if sizes.is_pointwise:
+        pixels = product(sizes.size)
+        fits = op.constant(1) is not None and (not op.has(2) or op.constant(2) is not None)
+        fits = fits and isinstance(pixels, int) and pixels >= tile_for(op.raw(0).native, op.target).columns
+    else:
+        fits = sizes.is_depthwise and _plane(op, sizes) is not None
+    return fits and _lie_in_planes(op) and not _goes_on_channels_last(op, sizes)
+
+
+class Plane(Record):
+    """The numbers of a depthwise Conv that code is made for, and how its kernels take them."""
+
+    lines: int
+    taps: int
+    down: int
+    across: int
+    ahead: int
+    iw: int
+    oh: int
+    ow: int
+    lanes: int
+    held: bool
+
+    @property
+    def statics(self) -> dict[str, Any]:
+        made = {"lines": self.lines, "taps": self.taps, "down": self.down, "across": self.across, "held": self.held}
+        behind = self.ow + self.taps - 1 - self.ahead - self.iw
+        in_place = self.across == 1 and planes.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
+        return {**made, "front": self.ahead, "behind": behind if in_place else -1}
+
+    def copied(self, band: int) -> int:
+        """Elements of the input that `band` rows of output see, with padding, and of the table before them."""
+        return 3 + ((band - 1) * self.down + self.lines) * self.across * (self.ow + (self.taps - 1) // self.across)
+
+    def band(self, most: Callable[[int], int], limit: int) -> int:
+        """Rows that are computed at one place: as many as the limit allows of what they need, ROWS at least."""
+        rows = planes.ROWS
+        while rows < self.oh and most(rows + planes.ROWS) <= limit:
+            rows += planes.ROWS
+        return rows
+
+
+def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
+    """None where something is no number, or no kernel serves it: rows have half a vector at least."""
+    numbers = [*sizes.kernel[1:], *sizes.strides[1:], *sizes.pads[1:], *sizes.size[1:], *sizes.result[1:]]
+    own, lanes = [number for number in numbers if isinstance(number, int)], tile_for(op.raw(0).native, op.target).lanes
+    if len(own) < len(numbers):
+        return None
+    lines, taps, down, across, above, ahead, _, iw, oh, ow = own
+    if max(down, across) > planes.MAX_STRIDE or sizes.dilations[1:] != (1, 1) or min(above, ahead) < 0:
+        return None
+    if lines * taps > planes.MAX_TAPS or 2 * ow < lanes:
+        return None
+    lanes, held = lanes if ow >= lanes else lanes // 2, planes.held(op.target, lines * taps)
+    return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
+
+
+def _lie_in_planes(op: NodeLowering) -> bool:
+    """Whether the images, and those that are added, have ONNX's order, and nobody made a copy in the other one yet."""
+    images = [op.raw(index) for index in (0, 3) if op.has(index)]
+    last = channels_last(len(images[0].shape))
+    return all(storage_order(image) is None and last not in image.layouts for image in images)
+
+
+def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
+    """Whether a change of order behind the node takes the place of one in front of it, and moves more."""
+    value = op.node.outputs[0]
+    assert value is not None
+    more = less(sizes.channels * product(sizes.size), sizes.outputs * product(sizes.result))
+    return not same(more, 0) and any(_reads_channels_last(node, value) for node in value.readers)
+
+
+def _reads_channels_last(node: Node, value: Value) -> bool:
+    """What the kind of a node tells: Conv reads planes where its kernel is a pixel or a channel's own."""
+    if node.op_type not in _OWN_ORDER:
+        return node.op_type in _IMAGES
+    weight = node.inputs[1]
+    shape = None if weight is None or node.inputs[0] is not value else weight.shape
+    if shape is None:
+        return True
+    alone = node.attr("group", 1) > 1 and shape[1] == 1
+    return not alone and any(dim != 1 for dim in shape[2:])
+
+
+# --- Kernels
+def conv_planes(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
+    """The node's output, in ONNX's own order, for a Conv that `suits_planes`."""
+    if sizes.is_pointwise:
+        before = op.raw(0).later
+        if isinstance(before, Depthwise):
+            _emit_separable(op, before, sizes, weight, epilogue)
+        else:
+            _emit_pointwise(op, sizes, weight, epilogue)
+        return
+    plane, shape = _plane(op, sizes), op.info().shape
+    assert plane is not None and shape is not None
+    made = Depthwise(op, sizes, plane, weight, epilogue)
+    if made.can_wait:
+        op.set(0, Tensor(op.raw(0).dtype, shape, later=made))
+    else:
+        made.emit(op.output(0))
+
+
+def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
+    x = op.input(0)
+    tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
+    scratch = op.temporary(x.dtype, (op.options.threads, minimum(DEPTH, sizes.channels + ones), tile.columns))
+    operands = [x, w, epilogue.residual, op.output(0), scratch]
+    given: dict[str, Any] = {
+        "n": sizes.batch,
+        "m": sizes.outputs,
+        "k": sizes.channels,
+        "pixels": product(sizes.size),
+        "ones": ones,
+    }
+    op.emit(planes.pointwise, operands, **given, **epilogue.activation.named, **tile.statics, work=sizes.work)
+
+
+def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
+    """(rows of a pointwise weight, each with its bias behind it, how many columns that is more: 0 or 1)."""
+    bias = op.constant(2)
+    if bias is None:
+        return weight.packed(op, "rows", lambda array: array.reshape(len(array), -1)), 0
+    column = bias[:, None]
+    form = f"rows and bias {digest(bias.tobytes()).hex()}"
+    return weight.packed(op, form, lambda array: np.concatenate([array.reshape(len(array), -1), column], 1)), 1
+
+
+class Depthwise(Record, eq=False):
+    """A depthwise Conv of planes."""
+
+    op: NodeLowering
+    sizes: Geometry
+    plane: Plane
+    weight: Weight
+    epilogue: Epilogue
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether its only reader is a pointwise Conv, and a few rows fit what the two hand over."""
+        op, value = self.op, self.op.node.outputs[0]
+        assert value is not None
+        if op.lowering.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
+            return False
+        readers = value.readers
+        return planes.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters, but for those that depend on how many rows are computed at one place."""
+        return {name: self.sizes.named[name] for name in ("n", "c", "ih", "iw", "oh", "ow", "ph")} | self.plane.statics
+
+    @property
+    def weights(self) -> Tensor:
+        return self.weight.tensor or self.weight.packed(self.op, "planes", lambda array: array)
+
+    def emit(self, y: Tensor) -> None:
+        op, plane, epilogue, x = self.op, self.plane, self.epilogue, self.op.input(0)
+        band = plane.band(plane.copied, planes.BAND)
+        scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band)))
+        operands = [x, self.weights, epilogue.bias, epilogue.residual, y, scratch]
+        given = {**self.named, **epilogue.activation.named, "band": band, "lanes": plane.lanes}
+        op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4)
+
+
+def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
+    """Both at once: what lies between them stays in the caches."""
+    x, plane, between = first.op.input(0), first.plane, first.epilogue.activation
+    tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
+    apart = min(apart for apart in planes.APART if apart >= planes.ROWS * plane.ow)
+    band = plane.band(lambda rows: rows * plane.ow, apart)
+    scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band) + (sizes.channels + ones) * apart))
+    operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, op.output(0), scratch]
+    given = {**first.named, "m": sizes.outputs, "band": band, "ones": ones, "low1": between.low, "high1": between.high}
+    given |= {"narrow": plane.lanes, "apart": apart // tile.lanes, **epilogue.activation.named, **tile.statics}
+    op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work)
+
+
+def _is_pointwise(node: Node, value: Value) -> bool:
+    """Whether a node is a plain product over the channels of the value, by a constant, and nothing else reads the value in it."""
+    if node.op_type not in _OWN_ORDER or node.inputs[0] is not value or node.attr("group", 1) != 1:
+        return False
+    weight = node.inputs[1]
+    return weight is not None and weight.constant is not None and set(weight.constant.shape[2:]) == {1}

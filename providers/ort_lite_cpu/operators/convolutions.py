@@ -1,0 +1,118 @@
+"""What a convolution is made of, whichever kernel computes it: its sizes, its weight, and what is done to its sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite.record import Record
+from ort_lite.shapes import ceildiv, product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels.gemm import depthwise, winograd
+from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
+from ort_lite_cpu.kernels.gemm.microkernel import Tile
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor
+
+Triple = tuple[Dim, Dim, Dim]
+
+FEW_CHANNELS = 8
+"""Below it a Winograd transform costs more than it saves."""
+
+_NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
+"""What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
+
+
+class Geometry(Record):
+    """Sizes of a convolution, spatial axes padded to three in front; `pads` are those in front of each axis."""
+
+    batch: Dim
+    channels: Dim
+    size: Triple
+    outputs: Dim
+    result: Triple
+    kernel: Triple
+    strides: Triple
+    pads: Triple
+    dilations: Triple
+    groups: int
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """By the names of the kernels' parameters, all but the groups."""
+        numbers = [self.batch, self.channels, self.outputs]
+        for axes in (self.size, self.result, self.kernel, self.strides, self.pads, self.dilations):
+            numbers += axes
+        return dict(zip(_NAMES, numbers, strict=True))
+
+    @property
+    def pixels(self) -> Dim:
+        return self.batch * product(self.result)
+
+    @property
+    def work(self) -> Dim:
+        depth = product(self.kernel) * (self.channels // self.groups)
+        return self.pixels * self.outputs * depth // 40
+
+    @property
+    def is_pointwise(self) -> bool:
+        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.groups == 1
+        return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
+
+    @property
+    def is_depthwise(self) -> bool:
+        flat = self.size[0] == self.result[0] == self.kernel[0] == 1
+        narrow = isinstance(self.kernel[2], int) and self.kernel[2] <= depthwise.MAX_TAPS
+        narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
+        return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
+
+    def winograd_edge(self, tile: Tile) -> int:
+        """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
+
+        By rows of products: each plane has one for each tile, and as many more as fit into the time in which its filters come from
+        memory; the definition has one for each pixel and tap, and its lines end. A size that is not known may be large: 4.
+        """
+        plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
+        flat = self.size[0] == self.result[0] == 1
+        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
+        if not (plain and flat and many):
+            return 0
+        pixels = self.pixels
+        if not isinstance(pixels, int):
+            return 4
+        costs = {0: 9 * pixels * 5 // 4}
+        for edge in (2, 4):
+            tiles = self.tiles(edge)
+            assert isinstance(tiles, int)
+            costs[edge] = winograd.planes_of(edge) * max(tiles, tile.columns * 3 // 4)
+        return min(costs, key=costs.__getitem__)
+
+    def tiles(self, edge: int) -> Dim:
+        """Of edge x edge outputs."""
+        return self.batch * ceildiv(self.result[1], edge) * ceildiv(self.result[2], edge)
+
+
+class Weight(Record):
+    """(O, C / groups, *kernel): an array, or a contiguous tensor that is computed at run time.
+
+    `source` and `form` say what the array is made of, so that it is packed once.
+    """
+
+    array: Array | None = None
+    tensor: Tensor | None = None
+    source: Array | None = None
+    form: str = ""
+
+    def packed(self, op: NodeLowering, form: str, make: Callable[[Array], Array]) -> Tensor:
+        array, source = self.array, self.source
+        assert array is not None and source is not None
+        return op.packed(source, f"{form} {self.form}", lambda: make(array))
+
+
+class Epilogue(Record):
+    """What is added to a convolution, and applied to it."""
+
+    bias: Tensor | None = None
+    residual: Tensor | None = None
+    activation: Activation = NONE
