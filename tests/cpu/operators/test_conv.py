@@ -17,7 +17,8 @@ from ort_lite.native.cpu import host
 from ort_lite.shapes import symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.operators import conv, conv_pixels, convolutions
+from ort_lite_cpu.operators import conv, conv_pixels
+from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op, text_program
@@ -225,7 +226,7 @@ LANES = tile_for("f32", host()).lanes
 def test_winograd(
     size: Shape, channels: int, outputs: int, pads: list[int], edge: int, tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convolutions.Geometry, "winograd_edge", lambda *_: edge)
+    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
     assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
     want = convolved(x, w, b, pads=pads)
