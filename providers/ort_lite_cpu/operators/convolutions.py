@@ -19,6 +19,8 @@ Triple = tuple[Dim, Dim, Dim]
 
 FEW_CHANNELS = 8
 """Below it a Winograd transform costs more than it saves."""
+MANY_FILTERS = 128 * 128
+"""Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
 
 _NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
 """What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
@@ -70,8 +72,8 @@ class Geometry(Record):
     def winograd_edge(self, tile: Tile) -> int:
         """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
 
-        By rows of products: each plane has one for each tile, and as many more as fit into the time in which its filters come from
-        memory; the definition has one for each pixel and tap, and its lines end. A size that is not known may be large: 4.
+        By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
+        definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
         """
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
@@ -81,11 +83,13 @@ class Geometry(Record):
         pixels = self.pixels
         if not isinstance(pixels, int):
             return 4
+        assert isinstance(self.channels, int) and isinstance(self.outputs, int)
+        least = tile.columns * (5 if self.channels * self.outputs > MANY_FILTERS else 3) // 4
         costs = {0: 9 * pixels * 5 // 4}
         for edge in (2, 4):
             tiles = self.tiles(edge)
             assert isinstance(tiles, int)
-            costs[edge] = winograd.planes_of(edge) * max(tiles, tile.columns * 3 // 4)
+            costs[edge] = winograd.planes_of(edge) * max(tiles, least)
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:

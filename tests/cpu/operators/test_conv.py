@@ -235,23 +235,25 @@ def test_winograd(
 
 
 @pytest.mark.parametrize(
-    ("images", "size", "wide", "narrow"),
+    ("images", "channels", "size", "wide", "narrow"),
     [
-        (1, 4, 0, 0),
-        (2, 4, 0, 2),
-        (1, 7, 2, 2),
-        (2, 7, 2, 4),
-        (8, 7, 4, 4),
-        (1, 14, 2, 4),
-        (2, 14, 4, 4),
-        (1, 28, 4, 4),
-        (symbol("N"), 7, 4, 4),
+        (1, 64, 4, 0, 0),
+        (2, 64, 4, 0, 2),
+        (1, 64, 7, 2, 2),
+        (2, 64, 7, 2, 4),
+        (8, 64, 7, 4, 4),
+        (1, 256, 7, 0, 2),
+        (1, 64, 14, 2, 4),
+        (1, 256, 14, 2, 4),
+        (2, 64, 14, 4, 4),
+        (1, 64, 28, 4, 4),
+        (symbol("N"), 64, 7, 4, 4),
     ],
     ids=str,
 )
-def test_tiles_of_winograd_are_large_where_they_are_many(images: Dim, size: int, wide: int, narrow: int) -> None:
-    """On two register tiles: a wide one multiplies a row so fast that it waits for the filters of a few."""
-    image = (images, 64, size, size)
+def test_tiles_of_winograd_are_large_where_they_are_many(images: Dim, channels: int, size: int, wide: int, narrow: int) -> None:
+    """On two register tiles: a wide one multiplies a row so fast that it waits for filters, above all for many."""
+    image = (images, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
     assert [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))] == [wide, narrow]
 
