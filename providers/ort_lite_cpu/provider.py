@@ -60,7 +60,7 @@ class CPUExecutionProvider(ExecutionProvider):
     def configure(self, options: SessionOptions) -> None:
         """Threads that no provider option fixed are the session's intra_op_num_threads.
 
-        Config entry `ort_lite.winograd` "0" turns F(4x4, 3x3) convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
+        Config entry `ort_lite.winograd` "0" turns Winograd's convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
         `ort_lite.target` names the target that no provider option did.
         """
         threads = self._threads or options.intra_op_num_threads or _cores()

@@ -24,7 +24,7 @@ from ort_lite_cpu.kernels.gemm import (
     winograd,
 )
 from ort_lite_cpu.kernels.gemm.integer import integer_tile
-from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel, tall_tile, tile_for
+from ort_lite_cpu.kernels.gemm.microkernel import SHARES, UNROLLED, Tile, panel_in_shares, tall_tile, tile_for
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.recurrent import product
 from ort_lite_cpu.kernels.softmax import vectors_for
@@ -38,9 +38,9 @@ DOTS = [name for name in CPUS if byte_dots.dot_tile(named(name)) is not None]
 INTEGERS = "void(*i16,*{},*i32,i64,i64,i64,i64)"
 
 
-def floats(native: str, tile: Tile) -> Spec:
+def floats(native: str, tile: Tile, shares: int = SHARES) -> Spec:
     signature = "void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,i64,*F,*F,F,F)"
-    return Spec.plain(panel, signature.replace("F", native), tile.statics)
+    return Spec.plain(panel_in_shares, signature.replace("F", native), {**tile.statics, "shares": shares})
 
 
 def few(transposed: bool) -> Spec:
@@ -93,7 +93,7 @@ def recurrent(target: Target) -> Spec:
 FAMILIES: dict[str, Callable[[Target], Spec]] = {
     "float": lambda target: floats("f32", tile_for("f32", target)),
     "double": lambda target: floats("f64", tile_for("f64", target)),
-    "Winograd": lambda target: floats("f32", tall_tile("f32", target)),
+    "Winograd": lambda target: floats("f32", tall_tile("f32", target), shares=2),
     "int8": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i8"), integer_tile(target).statics),
     "int16": lambda target: Spec.plain(integer.integer_panel, INTEGERS.format("i16"), integer_tile(target).statics),
     "depthwise 3": lambda target: channels(3, 1, target),
@@ -170,15 +170,29 @@ TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
 }
 
 
+def winograd_transform(name: str, edge: int, target: Target) -> Spec:
+    function, signature, statics = TRANSFORMS[name]
+    return Spec.plain(function, signature, {**statics, "edge": edge, "lanes": tile_for("f32", target).lanes})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transforms_of_winograd_keep_to_32_registers(transform: str, name: str) -> None:
     """With 16 they read their constants from the stack."""
-    function, signature, statics = TRANSFORMS[transform]
     target = named(name)
-    spec = Spec.plain(function, signature, {**statics, "lanes": tile_for("f32", target).lanes})
-    assert spilled(multiplying_loops(spec, target)) == []
+    assert spilled(multiplying_loops(winograd_transform(transform, 4, target), target)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CPUS)
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms_of_small_tiles_keep_to_16_registers(transform: str, name: str) -> None:
+    """They have no constants, and multiply nothing."""
+    target = named(name)
+    module, machine = compile_module(winograd_transform(transform, 2, target), target, "symbol")
+    loops = inner_loops(machine.emit_assembly(module))
+    assert any(loop.loads() >= 16 for loop in loops) and spilled(loops) == []
 
 
 @pytest.mark.parametrize("name", CPUS)

@@ -25,7 +25,7 @@ from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weig
 from ort_lite_cpu.operators.matmul import Product, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 
-TILES, COLUMNS = 24, 64
+TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
 """Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
@@ -76,21 +76,22 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif weight.array is not None and _by_winograd(op, sizes, x):
+    elif weight.array is not None and _winograd_edge(op, sizes, x):
         _emit_winograd(op, sizes, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
-def _by_winograd(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
-    lanes = tile_for("f32", op.target).lanes
-    return x.dtype == "float32" and op.options.winograd and sizes.suits_winograd(lanes)
+def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
+    """0 where Winograd's convolution is not used."""
+    allowed = x.dtype == "float32" and op.options.winograd
+    return sizes.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
 
 def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
     """Whether a convolution of input 0 by a constant weight is emitted by `emit_pixels`, in ONNX's own order."""
     x = op.raw(0)
-    if sizes.is_pointwise or sizes.is_depthwise or _by_winograd(op, sizes, x):
+    if sizes.is_pointwise or sizes.is_depthwise or _winograd_edge(op, sizes, x):
         return False
     tile = _tile(op, sizes, x)
     return suits_pixels(op, sizes, tile, _joined_groups(sizes, tile.least_columns))
@@ -162,17 +163,25 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
 
 
 def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile = tall_tile(x.native, op.target)
+    tile, edge = tall_tile(x.native, op.target), _winograd_edge(op, sizes, x)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns = _columns(sizes.outputs, tile.lanes)
-    form = f"winograd {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, columns, tile, op.target))
-    block = -(-TILES // tile.rows) * tile.rows * (2 if sizes.channels > MANY_CHANNELS else 1)
-    size = winograd.scratch_size(block, sizes.channels, columns)
+    columns, block = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile)
+    form = f"winograd {edge} {columns} {tile.columns}"
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, edge, columns, tile, op.target))
+    size = winograd.scratch_size(edge, block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
-    given = {**sizes.named, **epilogue.activation.named, **tile.statics}
+    statics = {**tile.statics, "edge": edge, "shares": winograd.shares_for(block, tile)}
+    given = {**sizes.named, **epilogue.activation.named, **statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+
+
+def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
+    """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
+    tiles, channels = sizes.tiles(edge), sizes.channels
+    assert isinstance(channels, int)
+    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels > MANY_CHANNELS else 1)
+    return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 
 def _columns(outputs: int, lanes: int) -> int:

@@ -9,16 +9,18 @@ from ort_lite.dtypes import Array
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import depthwise
+from ort_lite_cpu.kernels.gemm import depthwise, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
+from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
 Triple = tuple[Dim, Dim, Dim]
 
 FEW_CHANNELS = 8
-FEW_TILES = 8
-"""Below either a Winograd transform costs more than it saves: its filters take four times the memory, read once a block."""
+"""Below it a Winograd transform costs more than it saves."""
+MANY_FILTERS = 128 * 128
+"""Above it transformed filters, of 64 or 144 bytes each, are not in a cache any more when a model runs again."""
 
 _NAMES = ("n", "c", "o", "id_", "ih", "iw", *(f"{what}{axis}" for what in "okspd" for axis in "dhw"))
 """What the kernels call the sizes of a `Geometry`: as `convolution.Sizes`."""
@@ -67,13 +69,32 @@ class Geometry(Record):
         narrow = narrow and isinstance(self.strides[2], int) and self.strides[2] <= depthwise.MAX_STRIDE
         return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
-    def suits_winograd(self, lanes: int) -> bool:
-        """Whether F(4x4, 3x3) serves it, and is worth it, where vectors have that many lanes."""
+    def winograd_edge(self, tile: Tile) -> int:
+        """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
+
+        By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
+        definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
+        """
         plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
         flat = self.size[0] == self.result[0] == 1
-        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, lanes) for n in (self.channels, self.outputs))
-        tiles = self.batch * ceildiv(self.result[1], 4) * ceildiv(self.result[2], 4)
-        return plain and flat and many and not (isinstance(tiles, int) and tiles < FEW_TILES)
+        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
+        if not (plain and flat and many):
+            return 0
+        pixels = self.pixels
+        if not isinstance(pixels, int):
+            return 4
+        assert isinstance(self.channels, int) and isinstance(self.outputs, int)
+        least = tile.columns * (5 if self.channels * self.outputs > MANY_FILTERS else 3) // 4
+        costs = {0: 9 * pixels * 5 // 4}
+        for edge in (2, 4):
+            tiles = self.tiles(edge)
+            assert isinstance(tiles, int)
+            costs[edge] = winograd.planes_of(edge) * max(tiles, least)
+        return min(costs, key=costs.__getitem__)
+
+    def tiles(self, edge: int) -> Dim:
+        """Of edge x edge outputs."""
+        return self.batch * ceildiv(self.result[1], edge) * ceildiv(self.result[2], edge)
 
 
 class Weight(Record):

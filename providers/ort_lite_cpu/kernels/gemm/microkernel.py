@@ -21,7 +21,10 @@ ACCUMULATE, BIAS, RESIDUAL, CLIP = 1, 2, 4, 8
 UNROLLED = 4
 """k that one round of the inner loop takes."""
 SHARES = 8
-"""Tiles that together ask for the panel that comes next, each for a share; the one that reads it first would wait for memory."""
+"""Tiles that together ask for the panel that comes next, each for a share; the one that reads it first would wait for memory.
+
+A caller that has fewer tiles to a panel says so: `panel_in_shares`.
+"""
 
 
 class Tile(Record):
@@ -66,7 +69,7 @@ def tall_tile(native_type: str, target: Target) -> Tile:
     return Tile(12, 2, tile.lanes) if target.vector_registers == 32 else tile
 
 
-@native(inline=False)
+@native
 def panel(
     a: Ptr,
     lda: int,
@@ -88,41 +91,92 @@ def panel(
     vectors: Static,
     lanes: Static,
 ) -> None:
+    """As `panel_in_shares`, for many rows."""
+    panel_in_shares(
+        a,
+        lda,
+        line,
+        lines,
+        b,
+        ahead,
+        c,
+        ldc,
+        m,
+        n,
+        k,
+        mode,
+        bias,
+        residual,
+        low,
+        high,
+        rows,
+        vectors,
+        lanes,
+        SHARES,
+    )
+
+
+@native(inline=False)
+def panel_in_shares(
+    a: Ptr,
+    lda: int,
+    line: int,
+    lines: int,
+    b: Ptr,
+    ahead: Ptr,
+    c: Ptr,
+    ldc: int,
+    m: int,
+    n: int,
+    k: int,
+    mode: int,
+    bias: Ptr,
+    residual: Ptr,
+    low: float,
+    high: float,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    shares: Static,
+) -> None:
     """C (m, n), row stride ldc, from A (m, lines, k) and a packed panel b (lines, k, vectors * lanes); n may be less.
 
     Element (i, l, p) of A is a[i * lda + l * line + p]: a matrix has one line, a convolution as many as its kernel. `mode`
     holds the bits above; bias (n,), residual laid out as C. All tiles start at multiples of `rows`, so that a caller that cuts
     C there gets the same bits. What is left over is done in powers of two. `ahead`: the panel that the caller takes next, which
-    comes into the cache meanwhile; b where there is none, or where it is there already.
+    comes into the cache meanwhile, in `shares` parts; b where there is none, or where it is there already.
     """
-    i, asked = 0, 0
+    i, asked, whole = 0, 0, lines * k * vectors * lanes
     while i + rows <= m:
-        x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), shift(ahead, asked)
-        asked = min(asked + lines * k * vectors * lanes // SHARES, lines * k * vectors * lanes)
+        x, y, other = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc)
+        soon = shift(ahead, asked) if asked < whole else b
+        asked += (whole + shares - 1) // shares
         if vectors > 2 and n <= lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 1, vectors, lanes, shares)
         elif vectors > 2 and n <= 2 * lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 2, vectors, lanes, shares)
         elif vectors > 3 and n <= 3 * lanes:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes)
+            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, 3, vectors, lanes, shares)
         else:
-            tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes)
+            tile(
+                x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, rows, vectors, vectors, lanes, shares
+            )
         i += rows
     if rows > 8 and m - i >= 8:
         x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes)
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 8, vectors, vectors, lanes, shares)
         i += 8
     if rows > 4 and m - i >= 4:
         x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes)
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 4, vectors, vectors, lanes, shares)
         i += 4
     if m - i >= 2:
         x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes)
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 2, vectors, vectors, lanes, shares)
         i += 2
     if m - i >= 1:
         x, y, other, soon = shift(a, i * lda), shift(c, i * ldc), shift(residual, i * ldc), b
-        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes)
+        tile(x, lda, line, lines, b, soon, y, ldc, n, k, mode, bias, other, low, high, 1, vectors, vectors, lanes, shares)
 
 
 @native
@@ -136,7 +190,7 @@ def mode_of(first: bool, last: bool, bias: Ptr, residual: Ptr, clips: bool) -> i
     return mode
 
 
-@emitted("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,*F,*F,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def tile(
     builder: Any,
     a: Any,
@@ -158,10 +212,11 @@ def tile(
     vectors: int,
     across: int,
     lanes: int,
+    shares: int,
 ) -> None:
     """One tile of `rows` rows and min(n, vectors * lanes) columns; the panel has `across` vectors."""
     emit = Vectors(builder, a.type.pointee, lanes)
-    sums = _products(emit, a, lda, line, lines, b, ahead, k, rows, vectors, across)
+    sums = _products(emit, a, lda, line, lines, b, ahead, k, rows, vectors, across, shares)
     outputs = [emit.move(c, emit.mul(ldc, i)) for i in range(rows)]
     residuals = [emit.move(residual, emit.mul(ldc, i)) for i in range(rows)]
     limits = emit.splat(low), emit.splat(high)
@@ -196,7 +251,18 @@ def tile(
 
 
 def _products(
-    emit: Vectors, a: Any, lda: Any, line: Any, lines: Any, b: Any, ahead: Any, k: Any, rows: int, vectors: int, across: int
+    emit: Vectors,
+    a: Any,
+    lda: Any,
+    line: Any,
+    lines: Any,
+    b: Any,
+    ahead: Any,
+    k: Any,
+    rows: int,
+    vectors: int,
+    across: int,
+    shares: int,
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     count, chains, width = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED), across * emit.lanes
@@ -207,7 +273,7 @@ def _products(
         """One line."""
         starts = addresses.starts(emit.move(a, emit.builder.mul(line, number)))
         before = emit.mul(emit.builder.mul(k, number), width)
-        panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(SHARES)))
+        panel, share = emit.move(b, before), emit.move(ahead, emit.builder.sdiv(before, emit.integer(shares)))
 
         def step(unrolled: int, used: int, values: Sequence[Any]) -> list[Any]:
             """`unrolled` k; they go round `used` chains."""
@@ -225,8 +291,8 @@ def _products(
             return [*moved, emit.move(right, emit.integer(unrolled * width)), *sums]
 
         def round_of(at: Any, values: Sequence[Any]) -> list[Any]:
-            soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(SHARES)))
-            for offset in range(0, UNROLLED * width // SHARES, CACHE_LINE // emit.nbytes) if asks else ():
+            soon = emit.move(share, emit.builder.sdiv(emit.mul(at, width), emit.integer(shares)))
+            for offset in range(0, UNROLLED * width // shares, CACHE_LINE // emit.nbytes) if asks else ():
                 emit.prefetch(emit.move(soon, emit.integer(offset)))
             return step(UNROLLED, chains, values)
 
