@@ -28,7 +28,7 @@ from ort_lite.native.lang import (
     tanh,
 )
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, tile
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, SHARES, tile
 from ort_lite_cpu.kernels.square import prefetch
 
 ACTIVATIONS = {
@@ -110,15 +110,15 @@ def product(
     i, n = 0, vectors * lanes
     while i + rows <= m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, rows, vectors, vectors, lanes, SHARES)
         i += rows
     while rows > 2 and i + 2 <= m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 2, vectors, vectors, lanes, SHARES)
         i += 2
     if i < m:
         x, y = shift(a, i * lda), shift(c, i * ldc)
-        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes)
+        tile(x, lda, 0, 1, b, b, y, ldc, n, k, mode, bias, bias, 0.0, 0.0, 1, vectors, vectors, lanes, SHARES)
 
 
 @native

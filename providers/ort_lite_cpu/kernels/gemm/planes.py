@@ -12,7 +12,7 @@ from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
-from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, panel, tile
+from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, panel, tile
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
@@ -392,17 +392,17 @@ def _tiles(
     i = 0
     if m == rows:
         if vectors > 3 and n <= 2 * lanes:
-            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, 2, apart, lanes)
+            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, 2, apart, lanes, SHARES)
         else:
-            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, vectors, apart, lanes)
+            tile(a, k, 0, 1, b, b, c, ldc, n, k, mode, a, residual, low, high, rows, vectors, apart, lanes, SHARES)
         i = rows
     while i < m:
         x, y, other = shift(a, i * k), shift(c, i * ldc), shift(residual, i * ldc)
         if rows > 4 and m - i >= 4:
-            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 4, vectors, apart, lanes)
+            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 4, vectors, apart, lanes, SHARES)
             i += 4
         else:
-            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes)
+            tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes, SHARES)
             i += 1
 
 
