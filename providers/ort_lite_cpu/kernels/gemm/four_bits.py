@@ -96,7 +96,14 @@ def four_bits(
     own = shift(scratch, part * max(together * (blocks * size + blocks + width), DEPTH * width))
     across = (n + width - 1) // width
     if m > FEW:
-        _unpacked(a, b, scales, zeros, bias, y, own, m, n, k, blocks, size, given, lookup, rows, vectors, lanes, part, parts)
+        first, last, left, right = grid((m + rows - 1) // rows, across, rows, 2 * width, part, parts)
+        top, ending = first * rows, 0 if null(bias) else BIAS
+        x, out, count = shift(a, top * k), shift(y, top * n), min(last * rows, m) - top
+        for p in range(left, right):
+            at, j = p * blocks * width, p * width
+            w, f, z = shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at)
+            target, added, rest = shift(out, j), shift(bias, j), n - j
+            _many(x, w, f, z, added, target, own, count, n, rest, k, size // 8, ending, given, lookup, rows, vectors, lanes)
         return OK
     for i in range(0, m, together):
         count = min(together, m - i)
@@ -155,7 +162,7 @@ def _few(
 
 
 @native(inline=False)
-def _unpacked(
+def _many(
     a: Ptr,
     b: Ptr,
     scales: Ptr,
@@ -165,52 +172,27 @@ def _unpacked(
     scratch: Ptr,
     m: int,
     n: int,
+    left: int,
     k: int,
-    blocks: int,
-    size: int,
+    words_: int,
+    ending: int,
     given: Static,
     lookup: Static,
     rows: Static,
     vectors: Static,
     lanes: Static,
-    part: int,
-    parts: int,
 ) -> None:
-    """As `four_bits`, for many rows: pieces of panels as numbers, (depth, width) in `scratch`."""
-    width = vectors * lanes
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, 2 * width, part, parts)
-    top, count = first * rows, min(last * rows, m) - first * rows
+    """The columns of y (m, n) that one panel has, `left` or fewer, for many rows: pieces of it as numbers, (depth, width).
+
+    ending: the mode of the last piece.
+    """
     pieces, some = cut((k + 7) // 8, DEPTH // 8)
-    for p in range(left, right):
-        at = p * blocks * width
-        codes, factors, away = shift(b, at * (size // 8)), shift(scales, at), shift(zeros, at)
-        for piece in range(pieces):
-            begin, end = piece * some, min((piece + 1) * some, (k + 7) // 8)
-            _unpack(codes, factors, away, scratch, begin, end, size // 8, given, lookup, vectors, lanes)
-            mode = (0 if piece == 0 else ACCUMULATE) + (BIAS if piece == pieces - 1 and not null(bias) else 0)
-            depth = min(end * 8, k) - begin * 8
-            x, out, added = shift(a, top * k + begin * 8), shift(y, top * n + p * width), shift(bias, p * width)
-            panel(
-                x,
-                k,
-                0,
-                1,
-                scratch,
-                scratch,
-                out,
-                n,
-                count,
-                n - p * width,
-                depth,
-                mode,
-                added,
-                added,
-                0.0,
-                0.0,
-                rows,
-                vectors,
-                lanes,
-            )
+    for piece in range(pieces):
+        begin, end = piece * some, min((piece + 1) * some, (k + 7) // 8)
+        _unpack(b, scales, zeros, scratch, begin, end, words_, given, lookup, vectors, lanes)
+        mode = (0 if piece == 0 else ACCUMULATE) + (ending if piece == pieces - 1 else 0)
+        x, depth, f = shift(a, begin * 8), min(end * 8, k) - begin * 8, scratch
+        panel(x, k, 0, 1, f, f, y, n, m, left, depth, mode, bias, bias, 0.0, 0.0, rows, vectors, lanes)
 
 
 class Codes(Vectors):

@@ -132,10 +132,8 @@ def _emit_four_bits(
     together, lookup = four_bits.rows_together(op.target), four_bits.looks_up(op.target)
     room = maximum(together * (blocks * size + blocks + width), DEPTH * width)
     operands.append(op.temporary("float32", (op.options.threads * room,)))
-    op.emit(
-        four_bits.four_bits, operands, **spec.sizes, blocks=blocks, size=size, given=zeros is not None, lookup=lookup,
-        together=together, **tile.statics, work=spec.work,
-    )  # fmt: skip
+    form = {"given": zeros is not None, "lookup": lookup, "together": together, **tile.statics}
+    op.emit(four_bits.four_bits, operands, **spec.sizes, blocks=blocks, size=size, **form, work=spec.work)
 
 
 def _zeros(zeros: Array, n: int, blocks: int, width: int) -> Array:
