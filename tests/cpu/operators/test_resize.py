@@ -120,7 +120,8 @@ def test_positions_may_begin_half_a_pixel_later() -> None:
 def test_integers_of_any_size(dtype: str, mode: str) -> None:
     x = ramp((1, 2, 3, 4), dtype)
     scales = floats(1, 1, 2, 1.5)
-    [wide] = run_op("Resize", [x.astype(np.float64), None, scales], {"mode": mode}, constants=[2])
+    floating = np.float64 if x.itemsize > 2 else np.float32  # ties fall as they do in the type that is computed in
+    [wide] = run_op("Resize", [x.astype(floating), None, scales], {"mode": mode}, constants=[2])
     want = wide != 0 if dtype == "bool" else np.rint(wide).astype(dtype)
     check_op("Resize", x, None, scales, mode=mode, constants=[2], expected=want)
 
