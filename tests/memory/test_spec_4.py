@@ -1,7 +1,7 @@
 """What plans promise, kept by sessions: shared scratch, persistent and constant arenas, no allocation for a tensor."""
 
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -15,10 +15,11 @@ from onnx import numpy_helper
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena
+from ort_lite.memory.arenas import Bytes, ConstantArena, PersistentArena, aligned_empty
 from ort_lite.memory.environment import ENVIRONMENT
 from ort_lite.provider import Capability, CompiledPartition, ExecutionProvider, GraphView, Partition
 from ort_lite.serialization.spans import span_of
+from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.program import Program
 from tests.cpu.steps import segment_runs
 from tests.framework.models import proto
@@ -234,16 +235,21 @@ def test_spec_4_14_a_run_allocates_its_outputs_and_nothing_for_a_tensor(monkeypa
     )
     [program] = programs(session)
     feed = {"x": np.ones((200, 128), np.float32)}
+    asked: list[Any] = []
+
+    def counted(make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*args: Any, **more: Any) -> Any:
+            asked.append(args)
+            return make(*args, **more)
+
+        return made
+
+    monkeypatch.setattr(bind, "aligned_empty", counted(aligned_empty))
     [y] = session.run(None, feed)  # plans the shape, makes the arena
     assert int(program.facts()["instructions"]) >= 24
-    asked: list[Any] = []
-    empty, before = np.empty, program.pool.statistics()
-
-    def counted(*args: Any, **more: Any) -> Any:
-        asked.append(args)
-        return empty(*args, **more)
-
-    monkeypatch.setattr(np, "empty", counted)
+    before = program.pool.statistics()
+    asked.clear()
+    monkeypatch.setattr(np, "empty", counted(np.empty))
     tracemalloc.start()
     try:
         tracemalloc.reset_peak()
