@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
+from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 FEW = 8
@@ -39,20 +39,14 @@ def looks_up(target: Target) -> bool:
     return target.has("avx512f") and target.vector_bytes == 64
 
 
-def columns_together(x: Array, width: int) -> Array:
-    """(n, r) -> (ceil(n / width), r, width), zeros where there are no more columns. O(size)."""
-    n, r = x.shape
-    whole, rest = divmod(n, width)
-    out = aligned_empty((whole + (rest > 0), r, width), x.dtype)
-    out[:whole] = x[: whole * width].reshape(whole, width, r).swapaxes(1, 2)
-    if rest:
-        out[whole, :, :rest], out[whole, :, rest:] = x[whole * width :].T, 0
-    return out
+def columns_together(x: Array, width: int, target: Target) -> Array:
+    """(n, r), a row for each column of weights -> panels (ceil(n / width), r, width). O(size)."""
+    return panels(np.ascontiguousarray(x).T, width, target)
 
 
-def words(b: Array, width: int) -> Array:
+def words(b: Array, width: int, target: Target) -> Array:
     """Codes (n, bytes), a multiple of four bytes a column, as the kernels read them: (ceil(n / width), words, width)."""
-    return columns_together(np.ascontiguousarray(b).view("<u4").astype(np.uint32, copy=False), width)
+    return columns_together(np.ascontiguousarray(b).view("<u4"), width, target)
 
 
 @native

@@ -119,13 +119,17 @@ def _emit_four_bits(
     size: int,
 ) -> None:
     """The weights stay as narrow as they are: packed again, in the order in which they are read."""
-    tile = tile_for("f32", op.target)
-    blocks, width = -(-k // size), tile.columns
+    tile, blocks = tile_for("f32", op.target), -(-k // size)
+    width = tile.columns
+
+    def panels(array: Array) -> Array:
+        return four_bits.columns_together(array, width, op.target)
+
     operands = [
         a,
-        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width)),
-        op.packed(scales, f"columns {n} {width}", lambda: four_bits.columns_together(scales.reshape(n, blocks), width)),
-        None if zeros is None else op.packed(zeros, f"zeros {n} {blocks} {width}", lambda: _zeros(zeros, n, blocks, width)),
+        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.target)),
+        op.packed(scales, f"columns {n} {width}", lambda: panels(scales.reshape(n, blocks))),
+        None if zeros is None else op.packed(zeros, f"zeros {n} {blocks} {width}", lambda: panels(_points(zeros, n, blocks))),
         spec.bias,
         y,
     ]
@@ -136,11 +140,10 @@ def _emit_four_bits(
     op.emit(four_bits.four_bits, operands, **spec.sizes, blocks=blocks, size=size, **form, work=spec.work)
 
 
-def _zeros(zeros: Array, n: int, blocks: int, width: int) -> Array:
-    codes = zeros.reshape(n, -1)
-    if zeros.dtype == np.uint8:
-        codes = np.stack([codes & 15, codes >> 4], -1).reshape(n, -1)[:, :blocks]
-    return four_bits.columns_together(np.ascontiguousarray(codes), width)
+def _points(zeros: Array, n: int, blocks: int) -> Array:
+    """Zero points of four bits as bytes, floats as they are: (n, blocks)."""
+    points = zeros.reshape(n, -1)
+    return _split(points, 4)[:, :blocks].astype(np.uint8) if zeros.dtype == np.uint8 else points
 
 
 def _check_sizes(op: NodeLowering, bits: int, size: int, n: int, k: int) -> None:
