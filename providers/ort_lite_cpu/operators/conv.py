@@ -76,8 +76,8 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
-    elif weight.array is not None and _winograd_edge(op, sizes, x):
-        _emit_winograd(op, sizes, x, weight, y, epilogue)
+    elif weight.array is not None and (edge := _winograd_edge(op, sizes, x)):
+        _emit_winograd(op, sizes, edge, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
@@ -162,8 +162,10 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     op.emit(depthwise.depthwise, operands, **sizes.named, **epilogue.activation.named, **statics, work=sizes.work * 4)
 
 
-def _emit_winograd(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
-    tile, edge = tall_tile(x.native, op.target), _winograd_edge(op, sizes, x)
+def _emit_winograd(
+    op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
+) -> None:
+    tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     columns, block = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile)
     form = f"winograd {edge} {columns} {tile.columns}"

@@ -11,8 +11,7 @@ from ort_lite_cpu.kernels.gemm import pack, pixels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
-from ort_lite_cpu.operators import FAMILIES
-from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, family_of, takes_channels_last
 
 BLOCK = 1 << 15
 """Elements of the image that a block has, about: they stay in the second cache level."""
@@ -115,22 +114,18 @@ def _readers(value: Value) -> set[Node]:
 def _wants_channels_last(node: Node) -> bool:
     """Conv for few outputs goes by pixels as well."""
     if node.op_type not in ("Conv", "FusedConv"):
-        return node.op_type == "LRN" or _family(node) in ("pooling", "conv_transpose", "resize")
+        return takes_channels_last(node)
     weight = node.inputs[1]
     return weight is None or weight.shape is None or weight.shape[0] not in range(1, FEW_OUTPUTS + 1)
 
 
 def _is_at_home_in_both(node: Node) -> bool:
     """Reshape and Transpose: what they move is often nothing, in the one order or in the other."""
-    return _family(node) == "reshape"
+    return family_of(node) == "reshape"
 
 
 def _takes_any_order(node: Node) -> bool:
-    return _family(node) == "elementwise" or node.op_type in ("BatchNormalization", "Concat")
-
-
-def _family(node: Node) -> str:
-    return FAMILIES.get((node.domain, node.op_type), "")
+    return family_of(node) == "elementwise" or node.op_type in ("BatchNormalization", "Concat")
 
 
 # --- The kernel

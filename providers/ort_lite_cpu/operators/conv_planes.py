@@ -16,13 +16,9 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
-from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight
+from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, takes_channels_last
 
 _OWN_ORDER = frozenset(("Conv", "FusedConv"))
-_IMAGES = frozenset(
-    ("AveragePool", "ConvTranspose", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool", "Resize")
-)
-"""Operators beside Conv that read images channels last."""
 
 
 def suits_planes(op: NodeLowering, sizes: Geometry) -> bool:
@@ -102,7 +98,7 @@ def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
 def _reads_channels_last(node: Node, value: Value) -> bool:
     """What the kind of a node tells: Conv reads planes where its kernel is a pixel or a channel's own."""
     if node.op_type not in _OWN_ORDER:
-        return node.op_type in _IMAGES
+        return takes_channels_last(node)
     weight = node.inputs[1]
     shape = None if weight is None or node.inputs[0] is not value else weight.shape
     if shape is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ort_lite.dtypes import Array
+from ort_lite.graph import Node
 from ort_lite.record import Record
 from ort_lite.shapes import ceildiv, product, same
 from ort_lite.shapes.expr import Dim
@@ -14,6 +15,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators import FAMILIES
 
 Triple = tuple[Dim, Dim, Dim]
 
@@ -120,3 +122,13 @@ class Epilogue(Record):
     bias: Tensor | None = None
     residual: Tensor | None = None
     activation: Activation = NONE
+
+
+# --- What reads images
+def family_of(node: Node) -> str:
+    return FAMILIES.get((node.domain, node.op_type), "")
+
+
+def takes_channels_last(node: Node) -> bool:
+    """Of operators beside Conv: whether their kernels read images channels last."""
+    return node.op_type == "LRN" or family_of(node) in ("pooling", "conv_transpose", "resize")

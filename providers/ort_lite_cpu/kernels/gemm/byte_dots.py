@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.memory.arenas import aligned_empty
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span, wmul, wsub
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.gemm.gemm import grid
-from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerVectors, block_rows, centred, zero_point  # noqa: F401  in extents
+from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerVectors, beside, block_rows, centred, zero_point  # noqa: F401  in extents
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
 
 FEW = 4
@@ -58,17 +57,8 @@ def dot_tile(target: Target) -> DotTile | None:
 
 
 def quads(b: Array, width: int) -> Array:
-    """(..., K, N), int8 -> (..., ceil(N / width), ceil(K / 4), width, 4): four values of k beside each other, zeros at the ends."""
-    *batch, k, n = b.shape
-    across, depth = -(-n // width), -(-k // 4)
-    padded = np.zeros((*batch, 4 * depth, across * width), np.int8)
-    padded[..., :k, :n] = b
-    split = padded.reshape(*batch, depth, 4, across, width)
-    rank = len(batch)
-    lying = split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1)
-    out = aligned_empty(lying.shape, lying.dtype)
-    out[...] = lying
-    return out
+    """(..., K, N), numbers of int8 -> (..., ceil(N / width), ceil(K / 4), width, 4): four of k beside each other, zeros at the ends."""
+    return beside(b.astype(np.int8, copy=False), width, 4)
 
 
 def per_column(values: Array, width: int) -> Array:

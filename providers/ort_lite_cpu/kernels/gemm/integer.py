@@ -57,13 +57,17 @@ def pairs(b: Array, width: int) -> Array:
 
     int8 where all values fit, which the tile widens as it reads, else int16.
     """
-    *batch, k, n = b.shape
-    across, half = -(-n // width), -(-k // 2)
     fits = b.size == 0 or (b.min() >= -128 and b.max() <= 127)
-    padded = np.zeros((*batch, 2 * half, across * width), np.int8 if fits else np.int16)
+    return beside(b.astype(np.int8 if fits else np.int16, copy=False), width, 2)
+
+
+def beside(b: Array, width: int, count: int) -> Array:
+    """(..., K, N) -> (..., ceil(N / width), ceil(K / count), width, count), zeros at the ends."""
+    *batch, k, n = b.shape
+    across, depth, rank = -(-n // width), -(-k // count), len(batch)
+    padded = np.zeros((*batch, count * depth, across * width), b.dtype)
     padded[..., :k, :n] = b
-    split = padded.reshape(*batch, half, 2, across, width)
-    rank = len(batch)
+    split = padded.reshape(*batch, depth, count, across, width)
     turned = split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1)
     out = aligned_empty(turned.shape, turned.dtype)
     out[...] = turned

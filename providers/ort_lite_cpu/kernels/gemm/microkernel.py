@@ -93,26 +93,7 @@ def panel(
 ) -> None:
     """As `panel_in_shares`, for many rows."""
     panel_in_shares(
-        a,
-        lda,
-        line,
-        lines,
-        b,
-        ahead,
-        c,
-        ldc,
-        m,
-        n,
-        k,
-        mode,
-        bias,
-        residual,
-        low,
-        high,
-        rows,
-        vectors,
-        lanes,
-        SHARES,
+        a, lda, line, lines, b, ahead, c, ldc, m, n, k, mode, bias, residual, low, high, rows, vectors, lanes, SHARES
     )
 
 

@@ -223,28 +223,9 @@ def winograd(
             for plane in range(planes):
                 for p in range(0, some, width):
                     a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
-                    now, filters = filters, shift(filters, c * width)
+                    f, filters, rest = filters, shift(filters, c * width), some - p
                     panel_in_shares(
-                        a,
-                        lda,
-                        0,
-                        1,
-                        now,
-                        filters,
-                        into,
-                        line,
-                        count,
-                        some - p,
-                        c,
-                        0,
-                        bias,
-                        bias,
-                        0.0,
-                        0.0,
-                        rows,
-                        vectors,
-                        lanes,
-                        shares,
+                        a, lda, 0, 1, f, filters, into, line, count, rest, c, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
                     )
             out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
