@@ -6,6 +6,8 @@ node and refer to outer values by the same `Value` objects; `graph.captures()` l
 
 Nodes are a linked list: appending, inserting beside a node and removing cost O(1). Iteration is safe while the graph changes:
 a node inserted after the current one is visited, a removed one that was not visited yet is not.
+
+Long, and one file: graphs, nodes and values keep each other's lists, and nobody else may.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -20,6 +20,7 @@ from ort_lite_cpu.kernels.gemm import (
     integer,
     integer_depthwise,
     pixels,
+    plane_rows,
     planes,
     winograd,
 )
@@ -56,9 +57,9 @@ def channels(taps: int, stride: int, target: Target) -> Spec:
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:
     signature = "void(*f32,*f32,*f32,*f32,*f32,i64,i64,i64,i64,i64,i64)"
-    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": planes.held(target, taps * taps)}
+    zeros = {"front": taps // 2, "behind": taps // 2 if in_place else -1, "held": plane_rows.held(target, taps * taps)}
     statics = {"lines": taps, "taps": taps, "down": stride, "across": stride, **zeros}
-    return Spec.plain(planes._band, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+    return Spec.plain(plane_rows.band_of_rows, signature, {**statics, "lanes": tile_for("f32", target).lanes})
 
 
 def product_of_planes(target: Target) -> Spec:

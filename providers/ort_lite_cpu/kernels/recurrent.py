@@ -5,6 +5,8 @@ A step is a round: parts share its hidden units, and the next round begins when 
 the recurrence weights gives all sums that the new state of its block needs. States lie in rows of whole blocks.
 
 `width` is `unit`, as a number that the compiler does not know: loops over so few elements it would unroll, not vectorise.
+
+Long, and one file: three layers that share their rounds, blocks and products.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ from ort_lite.graph import Node, Value
 from ort_lite.native.digest import digest
 from ort_lite.record import Record
 from ort_lite.shapes import less, minimum, product, same
-from ort_lite_cpu.kernels.gemm import planes
+from ort_lite_cpu.kernels.gemm import plane_rows, planes
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -50,7 +50,7 @@ class Plane(Record):
     def statics(self) -> dict[str, Any]:
         made = {"lines": self.lines, "taps": self.taps, "down": self.down, "across": self.across, "held": self.held}
         behind = self.ow + self.taps - 1 - self.ahead - self.iw
-        in_place = self.across == 1 and planes.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
+        in_place = self.across == 1 and plane_rows.fits_in_place(self.ow, self.lanes, self.taps, self.ahead, behind)
         return {**made, "front": self.ahead, "behind": behind if in_place else -1}
 
     def copied(self, band: int) -> int:
@@ -59,9 +59,9 @@ class Plane(Record):
 
     def band(self, most: Callable[[int], int], limit: int) -> int:
         """Rows that are computed at one place: as many as the limit allows of what they need, ROWS at least."""
-        rows = planes.ROWS
-        while rows < self.oh and most(rows + planes.ROWS) <= limit:
-            rows += planes.ROWS
+        rows = plane_rows.ROWS
+        while rows < self.oh and most(rows + plane_rows.ROWS) <= limit:
+            rows += plane_rows.ROWS
         return rows
 
 
@@ -72,11 +72,11 @@ def _plane(op: NodeLowering, sizes: Geometry) -> Plane | None:
     if len(own) < len(numbers):
         return None
     lines, taps, down, across, above, ahead, _, iw, oh, ow = own
-    if max(down, across) > planes.MAX_STRIDE or sizes.dilations[1:] != (1, 1) or min(above, ahead) < 0:
+    if max(down, across) > plane_rows.MAX_STRIDE or sizes.dilations[1:] != (1, 1) or min(above, ahead) < 0:
         return None
-    if lines * taps > planes.MAX_TAPS or 2 * ow < lanes:
+    if lines * taps > plane_rows.MAX_TAPS or 2 * ow < lanes:
         return None
-    lanes, held = lanes if ow >= lanes else lanes // 2, planes.held(op.target, lines * taps)
+    lanes, held = lanes if ow >= lanes else lanes // 2, plane_rows.held(op.target, lines * taps)
     return Plane(lines, taps, down, across, ahead, iw, oh, ow, lanes, held)
 
 
@@ -168,7 +168,7 @@ class Depthwise(Record, eq=False):
         if op.lowering.remaining.get(value) != 1 or self.epilogue.residual is not None or self.epilogue.activation.kind:
             return False
         readers = value.readers
-        return planes.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
+        return plane_rows.ROWS * self.plane.ow <= max(planes.APART) and len(readers) == 1 and _is_pointwise(readers[0], value)
 
     @property
     def named(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     """Both at once: what lies between them stays in the caches."""
     x, plane, between = first.op.input(0), first.plane, first.epilogue.activation
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
-    apart = min(apart for apart in planes.APART if apart >= planes.ROWS * plane.ow)
+    apart = min(apart for apart in planes.APART if apart >= plane_rows.ROWS * plane.ow)
     band = plane.band(lambda rows: rows * plane.ow, apart)
     scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band) + (sizes.channels + ones) * apart))
     operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, op.output(0), scratch]

@@ -4,26 +4,21 @@ Where images come and go in that order, as at the borders of a model, nothing is
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, CLIP, RESIDUAL, SHARES, panel, tile
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
+from ort_lite_cpu.kernels.gemm.plane_rows import ROWS, band_of_rows, begin_table
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.square import prefetch_second
 
-ROWS = 4
-"""Output rows of a register tile: what they share of the input is loaded once."""
 BAND = 6144
 """Elements of an input with its padding that are computed from at one place: they stay in the first cache level."""
-MAX_TAPS = 49
-"""Kernels up to this size are unrolled."""
-MAX_STRIDE = 2
 APART = (272, 528)
 """Elements from a channel to the next of what a depthwise convolution hands to a product, one of these: an odd number of cache lines,
 so that neighbours do not fight for places in a cache."""
@@ -148,24 +143,6 @@ def _pack(builder: Any, x: Any, ldx: Any, k: Any, y: Any, vectors: int, lanes: i
     emit.loop(emit.integer(0), k, 1, [], along)
 
 
-def held(target: Target, taps: int) -> bool:
-    """Whether there are registers for all weights of a channel beside sums and inputs; else they are read when used.
-
-    A multiplication that is not fused needs some for its results; AArch64 loads several inputs at once.
-    """
-    spare = 1 if target.has_fma and target.architecture == "x86_64" else 4
-    return taps + ROWS + spare <= target.vector_registers
-
-
-def fits_in_place(width: int, lanes: int, taps: int, front: int, behind: int) -> bool:
-    """Whether rows of `width` results are computed from the image itself, with so many columns of zeros around it: a vector sees
-    those of one side at most, and no more than it has lanes.
-    """
-    if not (0 <= front < lanes and 0 <= behind < lanes):
-        return False
-    return width >= lanes + front + behind or (width == lanes and front + behind < taps)
-
-
 @native
 @extents(
     x="n * c * ih * iw",
@@ -214,10 +191,7 @@ def depthwise_planes(
     """
     seen = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across)
     table = shift(scratch, part * (3 + seen))
-    copied = shift(table, 3)
-    table[0], table[1] = like(x, low), like(x, high)
-    for i in range(seen):
-        copied[i] = like(x, 0)
+    begin_table(table, low, high, seen)
     mode = (0 if null(residual) else RESIDUAL) + (CLIP if low > -math.inf or high < math.inf else 0)
     groups = max((oh + ROWS - 1) // ROWS, 1)
     first, last = n * groups * part // parts, n * groups * (part + 1) // parts
@@ -231,7 +205,7 @@ def depthwise_planes(
                 at, count = (plane * oh + top) * ow, min(band, end - top)
                 out, other = shift(y, at), shift(residual, at)
                 h = top * down - ph
-                _band(
+                band_of_rows(
                     a, b, table, other, out, h, count, ih, iw, ow, mode, lines, taps, down, across, front, behind, held, lanes
                 )
             if kind != "":
@@ -296,10 +270,7 @@ def separable(
     seen, pixels, k = ((band - 1) * down + lines) * across * (ow + (taps - 1) // across), oh * ow, c + ones
     between = shift(scratch, part * k * apart * lanes)
     table = shift(scratch, parts * k * apart * lanes + part * (3 + seen))
-    copied = shift(table, 3)
-    table[0], table[1] = like(x, low1), like(x, high1)
-    for i in range(seen):
-        copied[i] = like(x, 0)
+    begin_table(table, low1, high1, seen)
     for i in range(c * apart * lanes, k * apart * lanes):
         between[i] = like(x, 1)
     mode1 = CLIP if low1 > -math.inf or high1 < math.inf else 0
@@ -318,7 +289,9 @@ def separable(
                     for i in range(0, count * ow, 16):
                         prefetch_second(shift(out, row * pixels + i))
                 f, h = shift(between, channel * apart * lanes), top * down - ph
-                _band(a, b, table, f, f, h, count, ih, iw, ow, mode1, lines, taps, down, across, front, behind, held, narrow)
+                band_of_rows(
+                    a, b, table, f, f, h, count, ih, iw, ow, mode1, lines, taps, down, across, front, behind, held, narrow
+                )
             soon = shift(x, (image * c * ih + (top + count) * down + lines - 1 - ph) * iw)
             some, step, many = count * ow, ih * iw, band * down * iw
             _product(
@@ -404,265 +377,3 @@ def _tiles(
         else:
             tile(x, k, 0, 1, b, b, y, ldc, n, k, mode, x, other, low, high, 1, vectors, apart, lanes, SHARES)
             i += 1
-
-
-@native
-def _band(
-    x: Ptr,
-    w: Ptr,
-    table: Ptr,
-    residual: Ptr,
-    y: Ptr,
-    top: int,
-    count: int,
-    ih: int,
-    iw: int,
-    ow: int,
-    mode: int,
-    lines: Static,
-    taps: Static,
-    down: Static,
-    across: Static,
-    front: Static,
-    behind: Static,
-    held: Static,
-    lanes: Static,
-) -> None:
-    """y (count, ow), some rows of a plane; they see x (ih, iw) from its row `top` on, which may lie in front of it.
-
-    table: lower limit, upper limit, bias, and behind them zeros as `_pad` leaves them. The three are read whenever they are used,
-    which leaves their registers to sums and weights.
-    front: columns of zeros before the image; behind: those after it, -1 where rows are computed from a copy with padding.
-    """
-    copied, pitch, row = shift(table, 3), ow + (taps - 1) // across, 0
-    if behind < 0:
-        _pad(x, copied, top, (count - 1) * down + lines, ih, iw, front, pitch, across, lanes)
-    while row < count:
-        a, h, many = shift(copied, row * down * pitch * across), top + row * down, count - row >= ROWS
-        out, other = shift(y, row * ow), shift(residual, row * ow)
-        if behind >= 0 and many:
-            _rows_in_place(
-                x, copied, h, ih, iw, w, table, other, out, ow, mode, ROWS, lines, taps, down, front, behind, held, lanes
-            )
-        elif behind >= 0:
-            _rows_in_place(
-                x, copied, h, ih, iw, w, table, other, out, ow, mode, 1, lines, taps, down, front, behind, held, lanes
-            )
-        elif many:
-            _padded_rows(a, pitch, w, table, other, out, ow, mode, ROWS, lines, taps, down, across, held, lanes)
-        else:
-            _padded_rows(a, pitch, w, table, other, out, ow, mode, 1, lines, taps, down, across, held, lanes)
-        row += ROWS if many else 1
-
-
-@native
-def _pad(x: Ptr, y: Ptr, top: int, rows: int, ih: int, iw: int, pw: int, pitch: int, across: Static, lanes: Static) -> None:
-    """y (rows, across, pitch): rows `top` and following of x (ih, iw), each with pw zeros in front and zeros behind, which are there.
-
-    Column i of a padded row is number i // across of run i % across, so that what a tap sees of a row is one run of memory.
-    """
-    for row in range(rows):
-        h = top + row
-        for run in range(across):
-            at = (row * across + run) * pitch
-            first = min((pw - run + across - 1) // across, pitch)
-            last = max(min((iw + pw - run + across - 1) // across, pitch), first)
-            if h < 0 or h >= ih:
-                for i in range(pitch):
-                    y[at + i] = like(y, 0)
-            else:
-                source, target, count = shift(x, h * iw + first * across + run - pw), shift(y, at + first), last - first
-                if count >= lanes:
-                    _copy(source, target, count, across, lanes)
-                else:
-                    for i in range(count):
-                        target[i] = source[i * across]
-
-
-@emitted("void(*F,*F,i64,static,static)")
-def _copy(builder: Any, x: Any, y: Any, count: Any, step: int, lanes: int) -> None:
-    """y[i] = x[i * step], a step of 1 or 2, for a count of lanes at least: the last vector overlaps. Nothing behind it is read."""
-    emit = Vectors(builder, x.type.pointee, lanes)
-    end = builder.sub(count, emit.integer(lanes))
-    word = emit.ir.VectorType(emit.ir.IntType(32), lanes)
-    even = emit.ir.Constant(word, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
-
-    def along(position: Any, _: Sequence[Any]) -> list[Any]:
-        at = builder.select(builder.icmp_signed("<", end, position), end, position)
-        source = emit.move(x, emit.mul(at, step))
-        value = emit.load(source, 0)
-        if step == 2:
-            value = builder.shuffle_vector(value, emit.load(source, lanes - 1), even)
-        emit.store(value, emit.move(y, at), 0)
-        return []
-
-    emit.loop(emit.integer(0), builder.add(count, emit.integer(lanes - 1)), lanes, [], along)
-
-
-@emitted("void(*F,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static)")
-def _padded_rows(
-    builder: Any,
-    x: Any,
-    pitch: Any,
-    w: Any,
-    table: Any,
-    residual: Any,
-    y: Any,
-    ow: Any,
-    mode: Any,
-    rows: int,
-    lines: int,
-    taps: int,
-    down: int,
-    across: int,
-    held: bool,
-    lanes: int,
-) -> None:
-    """y (rows, ow) of one plane from x ((rows - 1) * down + lines, across, pitch), as `_pad` leaves it.
-
-    The last vector of a row ends with it, and computes again what the one before has too.
-    """
-    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
-    emit, end = tile.emit, builder.sub(ow, tile.emit.integer(lanes))
-
-    def along(position: Any, _: Sequence[Any]) -> list[Any]:
-        at = builder.select(builder.icmp_signed("<", end, position), end, position)
-
-        def source(line: int) -> Any:
-            return emit.move(x, builder.add(emit.mul(pitch, line * across), at))
-
-        def load(pointer: Any, tap: int) -> Any:
-            return emit.load(emit.move(pointer, emit.mul(pitch, tap % across)), tap // across)
-
-        tile.compute(at, source, load)
-        return []
-
-    emit.loop(emit.integer(0), builder.add(ow, emit.integer(lanes - 1)), lanes, [], along)
-
-
-@emitted("void(*F,*F,i64,i64,i64,*F,*F,*F,*F,i64,i64,static,static,static,static,static,static,static,static)")
-def _rows_in_place(
-    builder: Any,
-    x: Any,
-    zeros: Any,
-    top: Any,
-    ih: Any,
-    iw: Any,
-    w: Any,
-    table: Any,
-    residual: Any,
-    y: Any,
-    ow: Any,
-    mode: Any,
-    rows: int,
-    lines: int,
-    taps: int,
-    down: int,
-    front: int,
-    behind: int,
-    held: bool,
-    lanes: int,
-) -> None:
-    """y (rows, ow) of one plane, whose first row sees rows `top` and following of x (ih, iw), with a stride of 1 along them.
-
-    `front` and `behind` are the columns of zeros on both sides, zeros (iw,) is a row outside. The first and the last vector of a row
-    see them: what they read is moved by so many lanes. Vectors between them overlap where they have to. ow is lanes, or
-    lanes + front + behind at least.
-    """
-    tile = _Rows(Vectors(builder, x.type.pointee, lanes), w, table, residual, y, ow, mode, rows, lines, taps, down, held)
-    emit = tile.emit
-    sources = []
-    for line in range((rows - 1) * down + lines):
-        h = builder.add(top, emit.integer(line))
-        inside = builder.icmp_unsigned("<", h, ih)
-        sources.append(builder.select(inside, emit.move(x, builder.mul(h, iw)), zeros))
-
-    def compute(at: Any, first: bool, last: bool) -> None:
-        def load(pointer: Any, tap: int) -> Any:
-            before, over = front - tap, behind - (taps - 1 - tap)
-            if first and before > 0:
-                return _moved(emit, emit.load(pointer, 0), -before)
-            if last and over > 0:
-                return _moved(emit, emit.load(emit.move(pointer, builder.sub(iw, emit.integer(lanes))), 0), over)
-            return emit.load(emit.move(pointer, at), tap - front)
-
-        tile.compute(at, lambda line: sources[line], load)
-
-    end = builder.sub(ow, emit.integer(lanes))
-    with builder.if_else(builder.icmp_signed("==", end, emit.integer(0))) as (single, several):
-        with single:
-            compute(emit.integer(0), True, True)
-        with several:
-            compute(emit.integer(0), True, False)
-            limit = builder.sub(end, emit.integer(behind))
-
-            def along(position: Any, _: Sequence[Any]) -> list[Any]:
-                at = builder.select(builder.icmp_signed("<", limit, position), limit, position)
-                compute(at, False, False)
-                return []
-
-            emit.loop(emit.integer(lanes), builder.add(end, emit.integer(lanes - 1)), lanes, [], along)
-            compute(end, False, True)
-
-
-def _moved(emit: Vectors, value: Any, count: int) -> Any:
-    """Lane i is lane i + count of the value, zero where it has none."""
-    places = [i + count if 0 <= i + count < emit.lanes else emit.lanes + i for i in range(emit.lanes)]
-    order = emit.ir.Constant(emit.ir.VectorType(emit.ir.IntType(32), emit.lanes), places)
-    return emit.builder.shuffle_vector(value, emit.zero, order)
-
-
-class _Rows:
-    """The register tile: a vector of pixels of some output rows. What they share of the input is loaded once.
-
-    Each line is read after the products of the line before: left free, schedulers read ahead until no register is left.
-    """
-
-    def __init__(
-        self,
-        emit: Vectors,
-        w: Any,
-        table: Any,
-        residual: Any,
-        y: Any,
-        ow: Any,
-        mode: Any,
-        rows: int,
-        lines: int,
-        taps: int,
-        down: int,
-        held: bool,
-    ) -> None:
-        self.emit, self.w, self.table, self.residual, self.y, self.ow, self.mode = emit, w, table, residual, y, ow, mode
-        self.rows, self.lines, self.taps, self.down = rows, lines, taps, down
-        self.weights = [self._read(w, tap) for tap in range(lines * taps)] if held else []
-
-    def _read(self, pointer: Any, number: int) -> Any:
-        return self.emit.splat(self.emit.builder.load(self.emit.move(pointer, self.emit.integer(number))))
-
-    def compute(self, at: Any, source: Callable[[int], Any], load: Callable[[Any, int], Any]) -> None:
-        """Emits the sums of columns at..at + lanes; load(source(line), tap) is the vector that they see there."""
-        emit, sums, factors = self.emit, [self._read(self.table, 2)] * self.rows, self.w
-        for line in range((self.rows - 1) * self.down + self.lines):
-            seeing = [row for row in range(self.rows) if 0 <= line - row * self.down < self.lines]
-            pointer = emit.after(source(line), *sums) if line else source(line)
-            for tap in range(self.taps if seeing else 0):
-                value = load(pointer, tap)
-                for row in seeing:
-                    number = (line - row * self.down) * self.taps + tap
-                    if not self.weights:
-                        factors = emit.after(factors, *sums)
-                    weight = self.weights[number] if self.weights else self._read(factors, number)
-                    sums[row] = emit.fma(value, weight, sums[row])
-        self._finish(at, sums)
-
-    def _finish(self, at: Any, sums: list[Any]) -> None:
-        """Residual, limits and store."""
-        emit = self.emit
-        places = [emit.builder.add(emit.mul(self.ow, row), at) for row in range(self.rows)]
-        others = [emit.move(self.residual, place) for place in places]
-        limits = [self._read(self.table, number) for number in range(2)]
-        sums = emit.when(emit.bit(self.mode, RESIDUAL), sums, lambda v: emit.add_all(v, [emit.load(x, 0) for x in others]))
-        sums = emit.when(emit.bit(self.mode, CLIP), sums, lambda v: [emit.clip(value, *limits) for value in v])
-        for value, place in zip(sums, places, strict=True):
-            emit.store(value, emit.move(self.y, place), 0)
