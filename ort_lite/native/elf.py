@@ -115,8 +115,8 @@ def _sections(data: bytes, machine: int) -> tuple[list[_Section], bytes]:
     _check(size == _SECTION.size and names < count and end <= len(data), f"{count} sections end at {end} of {len(data)} bytes")
     sections = [_Section(*fields) for fields in _SECTION.iter_unpack(data[start:end])]
     for number, section in enumerate(sections):
-        inside = section.kind == _NOBITS or section.offset + section.size <= len(data)
-        _check(inside, f"section {number} ends at {section.offset + section.size} of {len(data)} bytes")
+        if section.offset + section.size > len(data) and section.kind != _NOBITS:
+            raise BrokenObject(f"section {number} ends at {section.offset + section.size} of {len(data)} bytes")
     return sections, data[sections[names].offset : sections[names].offset + sections[names].size]
 
 
@@ -158,16 +158,19 @@ class _Symbols:
 
     def target(self, number: int, addend: int) -> Place | str:
         """What a relocation means: a place in the object, or a function outside."""
-        _check(number < len(self._all), f"symbol {number} of {len(self._all)}")
+        if number >= len(self._all):
+            raise BrokenObject(f"symbol {number} of {len(self._all)}")
         name, _, _, section, value, _ = self._all[number]
         if section == _UNDEFINED:
             _check(addend == 0, f"an address {addend} bytes after a function's")
             return self._name(name).decode("ascii", "backslashreplace")
-        piece = self._piece_of.get(section, -1)
-        _check(piece >= 0, f"a symbol in section {section}, which memory does not hold")
+        piece = self._piece_of.get(section)
+        if piece is None:
+            raise BrokenObject(f"a symbol in section {section}, which memory does not hold")
         offset: int = value + addend
         size = len(self._pieces[piece].data)
-        _check(0 <= offset <= size, f"an address at {offset} in a section of {size} bytes")
+        if not 0 <= offset <= size:
+            raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
         return Place(piece, offset)
 
     def function(self, name: bytes) -> Place:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from importlib.util import MAGIC_NUMBER
 from typing import Any
 
@@ -21,7 +22,7 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 
 # Raised when objects of the same code would differ for a reason that the key does not see.
 FORMAT = 1
-COMPILERS = ("llvmlite-0.50.0", "numba-0.68.1")
+COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
 """Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
 _CODE_FILES = ("compiler.py", "entry.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
@@ -150,19 +151,17 @@ def _base() -> bytes:
 
 
 def compilers(folders: Sequence[str]) -> tuple[str, ...]:
-    """The versions of COMPILERS that Python finds in these folders; COMPILERS where it does not find both.
+    """The versions of COMPILERS that Python would import from these folders; COMPILERS where it would not find both.
 
     From the names of dist-info folders: importing numba, or importlib.metadata, would take longer than all else.
     """
-    packages = [name.partition("-")[0] for name in COMPILERS]
-    found: dict[str, str] = {}
-    for folder in folders:
-        try:
-            names = sorted(name for name in os.listdir(folder or ".") if name.endswith("-info"))
-        except OSError:
-            continue
-        here = {name.partition("-")[0]: name.rpartition(".")[0] for name in names}
-        found = here | found
-        if all(package in found for package in packages):
-            return tuple(found[package] for package in packages)
-    return COMPILERS
+    found = []
+    for name in COMPILERS:
+        package = name.partition("-")[0]
+        spec = PathFinder.find_spec(package, folders)
+        if spec is None or spec.origin is None:
+            return COMPILERS
+        beside = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))
+        versions = [other for other in beside if other.startswith(package + "-") and other.endswith("-info")]
+        found.append(max(versions, default=package))
+    return tuple(found)

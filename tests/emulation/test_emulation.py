@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import llvmlite
+import numba
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -63,8 +65,9 @@ def test_a_kernel_that_the_guest_compiles_itself_is_told(tmp_path: Path, monkeyp
     aside = emulator(tmp_path)
     compiler = Path(aside.compiler())
     text = compiler.read_text(encoding="utf-8")
-    for name in ("numba-0.0.1.dist-info", "llvmlite-0.0.1.dist-info"):
-        (tmp_path / "others" / name).mkdir(parents=True)
+    for package in (numba, llvmlite):
+        (tmp_path / "others" / f"{package.__name__}-0.0.1.dist-info").mkdir(parents=True)
+        (tmp_path / "others" / package.__name__).symlink_to(Path(package.__file__).parent)
     compiler.write_text(text.replace("PYTHONPATH=", f"PYTHONPATH={shlex.quote(str(tmp_path / 'others'))}:"), encoding="utf-8")
     monkeypatch.setattr(Emulator, "compiler", lambda self: str(compiler))
     [verdict] = judged(aside, [negation("right", [-1, 2])], jobs=1)

@@ -179,22 +179,31 @@ def test_the_compilers_versions_are_found_without_importing_them() -> None:
     import llvmlite
     import numba
 
-    assert compilers(sys.path) == (f"llvmlite-{llvmlite.__version__}", f"numba-{numba.__version__}")
+    found = compilers(tuple(sys.path))
+    assert found == (f"llvmlite-{llvmlite.__version__}.dist-info", f"numba-{numba.__version__}.dist-info")
 
 
-def test_versions_may_be_in_several_folders_of_which_the_first_counts(tmp_path: Path) -> None:
-    folders = [str(tmp_path / name) for name in ("missing", "first", "second", "third")]
-    for folder, name in ((1, "numba-0.68.7.dist-info"), (2, "numba-0.68.2.dist-info"), (2, "llvmlite-0.50.3.dist-info")):
-        os.makedirs(os.path.join(folders[folder], name))
-    assert compilers(folders) == ("llvmlite-0.50.3", "numba-0.68.7")
-    assert compilers(folders[:2]) == compilers([]) == COMPILERS  # one alone compiles nothing
+def test_versions_are_those_of_what_would_be_imported(tmp_path: Path) -> None:
+    def install(folder: str, package: str, *versions: str) -> None:
+        for name in (package, *(f"{package}-{version}.dist-info" for version in versions)):
+            (tmp_path / folder / name).mkdir(parents=True)
+        (tmp_path / folder / package / "__init__.py").touch()
+
+    install("first", "numba", "0.68.7")
+    install("second", "numba", "0.68.2")
+    install("second", "llvmlite", "0.50.3")
+    install("third", "llvmlite")
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    assert compilers([str(tmp_path / "missing"), first, second]) == ("llvmlite-0.50.3.dist-info", "numba-0.68.7.dist-info")
+    assert compilers([third, second]) == ("llvmlite", "numba-0.68.2.dist-info")
+    assert compilers([first]) == compilers([]) == COMPILERS  # one alone compiles nothing
 
 
 def test_objects_for_processes_without_a_compiler_are_of_a_version_that_is_supported() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     ranges = {Requirement(text).name: Requirement(text).specifier for text in project["dependencies"]}
     for compiler in COMPILERS:
-        name, _, version = compiler.partition("-")
+        name, _, version = compiler.removesuffix(".dist-info").partition("-")
         assert version in ranges[name]
 
 
