@@ -9,6 +9,7 @@ changes nothing. Same model, same transforms: same result, name for name.
 import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
@@ -155,8 +156,13 @@ class Phase(Record):
     """Rules that look further than the neighbours of a node."""
 
 
-def phases_of(transforms: Sequence[Transform]) -> list[Phase]:
-    """A phase for each level that has transforms."""
+def phases_of(transforms: Sequence[Transform]) -> Sequence[Phase]:
+    """A phase for each level that has transforms. Nearly all sessions have the same ones: those of a few lists are kept."""
+    return _phases_of(tuple(transforms))
+
+
+@lru_cache(maxsize=8)
+def _phases_of(transforms: tuple[Transform, ...]) -> Sequence[Phase]:
     phases = []
     for k, level in enumerate(LEVELS):
         found = [t for t in transforms if LEVELS.index(t.level) <= k]
