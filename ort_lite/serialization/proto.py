@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:
     pb = _generated()
 
-OUTLINE_FROM = 2**24  # bytes; below, protobuf has copied everything before Python has looked
+OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
 NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
