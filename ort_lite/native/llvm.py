@@ -1,4 +1,4 @@
-"""The few calls of llvmlite's library that loading object code takes where `ort_lite.native.elf` does not, declared here.
+"""The few calls of llvmlite's library that loading object code takes, declared here.
 
 Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and loads
 `llvmlite.ir`, `importlib.resources` and `zipfile`. The range of llvmlite versions is pinned, and a test compares these
