@@ -1,5 +1,8 @@
 """`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here."""
 
+import gc
+from collections.abc import Generator
+
 import pytest
 
 from ort_lite.native import cpu, llvm
@@ -23,3 +26,15 @@ def pytest_configure(config: pytest.Config) -> None:
     cpu.host.cache_clear()
     cpu.named.cache_clear()
     cpu.runnable.cache_clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Thousands of collected cases stay for the whole run: no garbage collection of a test looks at them."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
