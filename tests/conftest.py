@@ -36,5 +36,23 @@ def pytest_collection() -> Generator[None]:
         yield
     finally:
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        leave_out_what_is_there()
+
+
+def leave_out_what_is_there() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nor at what earlier ones left, where it takes long: some collect after every few runs."""
+    if item.get_closest_marker("slow"):
+        leave_out_what_is_there()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: several workers, which take a file each, then end together."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
