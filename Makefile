@@ -63,7 +63,7 @@ $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,7 @@
 """`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here."""
 
 import gc
+import time
 from collections.abc import Generator
 
 import pytest
@@ -44,11 +45,16 @@ def leave_out_what_is_there() -> None:
     gc.freeze()
 
 
+LEFT_OUT = pytest.StashKey[float]()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nor at what earlier ones left, where it takes long: some collect after every few runs."""
-    if item.get_closest_marker("slow"):
+    """Nor at what earlier cases left; looked at twice a second: some cases collect after every few runs."""
+    now = time.monotonic()
+    if now > item.config.stash.get(LEFT_OUT, 0.0) + 0.5:
         leave_out_what_is_there()
+        item.config.stash[LEFT_OUT] = now
 
 
 @pytest.hookimpl(trylast=True)

@@ -241,6 +241,7 @@ def test_the_packages_keep_the_rule(rule: Rule) -> None:
     assert violations(rule, PACKAGES) == []
 
 
+@pytest.mark.slow
 def test_no_file_imports_a_folder_as_a_package() -> None:
     assert violations(folders_are_not_packages, PACKAGES + REST) == []
 

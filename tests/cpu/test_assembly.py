@@ -3,7 +3,7 @@
 Loops count that multiply: others (bias, limits, rest of a row) run once a tile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -136,7 +136,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch, name: str, tuning: str) -> Target:
     return named(name).replace(name=f"{name} tuned for {tuning}")
 
 
-def spilled(loops: list[Loop]) -> list[str]:
+def spilled(loops: Sequence[Loop]) -> list[str]:
     return [line for loop in loops for line in loop.spilled()]
 
 

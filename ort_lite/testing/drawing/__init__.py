@@ -3,8 +3,7 @@
 Nothing is random: the same sketches with the same numbers in every process.
 """
 
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 
 from ort_lite.testing.drawing import arrangement, elementwise, images, products, several
@@ -35,9 +34,9 @@ FAMILIES: tuple[Callable[[], Iterator[Sketch]], ...] = (
 KINDS = ("attributes", "numbers", "graphs", "sizes")
 
 
-def sketches(operators: AbstractSet[str] | None = None) -> tuple[Sketch, ...]:
+def sketches(operators: Collection[str] | None = None) -> tuple[Sketch, ...]:
     """All of them, or those of these operators alone. They are drawn once a process, in half a second, for all kits."""
-    return tuple(s for s in _drawn() if operators is None or operators >= set(s.operators))
+    return tuple(s for s in _drawn() if operators is None or set(s.operators) <= set(operators))
 
 
 @cache
