@@ -228,6 +228,7 @@ def test_nothing_is_planted_in_a_provider() -> None:
     assert vars(provider) == before
 
 
+@pytest.mark.slow
 def test_providers_that_run_each_others_nodes_in_bodies_never_wait_for_ever() -> None:
     """A has an If around B's node and B one around A's, in one session and in another with the order turned around."""
     text = """(float[3] x, bool f) => (float[3] y) {{
