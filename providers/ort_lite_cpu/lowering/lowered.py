@@ -24,6 +24,10 @@ Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
 
+Wiring = tuple[Sequence[tuple[int, Any]], Sequence[tuple[int, int, Callable[[Any], Any]]]]
+"""Of a HostStep: (place or -1, constant) of each input; (number, place, what checks it) of each result that is wanted."""
+
+
 class SymbolSource(Record):
     """Where a symbol's value comes from at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
 
@@ -59,6 +63,8 @@ class HostStep(Record, frozen=False):
     outputs: tuple[Tensor | None, ...]
     python: bool
     programs: Kept[Any, TailProgram] | None = None
+    wiring: Wiring | None = None
+    """What the first run looks up for all."""
 
 
 class Requirement(Record, frozen=False):

@@ -13,10 +13,7 @@ from ort_lite_cpu.registry import STRING, operator
 
 def mapped(function: Any, x: Array, dtype: Any = object) -> Array:
     """function of each element, as an array of x's shape."""
-    made = np.empty(x.size, dtype)
-    for k, text in enumerate(x.reshape(-1)):
-        made[k] = function(text)
-    return made.reshape(x.shape)
+    return np.fromiter(map(function, x.reshape(-1).tolist()), dtype, x.size).reshape(x.shape)
 
 
 def pattern(op: NodeLowering, text: str) -> re.Pattern[str]:
@@ -46,7 +43,7 @@ def string_split(op: NodeLowering) -> None:
     delimiter, limit = op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
-        rows = [text.split(delimiter, limit) for text in x.reshape(-1)]
+        rows = [text.split(delimiter, limit) for text in x.reshape(-1).tolist()]
         counts = np.array([len(row) for row in rows], np.int64)
         most = int(counts.max(initial=0))
         parts = np.full((x.size, most), "", object)
@@ -77,7 +74,7 @@ def string_normalizer(op: NodeLowering) -> None:
             raise ValueError(f"the input has the shape {x.shape}; (C) or (1, C) is expected")
         if not stop_words:
             return [mapped(change, x)]
-        left = [change(text) for text in x.reshape(-1) if compared(text) not in stop_words] or [""]
+        left = [change(text) for text in x.reshape(-1).tolist() if compared(text) not in stop_words] or [""]
         return [np.array(left, object).reshape(*x.shape[:-1], -1)]
 
     op.python(step)

@@ -1,7 +1,7 @@
 """TfIdfVectorizer: counts n-grams of a pool. Strings become numbers of the pool in a Python step, the counting is native."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -106,7 +106,8 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
 
     def numbered(x: Array) -> list[Array]:
-        return [np.array([numbers.get(text, -1) for text in x.reshape(-1)], np.int64).reshape(x.shape)]
+        found = map(numbers.get, x.reshape(-1).tolist(), repeat(-1))
+        return [np.fromiter(found, np.int64, x.size).reshape(x.shape)]
 
     strings = op.raw(0)
     [x] = op.lowering.step(op.node, numbered, [strings], [Info(TensorType("int64", strings.shape))])

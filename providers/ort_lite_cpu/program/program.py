@@ -24,7 +24,7 @@ from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
-from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, allocate, read
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, allocate
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
@@ -200,7 +200,7 @@ class Program:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
                 run_host_step(step, places)
                 continue
-            values = tuple([read(places, source) for _, source in step.segment.leaves])
+            values = step.values(places)
             bound = step.cache.get(values)
             if bound is None:
                 bound = step.bind(values, values)

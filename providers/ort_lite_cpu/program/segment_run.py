@@ -8,7 +8,6 @@ from typing import Any
 
 from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
-from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import address_of
@@ -23,17 +22,23 @@ BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "needs", "places", "segment")
+    __slots__ = ("binder", "cache", "leaves", "needs", "places", "segment")
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
         """`needs`: see `Lease.fit`."""
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
+        self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
         self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
+
+    def values(self, places: Sequence[Any]) -> tuple[int, ...]:
+        """What the symbols are, for the arrays that are there."""
+        found = [int(places[at].reshape(-1)[k]) if element else places[at].shape[k] for at, k, element in self.leaves]
+        return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         bound = self.binder.bind(values)
@@ -84,8 +89,3 @@ def _run_halting(job: Job, count: int, options: RunOptions) -> int:
             return job.run(0, count)
     finally:
         job.watch(Halt())  # the lease's next run may be another's
-
-
-def read(places: Sequence[Any], source: SymbolSource) -> int:
-    array = places[source.buffer.place]
-    return int(array.reshape(-1)[source.index]) if source.element else int(array.shape[source.index])

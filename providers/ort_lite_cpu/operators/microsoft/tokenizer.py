@@ -26,16 +26,18 @@ def tokenizer(op: NodeLowering) -> None:
     mark, fill = bool(op.attr("mark", 0)), op.attr("pad_value", "")
 
     def step(x: Array) -> list[Array]:
-        rows = [tokenize(text) for text in x.reshape(-1)]
-        most = max((len(row) for row in rows), default=0)
+        rows = [tokenize(text) for text in x.reshape(-1).tolist()]
+        most = max(map(len, rows), default=0)
         if not most:
             return [np.empty((*x.shape, 0), object)]
         if mark:
             rows = [[START, *row, END] for row in rows]
-        tokens = np.full((x.size, most + 2 * mark), fill, object)
-        for k, row in enumerate(rows):
-            tokens[k, : len(row)] = row
-        return [tokens.reshape(*x.shape, -1)]
+            most += 2
+        tokens: list[str] = []
+        for row in rows:
+            tokens += row
+            tokens += [fill] * (most - len(row))
+        return [np.array(tokens, object).reshape(*x.shape, most)]
 
     op.python(step)
 
@@ -49,8 +51,7 @@ def _function(op: NodeLowering, least: int) -> Tokenize:
     if separators:
         patterns = [pattern(op, separator) for separator in separators]
         return lambda text: _between(text, patterns, least)
-    found = pattern(op, expression)
-    return lambda text: _found(text, found, least)
+    return _search(pattern(op, expression), max(least, 1))
 
 
 def _between(text: str, separators: Sequence[re.Pattern[str]], least: int) -> list[str]:
@@ -70,11 +71,25 @@ def _pieces(text: str, separator: re.Pattern[str]) -> list[str]:
     return [*pieces, text[start:]]
 
 
+def _search(expression: re.Pattern[str], least: int) -> Tokenize:
+    """`_found`, by `findall` where that is the same: while no match is too short, so that every search goes on behind one."""
+    if expression.groups:
+        return lambda text: _found(text, expression, least)
+    find = expression.findall
+
+    def tokens(text: str) -> list[str]:
+        found: list[str] = find(text)
+        enough = all(found) if least == 1 else min(map(len, found), default=least) >= least
+        return found if enough else _found(text, expression, least)
+
+    return tokens
+
+
 def _found(text: str, expression: re.Pattern[str], least: int) -> list[str]:
     """The matches; after one that is too short the search goes on at its second character."""
     tokens, start = [], 0
     while match := expression.search(text, start):
-        if len(match.group()) >= max(least, 1):
+        if len(match.group()) >= least:
             tokens.append(match.group())
             start = match.end()
         else:
