@@ -172,9 +172,12 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     """An object array of str. Bytes are decoded as UTF-8, other objects become their text, as in onnxruntime."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
-    if array.dtype.kind not in "OUST":
+    if array.dtype is _OBJECT and array.flags.c_contiguous:
+        objects = array
+    elif array.dtype.kind not in "OUST":
         raise InvalidArgument(f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them")
-    objects = array if array.dtype is _OBJECT and array.flags.c_contiguous else array.astype(object, order="C")
+    else:
+        objects = array.astype(object, order="C")
     items = objects.reshape(-1).tolist()
     if _TEXT.issuperset(map(type, items)):
         return objects

@@ -8,6 +8,7 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.text_steps import emit_view
 from ort_lite_cpu.registry import STRING, find_native, operator
 
 
@@ -24,11 +25,7 @@ def reshape(op: NodeLowering) -> None:
     if shape is None or 0 in shape or len(opens) > 1 or (opens and not inferred):
         move(op)
         return
-    target = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
-    x = op.raw(0)
-    [y] = op.lowering.step(op.node, lambda x: [x.reshape(target)], [x], [op.info()], shared=(0,))
-    assert y is not None
-    op.set(0, y)
+    emit_view(op, tuple(dim if isinstance(dim, int) else -1 for dim in shape))
 
 
 @operator(

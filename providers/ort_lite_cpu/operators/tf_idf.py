@@ -13,6 +13,7 @@ from ort_lite.native.lang import OK, Ptr, cast, like, native, shr, span, wadd, w
 from ort_lite.shapes import minimum, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.text_steps import Dims, emit_numbers
 from ort_lite_cpu.registry import STRING, operator
 
 NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
@@ -105,13 +106,15 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     pool: list[str] = list(op.attr("pool_strings") or ())
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
 
-    def numbered(x: Array) -> list[Array]:
-        found = map(numbers.get, x.reshape(-1).tolist(), repeat(-1))
-        return [np.fromiter(found, np.int64, x.size).reshape(x.shape)]
+    words = {
+        text: np.int64(number).tobytes() for text, number in numbers.items()
+    }  # joined they are an array: a third of the time
+    other = np.int64(-1).tobytes()
 
-    strings = op.raw(0)
-    [x] = op.lowering.step(op.node, numbered, [strings], [Info(TensorType("int64", strings.shape))])
-    assert x is not None
+    def numbered(texts: list[str], shape: Dims) -> Array:
+        return np.frombuffer(b"".join(map(words.get, texts, repeat(other))), np.int64).reshape(shape)
+
+    x = emit_numbers(op, numbered, Info(TensorType("int64", op.raw(0).shape)))
     _count(op, x, [numbers[text] for text in pool])
 
 

@@ -195,7 +195,7 @@ class Program:
         places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
         options = CURRENT.options
         for step in self.steps:
-            if isinstance(step, HostStep):
+            if step.__class__ is HostStep:
                 if options is not None and options.terminate:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
                 run_host_step(step, places)
