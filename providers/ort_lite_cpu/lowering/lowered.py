@@ -24,8 +24,10 @@ Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
 
-Wiring = tuple[Sequence[tuple[int, Any]], Sequence[tuple[int, int, Callable[[Any], Any]]]]
-"""Of a HostStep: (place or -1, constant) of each input; (number, place, what checks it) of each result that is wanted."""
+Wiring = tuple[Sequence[int], Sequence[Any] | None, Sequence[tuple[int, int, Callable[[Any], Any]]]]
+"""Of a HostStep: places of the inputs, -1 for what is constant or left out; the constants, None where there are none of these; number,
+place and check of each result that is wanted.
+"""
 
 
 class SymbolSource(Record):

@@ -15,9 +15,12 @@ from ort_lite_cpu.lowering.tensor import Tensor
 
 def run_host_step(step: HostStep, places: list[Any]) -> None:
     """Half a microsecond beside the step's own time: what is known before the run is looked up in the first."""
-    sources, takers = step.wiring or _wired(step)
+    numbers, constants, takers = step.wiring or _wired(step)
     try:
-        results = step.function(*[value if place < 0 else places[place] for place, value in sources])
+        if constants is None:
+            results = step.function(*map(places.__getitem__, numbers))
+        else:
+            results = step.function(*[c if k < 0 else places[k] for k, c in zip(numbers, constants, strict=True)])
     except OrtLiteError:
         raise
     except Exception as error:
@@ -29,12 +32,12 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
 
 
 def _wired(step: HostStep) -> Wiring:
-    """Places of the inputs, -1 for what is constant or left out; of the outputs that are wanted number, place and taker."""
     buffers = [None if tensor is None else tensor.buffer for tensor in step.inputs]
-    sources = [(-1, None) if b is None else (-1, b.constant) if b.constant is not None else (b.place, None) for b in buffers]
+    numbers = [-1 if b is None or b.constant is not None else b.place for b in buffers]
+    constants = [None if b is None else b.constant for b in buffers] if -1 in numbers else None
     outputs = [(k, tensor) for k, tensor in enumerate(step.outputs) if tensor is not None]
     takers = [(k, tensor.buffer.place, _taker(step, tensor)) for k, tensor in outputs if tensor.buffer is not None]
-    step.wiring = sources, takers
+    step.wiring = numbers, constants, takers
     return step.wiring
 
 

@@ -10,7 +10,7 @@ from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
-from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.address import write_addresses
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import HALTED, Halt, Job
@@ -37,7 +37,9 @@ class SegmentRun:
 
     def values(self, places: Sequence[Any]) -> tuple[int, ...]:
         """What the symbols are, for the arrays that are there."""
-        found = [int(places[at].reshape(-1)[k]) if element else places[at].shape[k] for at, k, element in self.leaves]
+        found = []
+        for at, k, element in self.leaves:
+            found.append(int(places[at].reshape(-1)[k]) if element else places[at].shape[k])
         return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
@@ -49,8 +51,7 @@ class SegmentRun:
             lease.fit(self.needs)
         memory = lease.memory
         memory[SCRATCH] = lease.address
-        for place in self.places:
-            memory[FIRST_PLACE + place] = address_of(places[place])
+        write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
         job.attach(bound.table_address, lease.memory_address, bound.cost_us)
         failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
@@ -70,14 +71,12 @@ class SegmentRun:
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
     """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
-    for number, (place, make, shape, dtype) in enumerate(bound.allocations):
-        try:
+    try:
+        for place, make, shape, dtype in bound.allocations:
             places[place] = make(shape, dtype)
-        except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
-            node = run.segment.allocations[number].node
-            raise OutOfMemory(
-                f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
-            ) from error
+    except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
+        [node] = [allocation.node for allocation in run.segment.allocations if allocation.place == place]
+        raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}") from error
 
 
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:

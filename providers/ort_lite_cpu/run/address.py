@@ -5,7 +5,7 @@ against NumPy's answer for a probe, and everything goes NumPy's way where that d
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 from typing import Any
 
@@ -33,3 +33,13 @@ def address_of(array: Any) -> int:
         return _read(id(array) + _HEADER).value or 0
     address: int = array.ctypes.data
     return address
+
+
+def write_addresses(table: Any, first: int, arrays: Sequence[Any], numbers: Sequence[int]) -> None:
+    """table[first + k] = the address of arrays[k] for each k of `numbers`; one call, as they are in every run."""
+    for k in numbers:
+        array = arrays[k]
+        if array.__class__ is np.ndarray and _PLAIN:
+            table[first + k] = _read(id(array) + _HEADER).value or 0
+        else:
+            table[first + k] = address_of(array)
