@@ -258,16 +258,19 @@ class Builder:
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
-    def taken_back(self, tensor: Tensor, kept: Shape, kind: type) -> HostStep | None:
-        """The last step, which is undone, if `tensor` is all that it makes and its function is of this kind; else None.
+    def taken_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
+        """The last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
 
-        The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told.
+        The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told. Of
+        `lost` symbols nobody asks any more.
         """
         last = self.result.items[-1] if self.result.items else None
-        if not isinstance(last, HostStep) or not isinstance(last.function, kind) or tensor.buffer is None:
+        if not isinstance(last, HostStep) or not fits(last.function) or tensor.buffer is None:
             return None
         told = [found for found, source in self.result.sources.items() if source.buffer is tensor.buffer]
-        if [made and made.buffer for made in last.outputs] != [tensor.buffer] or not {*told} <= {*map(as_symbol, kept)}:
+        if [made and made.buffer for made in last.outputs] != [tensor.buffer] or not {*told} <= {
+            *map(as_symbol, (*kept, *lost))
+        }:
             return None
         for found in told:
             del self.result.sources[found]

@@ -3,11 +3,13 @@
 The convolution's epilogue does all of it, with the same roundings, so that the result goes through memory once (decision 0039).
 """
 
+from ort_lite.dtypes import to_onnx
 from ort_lite.graph import Node, Value
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.types import HALVES
 
+_FLOAT, _HALVES = to_onnx("float32"), {to_onnx(half): half for half in HALVES}
 _PARAMETERS = {"HardSigmoid": (("alpha", 0.2), ("beta", 0.5)), "LeakyRelu": (("alpha", 0.01),)}
 _ACTIVATIONS = ("HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid")
 
@@ -20,35 +22,32 @@ def result_of(op: NodeLowering) -> Value | None:
 
 def rounding_behind(op: NodeLowering, act: Activation) -> tuple[Activation, list[Node]]:
     """`act` with what is behind the node, and the nodes that this does; the value that the last of them gives is the result."""
-    value = op.node.outputs[0]
-    if not op.options.fusion or act != NONE or value is None or value.dtype != "float32":
+    if not op.options.fusion or act != NONE or op.info().dtype != "float32":
         return act, []
-    first = _rounding(op, value)
+    first = _rounding(op, op.node.outputs[0])
     if not first:
         return act, []
-    half = first[0].outputs[0]
-    assert half is not None
-    alone = Activation(f"{half.dtype}")
+    half = _HALVES[first[0].attr("to")]
+    alone = Activation(half)
     node = _only_reader(op, first[-1].outputs[0])
     if node is None or node.op_type not in _ACTIVATIONS or node.domain:
         return alone, first
     second = _rounding(op, node.outputs[0])
-    if not second or second[0].outputs[0] is None or second[0].outputs[0].dtype != half.dtype:
+    if not second or _HALVES[second[0].attr("to")] != half:
         return alone, first
     params = [node.attr(name, default) for name, default in _PARAMETERS.get(node.op_type, ())]
     made = activation(node.op_type, params)
     assert made is not None
-    return made.replace(kind=f"{half.dtype} {made.kind}".strip()), [*first, node, *second]
+    return made.replace(kind=f"{half} {made.kind}".strip()), [*first, node, *second]
 
 
 def _rounding(op: NodeLowering, value: Value | None) -> list[Node]:
     """The Cast of an f32 to 16 bits and the one back, if nobody else reads what is between."""
     narrow = _only_reader(op, value)
-    if narrow is None or narrow.op_type != "Cast" or narrow.outputs[0] is None or narrow.outputs[0].dtype not in HALVES:
+    if narrow is None or narrow.op_type != "Cast" or narrow.attr("to") not in _HALVES:
         return []
     wide = _only_reader(op, narrow.outputs[0])
-    back = None if wide is None or wide.op_type != "Cast" else wide.outputs[0]
-    return [narrow, wide] if wide is not None and back is not None and back.dtype == "float32" else []
+    return [narrow, wide] if wide is not None and wide.op_type == "Cast" and wide.attr("to") == _FLOAT else []
 
 
 def _only_reader(op: NodeLowering, value: Value | None) -> Node | None:

@@ -7,8 +7,9 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError, RuntimeException
-from ort_lite.graph import Node
+from ort_lite.graph import Node, TensorType
 from ort_lite.inference import Info
+from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
 
@@ -17,6 +18,24 @@ Stage = Callable[[list[str], Dims], tuple[list[str], Dims]]
 """From texts in flat order and their shape to others."""
 Finish = Callable[[list[str], Dims], Array]
 """What becomes of the texts at last."""
+
+
+class Streamed:
+    """A stage from texts to rows of words. `stream` says them as bytes (see `words`)."""
+
+    least = 1
+    """Words of a stream that have fewer bytes do not count."""
+
+    def __init__(self, fill: str) -> None:
+        """`fill` is what rows are filled up with."""
+        self.fill = fill
+
+    def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
+        raise NotImplementedError
+
+    def stream(self, texts: list[str]) -> bytes:
+        """The words of all texts, a row each."""
+        raise NotImplementedError
 
 
 class TextStep:
@@ -67,13 +86,37 @@ def emit_numbers(op: NodeLowering, finish: Finish, info: Info) -> Tensor:
     return _emit(op, [], finish, info)
 
 
+def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tensor, int] | None:
+    """(the bytes of what a stage that can be streamed would make, the least length of its words); None where there is none, others
+    read its words too, or `accepts` says no to what it fills rows up with.
+    """
+    x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
+    if value is None or lowering.remaining.get(value) != 1 or len(x.shape) != 2:
+        return None
+
+    def fits(function: Any) -> bool:
+        stage = function.stages[-1][1] if isinstance(function, TextStep) and function.stages else None
+        return isinstance(stage, Streamed) and accepts(stage.fill)
+
+    before = lowering.taken_back(x, (), fits, lost=x.shape[1:])
+    if before is None:
+        return None
+    head: Any = before.function
+    node, last = head.stages[-1]
+    step = TextStep(node, head.view, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
+    nbytes = symbol(f"{x.name}.bytes#{len(lowering.result.sources)}")
+    [made] = lowering.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
+    assert made is not None
+    return made, last.least
+
+
 def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish | None, info: Info) -> Tensor:
     """As a step of its own, or as one with that before: if it makes the texts, and nobody else reads them."""
     x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
     inputs: Sequence[Tensor | None] = [x]
     before: Any = None
     if value is not None and lowering.remaining.get(value) == 1:
-        before = lowering.taken_back(x, info.shape or (), TextStep)
+        before = lowering.taken_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
     if before is None:
         function = TextStep(op.node, None, stages, finish)
     else:

@@ -203,7 +203,7 @@ class Program:
         places: list[Any] = [*inputs, *self._unmade]
         options = CURRENT.options
         for step in self.steps:
-            if type(step) is HostStep:
+            if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
                 run_host_step(step, places)
