@@ -1,4 +1,4 @@
-"""Words that a Tokenizer finds, counted by a TfIdfVectorizer behind it: bytes go from one to the other, no strings (decision 0039)."""
+"""Words that a Tokenizer finds, counted by a TfIdfVectorizer behind it: bytes go from one to the other, and no strings."""
 
 from collections.abc import Iterable
 
