@@ -43,7 +43,8 @@ def find_word(text: Ptr, start: int, end: int, pool: Ptr, words: Ptr, mask: int)
     while words[row * 4 + START] >= 0:
         same = words[row * 4 + HASH] == mixed and words[row * 4 + LENGTH] == end - start
         if same and is_word(text, start, pool, words[row * 4 + START], end - start) != 0:
-            return words[row * 4 + NUMBER]
+            number: int = words[row * 4 + NUMBER]
+            return number
         row = (row + 1) & mask
     return -1
 
