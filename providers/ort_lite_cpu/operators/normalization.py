@@ -250,7 +250,7 @@ def _require_channels(op: NodeLowering) -> None:
 @native
 @extents(x="rows * c", y="rows * c")
 def local_response(
-    x: Ptr, y: Ptr, rows: int, c: int, size: int, alpha: float, beta: float, bias: float, part: int, parts: int
+    x: Ptr, y: Ptr, rows: int, c: int, alpha: float, beta: float, bias: float, size: Static, part: int, parts: int
 ) -> int:
     """y[r, i] = x[r, i] / (bias + alpha / size * sum of squares of size channels around i) ** beta, channels last.
 
@@ -261,7 +261,7 @@ def local_response(
     together = max(NEAR // max(c, 1), 1)
     for block in span((rows + together - 1) // together, part, parts):
         start, end = block * together * c, min((block + 1) * together, rows) * c
-        _sums_of_squares(shift(x, start), shift(y, start), end - start, before, after)
+        _sums_of_squares(shift(x, start), shift(y, start), end - start, size)
         for p in range(start, end, c):
             _sums_at_ends(shift(x, p), shift(y, p), c, before, after)
         _divide_by_power(shift(x, start), shift(y, start), end - start, alpha / size, beta, bias)
@@ -269,13 +269,14 @@ def local_response(
 
 
 @native
-def _sums_of_squares(x: Ptr, y: Ptr, n: int, before: int, after: int) -> None:
-    """y[i] = sum of x[i + k]**2, -before <= k <= after, where all of them are among the n; elsewhere y is left open."""
-    for i in range(before, n - after):
-        y[i] = x[i - before] * x[i - before]
-    for k in range(1 - before, after + 1):
-        for i in range(before, n - after):
-            y[i] += x[i + k] * x[i + k]
+def _sums_of_squares(x: Ptr, y: Ptr, n: int, size: Static) -> None:
+    """y[i] = sum of `size` squares around x[i], where all of them are among the n; elsewhere y is left open."""
+    before = (size - 1) // 2
+    for i in range(n - size + 1):
+        total = x[i] * x[i]
+        for k in range(1, size):
+            total += x[i + k] * x[i + k]
+        y[before + i] = total
 
 
 @native
