@@ -29,7 +29,7 @@ def kinds(made: Program) -> list[str]:
     """Of the instructions: what their epilogues do, "-" for those that have none."""
     [run] = made.steps
     assert isinstance(run, SegmentRun)
-    return [dict(i.spec.statics).get("kind", "-") for i in run.segment.instructions]
+    return [str(dict(i.spec.statics).get("kind", "-")) for i in run.segment.instructions]
 
 
 def test_the_casts_and_the_activation_are_no_instructions() -> None:
@@ -89,6 +89,6 @@ def test_sums_are_rounded_before_and_behind(half: str, name: str) -> None:
         "Sigmoid": 1 / (1 + np.exp(-z)),
     }[name]
     assert (y == y.astype(HALVES[half])).all()
-    unit = float(ml_dtypes.finfo(HALVES[half]).eps)
+    unit = {"float16": 2.0**-10, "bfloat16": 2.0**-7}[half]
     np.testing.assert_allclose(y, exact, rtol=unit, atol=1e-7)
     assert (y == exact.astype(np.float32).astype(HALVES[half])).mean() > 0.95

@@ -24,7 +24,7 @@ GRAMS: dict[str, Any] = {
     "max_skip_count": 1,
     "mode": "TF",
 }
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "runs": {"tokenexp": "[a-c]+"},
     "long runs": {"tokenexp": "[a-c]+", "mincharnum": 2},
     "words": {"tokenexp": r"\w+"},
