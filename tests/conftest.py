@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from ort_lite.native import cpu, llvm
+from ort_lite.native import cpu
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,9 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
         target = cpu.runnable(name)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    cpu._known = lambda: None  # what is kept of this machine, with its kernels, is not the target's
-    llvm.host_cpu_name = lambda: name
-    llvm.host_cpu_features = lambda: target.features
+    cpu._seen = lambda: target
     cpu.host.cache_clear()
     cpu.named.cache_clear()
     cpu.runnable.cache_clear()

@@ -1,7 +1,6 @@
 """The script itself, with an emulator that emulates nothing: what it finds right, wrong, refused, and ended."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -76,11 +75,13 @@ def test_a_process_that_ends_is_named_and_replaced(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_kernel_that_the_guest_compiles_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of the two Pythons differ: here by the build that the compiling process is told."""
+    """The keys of the two Pythons differ: here by the compilers that the compiling process finds."""
     aside = emulator(tmp_path)
     compiler = Path(aside.compiler())
     text = compiler.read_text(encoding="utf-8")
-    compiler.write_text(text.replace(shlex.quote(sys.version), shlex.quote(sys.version + " of others")), encoding="utf-8")
+    for name in ("numba-0.0.1.dist-info", "llvmlite-0.0.1.dist-info"):
+        (tmp_path / "others" / name).mkdir(parents=True)
+    compiler.write_text(text.replace("PYTHONPATH=", f"PYTHONPATH={shlex.quote(str(tmp_path / 'others'))}:"), encoding="utf-8")
     monkeypatch.setattr(Emulator, "compiler", lambda self: str(compiler))
     [verdict] = judged(aside, [negation("right", [-1, 2])], jobs=1)
     assert "compiled in the emulated process" in verdict.wrong
