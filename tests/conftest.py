@@ -1,4 +1,7 @@
-"""`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here."""
+"""`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here.
+
+And what makes a run of all of them short: the order of files, and what collections of garbage leave out.
+"""
 
 import gc
 import time
@@ -45,11 +48,12 @@ def leave_out_what_is_there() -> None:
 
 
 LEFT_OUT = pytest.StashKey[float]()
+"""When it was done last."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Nor at what earlier cases left; looked at twice a second: some cases collect after every few runs."""
+    """Nor at what earlier cases left, from time to time: some cases collect after every few runs."""
     now = time.monotonic()
     if now > item.config.stash.get(LEFT_OUT, 0.0) + 0.5:
         leave_out_what_is_there()

@@ -100,6 +100,7 @@ def test_a_round_reads_all_that_the_round_before_wrote(threads: int, parts: int)
         assert y[-1].tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_many_runs_at_once_on_one_team_are_right_each() -> None:
     """Oversubscription: eight Python threads, programs of two to four threads each, one team."""
     wrong: list[int] = []

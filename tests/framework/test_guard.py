@@ -380,6 +380,7 @@ def test_what_a_compiled_object_calls_its_function_is_its_own() -> None:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_of_a_fork_is_kept_waiting_by_no_thread_of_its_parent() -> None:
     code = """if True:
