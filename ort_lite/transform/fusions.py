@@ -18,7 +18,7 @@ class Fusions:
     """The transforms in the order in which they are tried, made ready once for all partitions."""
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
-        self._phases = phases_of(transforms)
+        self._phases = phases_of(tuple(transforms))
         self._index = _index_of(tuple(t for t in transforms if isinstance(t, LocalRule)))
         self._passes = any(isinstance(t, GraphPass) for t in transforms)
 
@@ -57,7 +57,7 @@ class Fusions:
         return tuple(driver.changes)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _index_of(rules: tuple[LocalRule, ...]) -> Index:
     """As `phases_of`: kept."""
     return index_of(rules)
