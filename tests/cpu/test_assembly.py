@@ -3,13 +3,12 @@
 Loops count that multiply: others (bias, limits, rest of a row) run once a tile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec, cpu
-from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import Target, named
 from ort_lite_cpu.kernels.gemm import (
     attention,
@@ -32,6 +31,7 @@ from ort_lite_cpu.kernels.recurrent import product
 from ort_lite_cpu.kernels.softmax import vectors_for
 from ort_lite_cpu.operators.softmax import softmax
 from tests.native.assembly import Loop, inner_loops
+from tests.native.compiled import assembly, compiled_assembly
 
 X86 = ["x86-64", "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "sapphirerapids"]
 CPUS = [*X86, "cortex-a72", "neoverse-n1"]
@@ -129,8 +129,11 @@ FAMILIES: dict[str, Callable[[Target], Spec]] = {
 
 
 def multiplying_loops(spec: Spec, target: Target) -> list[Loop]:
-    module, machine = compile_module(spec, target, "symbol")
-    found = [loop for loop in inner_loops(machine.emit_assembly(module)) if loop.products()]
+    return multiplying(assembly(spec, target))
+
+
+def multiplying(text: str) -> list[Loop]:
+    found = [loop for loop in inner_loops(text) if loop.products()]
     assert found, "no inner loop multiplies"
     return found
 
@@ -141,7 +144,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch, name: str, tuning: str) -> Target:
     return named(name).replace(name=f"{name} tuned for {tuning}")
 
 
-def spilled(loops: list[Loop]) -> list[str]:
+def spilled(loops: Sequence[Loop]) -> list[str]:
     return [line for loop in loops for line in loop.spilled()]
 
 
@@ -199,8 +202,7 @@ def test_transforms_of_winograd_keep_to_32_registers(transform: str, edge: int, 
 def test_transforms_of_small_tiles_keep_to_16_registers(transform: str, name: str) -> None:
     """They have no constants, and multiply nothing."""
     target = named(name)
-    module, machine = compile_module(winograd_transform(transform, 2, target), target, "symbol")
-    loops = inner_loops(machine.emit_assembly(module))
+    loops = inner_loops(assembly(winograd_transform(transform, 2, target), target))
     assert any(loop.loads() >= 16 for loop in loops) and spilled(loops) == []
 
 
@@ -250,5 +252,5 @@ def test_a_scheduler_that_is_left_free_spills(monkeypatch: pytest.MonkeyPatch) -
     target, tight = named("x86-64-v3"), Tile(4, 3, 8)
     with monkeypatch.context() as patched:
         patched.setattr(Vectors, "after", lambda self, pointer, *values: pointer)
-        assert spilled(multiplying_loops(floats("f32", tight), target))
+        assert spilled(multiplying(compiled_assembly(floats("f32", tight), target)))
     assert spilled(multiplying_loops(floats("f32", tight), target)) == []

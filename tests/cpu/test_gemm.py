@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
-from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target, host, named
 from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
@@ -23,6 +22,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
 from ort_lite_cpu.kernels.gemm.winograd import planes_of, transform_filters, transformed_filters
 from tests.native.calls import COMPILED, TARGETS, call
+from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 HOST = host()
@@ -114,7 +114,7 @@ def test_every_target_that_runs_here(target: Target, dtype: str) -> None:
 @pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     kernel, _ = spec(target=target)
-    assert undefined_symbols(compile_object(kernel, target, "symbol")) == []
+    assert undefined_symbols(object_code(kernel, target)) == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
 
 TILES, COLUMNS = 24, 32
@@ -49,6 +50,15 @@ def fused_conv(op: NodeLowering) -> None:
 
 
 def _conv(op: NodeLowering, act: Activation) -> None:
+    """With the roundings behind it (`rounded`)."""
+    act, behind = rounding_behind(op, act)
+    _convolve(op, act)
+    value = op.node.outputs[0]
+    if behind and value is not None:
+        op.lowering.do_with(op.lowering.tensors[value], value, behind)
+
+
+def _convolve(op: NodeLowering, act: Activation) -> None:
     """Where there is an input 3, it is added."""
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
     assert y is not None
