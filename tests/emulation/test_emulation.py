@@ -18,6 +18,19 @@ from tests.emulation.work import Work
 TRANSPARENT = 'shift 2; exec "$@"'  # without -cpu NAME
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for several tests: each would compile the same kernels."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kernels: Path) -> Path:
+    """What an emulator is made of."""
+    (tmp_path / "kernels").symlink_to(kernels)
+    return tmp_path
+
+
 def emulator(folder: Path, script: str = TRANSPARENT) -> Emulator:
     path = folder / "qemu" / "usr" / "bin" / "qemu-x86_64-static"
     path.parent.mkdir(parents=True)
@@ -38,28 +51,31 @@ def negation(name: str, expected: Sequence[float], model: bytes = b"") -> Work:
     return Work(name, made, [{"x": np.array([1, -2], np.float32)}], check)
 
 
-def test_every_model_has_a_verdict_in_their_order(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_every_model_has_a_verdict_in_their_order(folder: Path) -> None:
     work = [
         negation("right", [-1, 2]),
         negation("wrong", [1, 2]),
         negation("refused", [], b"no model"),
         negation("again", [-1, 2]),
     ]
-    right, wrong, refused, again = judged(emulator(tmp_path), work, jobs=2)
+    right, wrong, refused, again = judged(emulator(folder), work, jobs=2)
     assert (right.name, right.wrong) == ("right", "")
     assert (wrong.name, wrong.wrong.partition("\n")[0]) == ("wrong", "other numbers")
     assert "InvalidProtobuf" in refused.wrong
     assert again.wrong == ""
-    assert len(list((tmp_path / "kernels").iterdir())) > 0, "kernels are kept elsewhere"
+    assert any((folder / "kernels").iterdir()), "kernels are kept elsewhere"
 
 
-def test_a_process_that_ends_is_named_and_replaced(tmp_path: Path) -> None:
-    once = f'case "$*" in *guest.py*) [ -e {tmp_path}/second ] || {{ touch {tmp_path}/second; exit 3; }};; esac; {TRANSPARENT}'
-    first, second = judged(emulator(tmp_path, once), [negation("first", [-1, 2]), negation("second", [-1, 2])], jobs=1)
+@pytest.mark.slow
+def test_a_process_that_ends_is_named_and_replaced(folder: Path) -> None:
+    once = f'case "$*" in *guest.py*) [ -e {folder}/second ] || {{ touch {folder}/second; exit 3; }};; esac; {TRANSPARENT}'
+    first, second = judged(emulator(folder, once), [negation("first", [-1, 2]), negation("second", [-1, 2])], jobs=1)
     assert first.wrong.startswith("the process ended with 3; its messages are in ")
     assert second == Verdict("second", "", second.seconds)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_the_guest_compiles_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The keys of the two Pythons differ: here by the compilers that the compiling process finds."""
     aside = emulator(tmp_path)
