@@ -6,8 +6,9 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
+from ort_lite.errors import InvalidArgument, OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
+from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
@@ -15,6 +16,11 @@ from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import HALTED, Halt, Job
+
+
+class Unforeseen(Exception):
+    """The program was not lowered for the case that came: its caller runs another one. Nobody has seen what it has written."""
+
 
 BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 """Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
@@ -52,15 +58,18 @@ class SegmentRun:
         if failed:
             raise self.error(bound, memory, *job.failure)
 
-    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
+    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> Exception:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
+        if instruction.spec.function is jumps.expect:
+            return Unforeseen()
         from ort_lite_cpu.lowering.failure import Failure
 
         descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
         failure = Failure(instruction, descriptor, memory, status)
-        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
+        kind = InvalidArgument if instruction.spec.function is jumps.refuse else RuntimeException
+        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}")
 
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
