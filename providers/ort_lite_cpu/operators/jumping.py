@@ -13,7 +13,7 @@ from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.record import Record
-from ort_lite.shapes import equal, maximum, product, same
+from ort_lite.shapes import maximum, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, given, inlined, jump, splice
@@ -23,7 +23,8 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
 
 ANY_TURNS = 1000
-"""What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds."""
+"""What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
+GIL: whoever ends it (`RunOptions.terminate`) has to come to it."""
 LONG = 1_000_000
 NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
 
@@ -41,7 +42,7 @@ def as_branches(op: NodeLowering) -> bool:
     if isinstance(known, int):
         return _surely(op, lowering, inlined(lowering, graphs[known != 0], []))
     otherwise, then = (inlined(lowering, graph, []) for graph in graphs)
-    if otherwise is not None and then is not None and _alike(lowering, otherwise, then):
+    if otherwise is not None and then is not None and _alike(otherwise, then):
         _either(op, lowering, lowering.stored(tensor), then, otherwise)
         return True
     if then is None or known is None:
@@ -59,12 +60,10 @@ def _surely(op: NodeLowering, lowering: Lowering, branch: Inlined | None) -> boo
     return True
 
 
-def _alike(lowering: Lowering, a: Inlined, b: Inlined) -> bool:
-    """Whether the results have the same types and shapes, for the shapes of inputs that this program is for."""
-    pairs = [(x, y) for (x, _), (y, _) in zip(a.results, b.results, strict=True)]
-    if not all(x.dtype == y.dtype and len(x.shape) == len(y.shape) for x, y in pairs):
-        return False
-    return lowering.assume([equal(m, n) for x, y in pairs for m, n in zip(x.shape, y.shape, strict=True)])
+def _alike(a: Inlined, b: Inlined) -> bool:
+    """Whether the results have the same types and shapes, for all values of symbols."""
+    pairs = zip(a.results, b.results, strict=True)
+    return all(x.dtype == y.dtype and same_shape(x.shape, y.shape) for (x, _), (y, _) in pairs)
 
 
 def _either(op: NodeLowering, lowering: Lowering, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:

@@ -115,8 +115,8 @@ class _RecordedJob:
     def __init__(self, job: Job, run: RecordedRun, bound: Bound) -> None:
         self._job, self._run, self._bound = job, run, bound
 
-    def attach(self, table: int, memory: int, cost_us: float) -> None:
-        self._job.attach(table, memory, cost_us)
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool) -> None:
+        self._job.attach(table, memory, cost_us, hold)
 
     def watch(self, halt: Halt) -> None:
         self._job.watch(halt)

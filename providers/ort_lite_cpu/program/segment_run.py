@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OutOfMemory, RunTerminated, RuntimeException
@@ -26,6 +27,14 @@ BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 """Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
 
 
+TRIES = 5
+"""Runs of a bound program that are timed; they keep the GIL."""
+WORTH_RELEASING_US = 35.0
+"""Below, runs keep the GIL: two callers that hand it to each other so often take twice the time that they need in turn."""
+NEVER_BRIEF_US = 1000.0
+"""From this estimate on all runs release it. That of a loop whose turns only the run counts is as large at least."""
+
+
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
@@ -43,6 +52,7 @@ class SegmentRun:
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         bound = self.binder.bind(values)
+        bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
@@ -53,8 +63,13 @@ class SegmentRun:
         for place in self.places:
             memory[FIRST_PLACE + place] = address_of(places[place])
         job = lease.job
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us)
-        failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
+        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief)
+        if options is not None:
+            failed = _run_halting(job, bound.count, options)
+        elif bound.tries < TRIES:
+            failed = _timed(job, bound)
+        else:
+            failed = job.run(0, bound.count)
         if failed:
             raise self.error(bound, memory, *job.failure)
 
@@ -82,6 +97,16 @@ def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
             raise OutOfMemory(
                 f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
             ) from error
+
+
+def _timed(job: Job, bound: Bound) -> int:
+    """Runs, and finds out whether it is worth while to release the GIL."""
+    begin = perf_counter_ns()
+    failed = job.run(0, bound.count)
+    bound.tries += 1
+    bound.least_us = min(bound.least_us, (perf_counter_ns() - begin) / 1000)
+    bound.brief = bound.cost_us < NEVER_BRIEF_US and bound.least_us < WORTH_RELEASING_US
+    return failed
 
 
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:

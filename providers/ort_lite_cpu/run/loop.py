@@ -134,8 +134,6 @@ class Job:
     """
 
     WORTH_WAKING_US = 50.0  # a sleeping worker needs up to 100 us, and wakes at the cost of a system call
-    WORTH_RELEASING_US = 60.0
-    """Below, a run keeps the GIL: two callers that hand it to each other for so little take twice the time that they need in turn."""
 
     def __init__(self, threads: int = 1, halt: Halt | None = None, team: Team = TEAM) -> None:
         self._team = team
@@ -152,21 +150,20 @@ class Job:
         self._halt = halt
         self._record[HALT // 8] = halt.address
 
-    def attach(self, table: int, memory: int, cost_us: float) -> None:
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool = False) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
-        A program that takes less than WORTH_WAKING_US runs on the calling thread, one that takes less than WORTH_RELEASING_US with
-        the GIL.
+        A program that takes less than WORTH_WAKING_US runs on the calling thread. hold: with the GIL; for what ends soon.
         """
         self._record[TABLE // 8], self._record[MEMORY // 8] = table, memory
         self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
         self._record[THREADS // 8] = self._threads
-        self._entry = _entries()[cost_us < self.WORTH_RELEASING_US]
+        self._entry = _entries()[hold]
 
     def run(self, start: int, stop: int) -> int:
         """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened.
 
-        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL, see `attach`.
+        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL unless `attach` says so.
         """
         if self._threads > self._team.asked:
             self._team.grow(self._threads)
