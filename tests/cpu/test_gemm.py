@@ -290,6 +290,11 @@ def test_a_grid_is_cut_where_less_is_read_twice(height: int, width: int, across:
     assert right - left == 48 // across
 
 
+def test_a_grid_that_is_almost_as_even_is_even_enough() -> None:
+    assert grid(131, 4, 6, 0, 0, 2) == (0, 65, 0, 4), "66 rows of 4 for one part are less than a 64th above 131 of 2"
+    assert grid(33, 8, 6, 0, 0, 2) == (0, 33, 0, 4), "17 rows of 8 are more"
+
+
 @given(st.integers(0, 2000), st.integers(1, 500))
 def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, depth: int) -> None:
     pieces, size = cut(k, depth)

@@ -13,6 +13,8 @@ DEPTH = 384
 """Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
 BLOCK = 240
 """About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""
+KEPT = 1 << 18
+"""Numbers of a b that stays in the second cache level: to read them again costs less than to read rows again."""
 
 
 @native
@@ -26,8 +28,8 @@ def cut(k: int, depth: int) -> tuple[int, int]:
 def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int) -> tuple[int, int, int, int]:
     """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
-    Of equally even ways the one wins that reads least twice: each cut through the columns reads all rows again, `height` each,
-    each cut through the rows all columns, `width` each.
+    Of ways that are equally even, up to a 64th, the one wins that reads least twice: each cut through the columns reads all
+    rows again, `height` each, each cut through the rows all columns, `width` each.
     """
     best, least, across = rows * columns + 1, 0, 1
     for cuts in range(1, parts + 1):
@@ -35,7 +37,8 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
             down = parts // cuts
             most = ((rows + down - 1) // down) * ((columns + cuts - 1) // cuts)
             again = rows * height * cuts + columns * width * down
-            if most < best or (most == best and again < least):
+            slack = most >> 6
+            if most + slack < best or (most <= best + slack and again < least):
                 best, least, across = most, again, cuts
     down = parts // across
     i, j = part // across, part % across
@@ -70,7 +73,8 @@ def gemm(
     the second. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = vectors * lanes
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, 2 * width, part, parts)
+    again = 2 * width if k * n > KEPT else 0
+    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, again, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     most = DEPTH if vectors < 4 else 2 * DEPTH  # wide panels are read from the second level in any case
