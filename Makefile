@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 EXAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
 WORKERS ?= 2
 
+# Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Plugins that need an accelerator's package. Each is tested in .venv-NAME, with the real one.
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
@@ -27,17 +30,19 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/python examples/demo.py
 
-# One worker takes a test file whole: its tests share their compiled kernels.
+# One worker takes a test file whole: its tests share their compiled kernels. Files are taken in the order of tests/conftest.py.
+IN_FILES := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest $(IN_FILES)
 
 test-quick: $(VENV)/installed-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest $(IN_FILES) -m "not slow"
 
 # Each target starts with kernels that nobody has compiled yet: it takes some times as long as `make test`.
 test-targets: $(VENV)/installed-test
 	for target in x86-64-v3 x86-64; do \
-		$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --target $$target tests/cpu tests/conformance tests/models || exit 1; \
+		$(BIN)/python -m pytest $(IN_FILES) --target $$target tests/cpu tests/conformance tests/models || exit 1; \
 	done
 
 # Not part of `make test`: downloads QEMU and an AArch64 Python into FOLDER, and takes three to ten minutes a machine.
@@ -58,7 +63,7 @@ $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .

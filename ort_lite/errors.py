@@ -102,6 +102,10 @@ class KernelCompileError(OrtLiteError):
     """A native kernel could not be compiled; names the kernel and carries the compiler's message."""
 
 
+class KernelLoadError(OrtLiteError):
+    """An object file with a native kernel could not be loaded; names the file and what is wrong with it."""
+
+
 class OutOfMemory(OrtLiteError, MemoryError):
     """Tensors fit no memory that was allowed, or an arena could not grow; names the capacities that were tried."""
 

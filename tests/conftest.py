@@ -1,8 +1,15 @@
-"""`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here."""
+"""`pytest --target NAME`: all tests as on a machine that can do no more than the target, which must run here.
+
+And what makes a run of all of them short: the order of files, and what collections of garbage leave out.
+"""
+
+import gc
+import time
+from collections.abc import Generator
 
 import pytest
 
-from ort_lite.native import cpu, llvm
+from ort_lite.native import cpu
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,8 +25,43 @@ def pytest_configure(config: pytest.Config) -> None:
         target = cpu.runnable(name)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
-    llvm.host_cpu_name = lambda: name
-    llvm.host_cpu_features = lambda: target.features
+    cpu._seen = lambda: target
     cpu.host.cache_clear()
     cpu.named.cache_clear()
     cpu.runnable.cache_clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Thousands of collected cases stay for the whole run: no garbage collection of a test looks at them."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        leave_out_what_is_there()
+
+
+def leave_out_what_is_there() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+LEFT_OUT = pytest.StashKey[float]()
+"""When it was done last."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nor at what earlier cases left, from time to time: some cases collect after every few runs."""
+    now = time.monotonic()
+    if now > item.config.stash.get(LEFT_OUT, 0.0) + 0.5:
+        leave_out_what_is_there()
+        item.config.stash[LEFT_OUT] = now
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: several workers, which take a file each, then end together."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -4,7 +4,8 @@ Imports are read from the source, so that those inside functions count too. Rela
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,12 @@ def package_of(path: str) -> str:
     return next((part for part in Path(path).parts if part.startswith("ort_lite")), "")
 
 
+@cache
+def imports_of(file: Path) -> tuple[tuple[int, str], ...]:
+    """Each file is parsed once, however many rules look at it."""
+    return tuple(imported(file.read_text(encoding="utf-8")))
+
+
 def imported(source: str) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of every import; `from a import b` gives "a.b", `import_module("a")` gives "a"."""
     for node in ast.walk(ast.parse(source)):
@@ -137,7 +144,7 @@ def violations(rule: Rule, files: list[Path]) -> list[str]:
     found = []
     for file in files:
         path = file.relative_to(ROOT).as_posix()
-        for line, name in imported(file.read_text(encoding="utf-8")):
+        for line, name in imports_of(file):
             if wrong := rule(path, name):
                 found.append(f"{path}:{line} imports {name}: {wrong}")
     return found
@@ -160,23 +167,26 @@ def module_of(path: str) -> str:
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def modules(package: str) -> dict[str, str]:
-    """The sources of a package, by module."""
+def modules(package: str) -> dict[str, Path]:
+    """The files of a package, by module."""
     files = [(file, file.relative_to(ROOT).as_posix()) for file in PACKAGES]
-    own = {module_of(path): file for file, path in files if package_of(path) == package and "/templates/" not in path}
-    return {module: file.read_text(encoding="utf-8") for module, file in own.items()}
+    return {module_of(path): file for file, path in files if package_of(path) == package and "/templates/" not in path}
 
 
-def arrows(sources: Mapping[str, str]) -> dict[str, set[str]]:
+def arrows(imports: Mapping[str, Iterable[tuple[int, str]]]) -> dict[str, set[str]]:
     """Which of the modules each one imports, at the top, inside functions or for types alone."""
-    found: dict[str, set[str]] = {module: set() for module in sources}
-    for module, source in sources.items():
-        for _, name in imported(source):
-            while name and name not in sources:
+    found: dict[str, set[str]] = {module: set() for module in imports}
+    for module, lines in imports.items():
+        for _, name in lines:
+            while name and name not in imports:
                 name = name.rpartition(".")[0]
             if name and name != module:
                 found[module].add(name)
     return found
+
+
+def arrows_of(package: str) -> dict[str, set[str]]:
+    return arrows({module: imports_of(file) for module, file in modules(package).items()})
 
 
 def in_circles(graph: Mapping[str, set[str]]) -> list[str]:
@@ -210,12 +220,12 @@ def entries(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("package", ["ort_lite", "ort_lite_cpu", "ort_lite_transforms"])
 def test_no_file_imports_itself_by_way_of_others(package: str) -> None:
-    assert in_circles(arrows(modules(package))) == []
+    assert in_circles(arrows_of(package)) == []
 
 
 @pytest.mark.parametrize("package", FLOORS)
 def test_no_folder_imports_one_above_it(package: str) -> None:
-    assert upwards(arrows(modules(package)), FLOORS[package]) == []
+    assert upwards(arrows_of(package), FLOORS[package]) == []
 
 
 def test_the_top_floor_can_be_taken_in_at_once() -> None:
@@ -231,6 +241,7 @@ def test_the_packages_keep_the_rule(rule: Rule) -> None:
     assert violations(rule, PACKAGES) == []
 
 
+@pytest.mark.slow
 def test_no_file_imports_a_folder_as_a_package() -> None:
     assert violations(folders_are_not_packages, PACKAGES + REST) == []
 
@@ -303,7 +314,7 @@ TYPES_ALONE = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a
     ],
 )
 def test_circles_are_found(sources: dict[str, str], expected: list[str]) -> None:
-    assert in_circles(arrows(sources)) == expected
+    assert in_circles(arrows({module: imported(source) for module, source in sources.items()})) == expected
 
 
 def test_imports_upwards_are_found() -> None:

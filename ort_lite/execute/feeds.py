@@ -17,6 +17,7 @@ from ort_lite.shapes.dims import Shape
 
 Check = Callable[[Any], Any]
 
+_OBJECT, _TEXT = np.dtype(object), frozenset([str])
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
 
 
@@ -94,9 +95,14 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
 
 
 def _string_check(name: str, shape: Shape | None) -> Check:
+    accepted: tuple[int, ...] | None = None
+
     def accept(value: Any) -> Any:
+        nonlocal accepted
         array = _strings(name, value)
-        check_shape(name, array.shape, shape)
+        if array.shape != accepted:
+            check_shape(name, array.shape, shape)
+            accepted = array.shape
         return array
 
     return accept
@@ -166,15 +172,16 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
     """An object array of str. Bytes are decoded as UTF-8, other objects become their text, as in onnxruntime."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
-    if array.dtype.kind not in "OUST":
+    if array.dtype is _OBJECT and array.flags.c_contiguous:
+        objects = array
+    elif array.dtype.kind not in "OUST":
         raise InvalidArgument(f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them")
-    objects = array.astype(object, order="C", copy=False)
-    if all(type(item) is str for item in objects.flat) and objects.flags.c_contiguous:
+    else:
+        objects = array.astype(object, order="C")
+    items = objects.reshape(-1).tolist()
+    if _TEXT.issuperset(map(type, items)):
         return objects
-    texts = np.empty(objects.size, object)
-    for k, item in enumerate(objects.flat):
-        texts[k] = _text(name, item)
-    return texts.reshape(objects.shape)
+    return np.fromiter([_text(name, item) for item in items], object, len(items)).reshape(objects.shape)
 
 
 def _text(name: str, item: Any) -> str:

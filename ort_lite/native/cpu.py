@@ -9,11 +9,9 @@ import sys
 from functools import cache
 
 from ort_lite.errors import InvalidArgument
-from ort_lite.native import cache as store
-from ort_lite.native import llvm
-from ort_lite.native.digest import digest
 from ort_lite.record import Record
 
+_LINUX = "{}-unknown-linux-gnu"
 _TUNINGS = {"x86_64": "x86-64"}
 """By architecture: LLVM's name of the CPU to tune for, which has the features that all machines of it have."""
 
@@ -86,40 +84,25 @@ class Target(Record):
 @cache
 def host() -> Target:
     """This machine."""
-    return _known() or _asked()
+    return _seen()
 
 
-def _known() -> Target | None:
-    """What LLVM says of a machine that is like this one in all that a processor says of itself: it is kept with the kernels, since
-    loading LLVM takes longer than all else that a process does before its first kernel. None where that is not known.
-    """
-    if not (sys.platform == "linux" and os.uname().machine == "x86_64"):
-        return None
-    import llvmlite
+def _seen() -> Target:
+    """What this machine is found to be. On Linux its processor and the system say so, and no compiler need be installed."""
+    architecture = os.uname().machine if sys.platform == "linux" else ""
+    if architecture == "x86_64":
+        from ort_lite.native import x86
 
-    from ort_lite.native.cpuid import identity
-
-    try:
-        key = digest(b"host", llvmlite.__version__.encode(), identity()).hex()
-    except OSError:
-        return None  # LLVM may know how to make memory that can be executed; if not, it says so
-    folder = store.directory()
-    found = store.read(folder, key)
-    if found is None:
-        machine = _asked()
-        store.write(folder, key, f"{machine.triple}\n{machine.name}\n{machine.features}".encode())
-        return machine
-    return Target(*found.decode().split("\n"))
-
-
-def _asked() -> Target:
-    """What LLVM says of this machine."""
-    triple, known = llvm.process_triple(), llvm.host_cpu_features()
-    if triple.startswith(("aarch64", "arm64")):
+        leaf, saved = x86.processor()
+        return Target(_LINUX.format(architecture), x86.name(leaf), x86.features(leaf, saved))
+    if architecture == "aarch64":
         from ort_lite.native import arm
 
-        known = arm.with_capabilities(known, *arm.capabilities())
-    return Target(triple, llvm.host_cpu_name(), ",".join(name for name in known.split(",") if name.startswith("+")))
+        return Target(_LINUX.format(architecture), "AArch64", arm.features(*arm.capabilities()))
+    from ort_lite.native import llvm
+
+    known = llvm.host_cpu_features().split(",")
+    return Target(llvm.process_triple(), llvm.host_cpu_name(), ",".join(name for name in known if name.startswith("+")))
 
 
 # Of each level of x86-64 (its psABI), and of CPUs, what arithmetic can use.
@@ -157,9 +140,9 @@ def named(name: str) -> Target:
     if name == "host":
         return host()
     if name in _X86_64:
-        return Target("x86_64-unknown-linux-gnu", name, _joined(_X86_64[name]))
+        return Target(_LINUX.format("x86_64"), name, _joined(_X86_64[name]))
     if name in _AARCH64:
-        return Target("aarch64-unknown-linux-gnu", name, _joined(_AARCH64[name]))
+        return Target(_LINUX.format("aarch64"), name, _joined(_AARCH64[name]))
     raise InvalidArgument(f"target {name!r}: expected one of {', '.join(NAMES)}")
 
 

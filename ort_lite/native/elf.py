@@ -1,29 +1,75 @@
-"""Relocatable ELF objects -> addresses, without LLVM, whose library takes 50 MB and 40 ms of every process that loads it.
+"""Relocatable ELF objects: what is in one, checked, and where the contents of several go in memory. Touches no memory but the file's.
 
-Only what the compiler makes for x86-64: its code reaches everything by absolute addresses of 64 bits (System V ABI, AMD64
-supplement, "large code model"), so that code and constants may lie anywhere. Objects come from the compiler or, checked by digest,
-from the cache: what is strange in them is a mistake and no attack.
+Objects are those of the compiler, for x86-64 and AArch64: code and constants, which reach each other by absolute addresses of 64
+bits ("large code model"), so that they may lie anywhere. A digest says that an object is the compiler's; still every number in it
+is compared with what it counts in, so that a broken one is an error and no crash. Spec: System V ABI, chapter 4, and its
+supplements for AMD64 and AArch64.
 """
 
-import ctypes
-import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_PAGE = 4096
+X86_64, AARCH64 = 62, 183  # machines
+ABSOLUTE = {1, 257}  # R_X86_64_64, R_AARCH64_ABS64: an address of 8 bytes
+HALVES = {
+    264: 0,
+    266: 16,
+    268: 32,
+    269: 48,
+}  # R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: an instruction takes 16 bits from here on
+BRANCHES = {282, 283}  # R_AARCH64_JUMP26, CALL26: a branch over at most 128 MB
+VENEER = 16  # bytes of code that reaches any address on behalf of branches
+
+_KINDS = {X86_64: ABSOLUTE & {1}, AARCH64: ABSOLUTE & {257} | HALVES.keys() | BRANCHES}
+_MOST_ALIGNED = 4096  # no page is smaller
 _LINE = 64  # sections begin where a cache line does: loops lie alike in every process
-_PROGBITS, _SYMTAB, _RELA = 1, 2, 4
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
+_RELOCATABLE = 1
+_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of section
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
-_RELOCATABLE, _X86_64, _UNWIND = 1, 62, 0x70000001  # types of file, machine and section
-_UNDEFINED, _ABSOLUTE_64 = 0, 1  # section of a symbol, type of relocation
-_READ_WRITE, _READ_EXECUTE, _READ = 3, 5, 1
-_PRIVATE_ANONYMOUS = 0x22
+_UNDEFINED, _GLOBAL = 0, 1
 
 
-class NotLinked(Exception):
-    """An object has what this linker does not know; LLVM's may."""
+class BrokenObject(Exception):
+    """An object file that the compiler cannot have made."""
+
+
+class Piece(NamedTuple):
+    """A section that memory holds."""
+
+    data: memoryview
+    alignment: int
+    is_code: bool
+
+
+class Place(NamedTuple):
+    """An offset in a piece."""
+
+    piece: int
+    offset: int
+
+
+class Relocation(NamedTuple):
+    """Where an address goes, in what form, and whose it is: a place in the object, or a function of that name outside."""
+
+    piece: int
+    offset: int
+    kind: int
+    target: Place | str
+
+
+class Object(NamedTuple):
+    """What is linked of an object file; `entry` is its one visible function."""
+
+    pieces: list[Piece]
+    relocations: list[Relocation]
+    entry: Place
 
 
 class _Section(NamedTuple):
@@ -39,170 +85,151 @@ class _Section(NamedTuple):
     entry: int
 
 
-class _Symbol(NamedTuple):
-    name: str
-    section: int
-    offset: int
+def parse(data: bytes, machine: int, entry: str) -> Object:
+    """An object file for that machine which defines the function `entry`. O(size). Raises BrokenObject."""
+    sections, names = _sections(data, machine)
+    numbers = [k for k, section in enumerate(sections) if _is_held(section, names)]
+    pieces = [_piece(data, sections[number]) for number in numbers]
+    piece_of = {number: k for k, number in enumerate(numbers)}
+    symbols = _Symbols(data, sections, pieces, piece_of)
+    relocations: list[Relocation] = []
+    for section in sections:
+        if section.kind in (_RELA, _REL) and section.info in piece_of:
+            _check(section.kind == _RELA and section.link == symbols.section, "relocations of another form")
+            relocations += _relocations(data, section, piece_of[section.info], pieces, symbols, _KINDS[machine])
+    return Object(pieces, relocations, symbols.function(entry.encode()))
 
 
-class Object:
-    """An object file: the sections that memory holds, the symbols, the places that take addresses. Raises NotLinked."""
-
-    def __init__(self, data: bytes) -> None:
-        kind, machine = struct.unpack_from("<HH", data, 16)
-        if data[:6] != b"\x7fELF\x02\x01" or kind != _RELOCATABLE or machine != _X86_64:
-            raise NotLinked("no relocatable object of x86-64")
-        self.data = data
-        (start,) = struct.unpack_from("<Q", data, 40)
-        size, count = struct.unpack_from("<HH", data, 58)
-        self.sections = [_Section(*struct.unpack_from("<IIQQQQIIQQ", data, start + k * size)) for k in range(count)]
-        self.held = [k for k, section in enumerate(self.sections) if self._is_held(section)]
-        self.symbols = [symbol for section in self.sections if section.kind == _SYMTAB for symbol in self._symbols(section)]
-
-    @staticmethod
-    def _is_held(section: _Section) -> bool:
-        """Tables for unwinding are left out: nothing is thrown through kernels."""
-        if not section.flags & _ALLOC or section.kind == _UNWIND or not section.size:
-            return False
-        if section.kind != _PROGBITS or section.flags & _WRITE or section.alignment > _PAGE:
-            raise NotLinked(f"a section of type {section.kind}, flags {section.flags}, alignment {section.alignment}")
-        return True
-
-    def _symbols(self, table: _Section) -> Iterator["_Symbol"]:
-        names = self.sections[table.link].offset
-        for name, _, _, section, value, _ in struct.iter_unpack("<IBBHQQ", self.body(table)):
-            start = names + name
-            yield _Symbol(self.data[start : self.data.index(b"\0", start)].decode(), section, value)
-
-    def body(self, section: _Section) -> bytes:
-        return self.data[section.offset : section.offset + section.size]
-
-    def is_code(self, section: int) -> bool:
-        return bool(self.sections[section].flags & _EXECUTE)
-
-    def relocations(self) -> Iterator[tuple[int, int, int, int]]:
-        """(section, offset in it, symbol, addend) of each place that takes an address."""
-        held = frozenset(self.held)
-        for table in self.sections:
-            if table.kind == _RELA and table.info in held:
-                for offset, info, addend in struct.iter_unpack("<QQq", self.body(table)):
-                    if info & 0xFFFFFFFF != _ABSOLUTE_64:
-                        raise NotLinked(f"a relocation of type {info & 0xFFFFFFFF}")
-                    yield table.info, offset, info >> 32, addend
+def _check(holds: bool, problem: str) -> None:
+    if not holds:
+        raise BrokenObject(problem)
 
 
-class Engine:
-    """Owner of executable memory, which lives as long as the process. Not thread-safe."""
-
-    def __init__(self) -> None:
-        self._addresses: dict[str, int] = {}
-
-    def add(self, objects: Iterable[bytes]) -> None:
-        """Links object files, after which their symbols have addresses. Raises NotLinked, RuntimeError for a function that no library
-        of the process has, and OSError where there is no memory, or none that may hold code; then none has.
-        """
-        parsed = list(map(Object, objects))
-        wanted = [list(item.relocations()) for item in parsed]
-        places, split, size = _layout(parsed)
-        image, base = bytearray(size), _mapped(size)
-        found: dict[str, int] = {}
-        for item, placed, relocations in zip(parsed, places, wanted, strict=True):
-            starts = {section: base + place for section, place in placed.items()}
-            for section, place in placed.items():
-                image[place : place + item.sections[section].size] = item.body(item.sections[section])
-            for section, offset, symbol, addend in relocations:
-                address = _address(item.symbols[symbol], starts) + addend
-                struct.pack_into("<Q", image, placed[section] + offset, address)
-            found.update((s.name, starts[s.section] + s.offset) for s in item.symbols if s.section in starts)
-        _fill(base, image, split)
-        self._addresses.update(found)
-
-    def address(self, symbol: str) -> int:
-        """Of a function in an object that was added. Raises KeyError for others."""
-        return self._addresses[symbol]
+def _sections(data: bytes, machine: int) -> tuple[list[_Section], bytes]:
+    """All of them, and their names."""
+    _check(len(data) >= _HEADER.size, f"{len(data)} bytes are no object file")
+    identity, kind, found, *_, start, _, _, _, _, size, count, names = _HEADER.unpack_from(data)
+    _check(identity.startswith(_IDENTITY) and kind == _RELOCATABLE, "no relocatable object file of 64 bits")
+    _check(found == machine, f"an object file for machine {found}, expected {machine}")
+    end = start + count * _SECTION.size
+    _check(size == _SECTION.size and names < count and end <= len(data), f"{count} sections end at {end} of {len(data)} bytes")
+    sections = [_Section(*fields) for fields in _SECTION.iter_unpack(data[start:end])]
+    for number, section in enumerate(sections):
+        inside = section.kind == _NOBITS or section.offset + section.size <= len(data)
+        _check(inside, f"section {number} ends at {section.offset + section.size} of {len(data)} bytes")
+    return sections, data[sections[names].offset : sections[names].offset + sections[names].size]
 
 
-def executable(code: bytes) -> int:
-    """The address of a copy of machine code that reaches nothing outside of itself. Raises OSError."""
-    base = _mapped(len(code))
-    _fill(base, bytearray(code), len(code))
-    return base
-
-
-def _fill(base: int, image: bytearray, split: int) -> None:
-    """Gives new memory its contents, of which the first `split` bytes are code; nobody writes to it any more."""
-    size = len(image)
-    ctypes.memmove(base, (ctypes.c_char * size).from_buffer(image), size)
-    _protect(base, split, _READ_EXECUTE)
-    _protect(base + split, size - split, _READ)
-
-
-def _address(symbol: _Symbol, starts: dict[int, int]) -> int:
-    """Of a symbol that code names, where the object's sections begin at `starts`."""
-    if symbol.section in starts:
-        return starts[symbol.section] + symbol.offset
-    if symbol.section != _UNDEFINED:
-        raise NotLinked(f"a symbol of section {symbol.section}")
-    return _outside(symbol.name)
-
-
-def _layout(objects: Sequence[Object]) -> tuple[list[dict[int, int]], int, int]:
-    """Where each object's sections go, where constants begin, and the size of all: code is first, constants are on pages of
-    their own.
+def _is_held(section: _Section, names: bytes) -> bool:
+    """True if memory holds the section. It does without tables that say how to leave a function other than by its end: kernels
+    throw nothing, and what they call is C.
     """
-    places: list[dict[int, int]] = [{} for _ in objects]
-    end = split = 0
-    for code in (True, False):
-        for item, placed in zip(objects, places, strict=True):
-            for section in item.held:
-                if item.is_code(section) is code:
-                    placed[section] = end = _up(end, max(_LINE, item.sections[section].alignment))
-                    end += item.sections[section].size
-        end = _up(end, _PAGE)
-        split = split or end
-    return places, split, end
+    return bool(section.flags & _ALLOC and section.size and not names.startswith(b".eh_frame\0", section.name))
+
+
+def _piece(data: bytes, section: _Section) -> Piece:
+    _check(section.kind == _PROGBITS, f"a section of type {section.kind} in memory, expected {_PROGBITS}")
+    _check(not section.flags & _WRITE, "a section that is written to: kernels keep no state")
+    alignment = max(section.alignment, 1)
+    _check(alignment <= _MOST_ALIGNED and not alignment & (alignment - 1), f"an alignment of {alignment} bytes")
+    body = memoryview(data)[section.offset : section.offset + section.size]
+    return Piece(body, max(alignment, _LINE), bool(section.flags & _EXECUTE))
+
+
+class _Symbols:
+    """The symbols of an object. Raises BrokenObject."""
+
+    def __init__(self, data: bytes, sections: list[_Section], pieces: list[Piece], piece_of: dict[int, int]) -> None:
+        tables = [k for k, section in enumerate(sections) if section.kind == _SYMTAB]
+        _check(len(tables) == 1, f"{len(tables)} tables of symbols")
+        self.section = tables[0]
+        table = sections[self.section]
+        _check(table.link < len(sections) and sections[table.link].kind == _STRTAB, "symbols without names")
+        _check(table.size % _SYMBOL.size == 0, f"a table of symbols of {table.size} bytes")
+        names = sections[table.link]
+        self._names = data[names.offset : names.offset + names.size]
+        self._all = list(_SYMBOL.iter_unpack(data[table.offset : table.offset + table.size]))
+        self._pieces, self._piece_of = pieces, piece_of
+
+    def _name(self, start: int) -> bytes:
+        end = self._names.find(b"\0", start)
+        _check(start < end, "a symbol without a name")
+        return self._names[start:end]
+
+    def target(self, number: int, addend: int) -> Place | str:
+        """What a relocation means: a place in the object, or a function outside."""
+        _check(number < len(self._all), f"symbol {number} of {len(self._all)}")
+        name, _, _, section, value, _ = self._all[number]
+        if section == _UNDEFINED:
+            _check(addend == 0, f"an address {addend} bytes after a function's")
+            return self._name(name).decode("ascii", "backslashreplace")
+        piece = self._piece_of.get(section, -1)
+        _check(piece >= 0, f"a symbol in section {section}, which memory does not hold")
+        offset: int = value + addend
+        size = len(self._pieces[piece].data)
+        _check(0 <= offset <= size, f"an address at {offset} in a section of {size} bytes")
+        return Place(piece, offset)
+
+    def function(self, name: bytes) -> Place:
+        """Where the visible function of that name begins."""
+        for k, (start, info, _, section, _, _) in enumerate(self._all):
+            if info >> 4 == _GLOBAL and section != _UNDEFINED and self._name(start) == name:
+                found = self.target(k, 0)
+                if isinstance(found, Place):
+                    piece = self._pieces[found.piece]
+                    _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
+                    return found
+        raise BrokenObject(f"no function {name.decode()}")
+
+
+def _relocations(
+    data: bytes, table: _Section, piece: int, pieces: list[Piece], symbols: _Symbols, kinds: set[int]
+) -> Iterator[Relocation]:
+    """Of one piece."""
+    _check(table.size % _RELOCATION.size == 0, f"a table of relocations of {table.size} bytes")
+    size, is_code = len(pieces[piece].data), pieces[piece].is_code
+    for offset, info, addend in _RELOCATION.iter_unpack(data[table.offset : table.offset + table.size]):
+        kind = info & 0xFFFFFFFF
+        if kind not in kinds:
+            raise BrokenObject(f"a relocation of type {kind}")
+        if offset + 8 > size and (kind in ABSOLUTE or offset + 4 > size):
+            raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
+        if kind not in ABSOLUTE and (offset % 4 or not is_code):
+            raise BrokenObject(f"an instruction at {offset}, which is none")
+        yield Relocation(piece, offset, kind, symbols.target(info >> 32, addend))
+
+
+class Layout(NamedTuple):
+    """Where things begin in one stretch of memory: each object's pieces, and a veneer for each function outside that code branches
+    to; the first `split` bytes are code, with constants on pages of their own behind it.
+    """
+
+    starts: list[list[int]]
+    veneers: dict[str, int]
+    split: int
+    size: int
+
+
+def layout(objects: Sequence[Object], page: int) -> Layout:
+    """In memory whose pages have that many bytes. O(pieces + relocations)."""
+    starts = [[0] * len(each.pieces) for each in objects]
+    end = _place(objects, starts, 0, code=True)
+    called = (r.target for each in objects for r in each.relocations if r.kind in BRANCHES and isinstance(r.target, str))
+    end = _up(end, VENEER)
+    veneers = {name: end + k * VENEER for k, name in enumerate(dict.fromkeys(called))}
+    split = _up(end + len(veneers) * VENEER, page)
+    return Layout(starts, veneers, split, _up(_place(objects, starts, split, code=False), page))
+
+
+def _place(objects: Sequence[Object], starts: list[list[int]], end: int, code: bool) -> int:
+    """Gives the pieces of code, or of constants, their starts from `end` on; where they end."""
+    for each, own in zip(objects, starts, strict=True):
+        for k, piece in enumerate(each.pieces):
+            if piece.is_code is code:
+                own[k] = _up(end, piece.alignment)
+                end = own[k] + len(piece.data)
+    return end
 
 
 def _up(number: int, step: int) -> int:
     return -(-number // step) * step
-
-
-@cache
-def _libraries() -> tuple[ctypes.CDLL, ...]:
-    """Where functions of the C library are: the process, and its mathematics where the process has not loaded it."""
-    return ctypes.CDLL(None, use_errno=True), ctypes.CDLL("libm.so.6")
-
-
-@cache
-def _outside(name: str) -> int:
-    """Address of a function of the C library."""
-    for library in _libraries():
-        found = getattr(library, name, None)
-        if found is not None:
-            address = ctypes.cast(found, ctypes.c_void_p).value
-            assert address is not None
-            return address
-    raise RuntimeError(f"object code needs {name!r}, which no library of this process has")
-
-
-def _mapped(size: int) -> int:
-    """New memory, never freed: threads may run code in it until the process ends."""
-    library = _libraries()[0]
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
-    found: int = library.mmap(None, size, _READ_WRITE, _PRIVATE_ANONYMOUS, -1, 0)
-    if found == (1 << 64) - 1:
-        raise _error(f"{size} bytes for code")
-    return found
-
-
-def _protect(address: int, size: int, access: int) -> None:
-    library = _libraries()[0]
-    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    if size and library.mprotect(address, size, access):
-        raise _error("memory that may be executed")
-
-
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,14 +1,19 @@
-"""Object code -> addresses, without numba. Code stays for the life of the process: threads may be in it."""
+"""Object code -> addresses, without numba, and on Linux without LLVM. Code stays for the life of the process: threads may be in it."""
 
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
+from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
-from ort_lite.native import elf, llvm
+from ort_lite.native import elf, linking
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec, key_of, symbol_of
+
+if TYPE_CHECKING:
+    from ort_lite.native.llvm import Engine
 
 _lock = threading.RLock()
 _by_spec: dict[Target, dict[Spec, int]] = {}
@@ -23,7 +28,8 @@ def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
     """Addresses of the native code of each spec; compiled now if the cache lacks it.
 
     A spec that was loaded before costs a dict lookup, one that is in the cache about 0.1 ms. Thread-safe. `target` is
-    this machine, or one with fewer features. Raises KernelCompileError; ValueError for a target that cannot run here.
+    this machine, or one with fewer features. Raises KernelCompileError, KernelLoadError; ValueError for a target that cannot run
+    here.
     """
     target = target or host()
     known = _by_spec.setdefault(target, {})
@@ -56,24 +62,29 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
 
 
 def _link(objects: Mapping[str, bytes]) -> None:
-    """Gives every object an address; what the own linker does not know, LLVM's links."""
-    engine: elf.Engine | llvm.Engine = _engine()
+    """Gives every object an address."""
+    machine = linking.MACHINES.get(host().triple)
+    if machine is None:
+        engine = _engine()
+        engine.add(objects.values())
+        _by_key.update((key, engine.address(symbol_of(key))) for key in objects)
+        return
+    folder = store.directory()
+    parsed: dict[str, elf.Object] = {}
     try:
-        engine.add(objects.values())
-    except elf.NotLinked:
-        engine = _llvm_engine()
-        engine.add(objects.values())
-    for key in objects:
-        _by_key[key] = engine.address(symbol_of(key))
+        for key, data in objects.items():
+            file = os.path.join(folder, key)
+            parsed[file] = elf.parse(data, machine, symbol_of(key))
+        _by_key.update(zip(objects, linking.link(parsed), strict=True))
+    except elf.BrokenObject as error:
+        raise KernelLoadError(f"{file}: {error}: delete it, and it is compiled again") from None
+    except linking.NotLinked as error:
+        raise KernelLoadError(str(error)) from None
 
 
 @cache
-def _engine() -> elf.Engine:
-    """Owner of code memory; callers hold the lock."""
-    return elf.Engine()
+def _engine() -> "Engine":
+    """LLVM's owner of code memory, where objects are of another format; callers hold the lock."""
+    from ort_lite.native.llvm import Engine
 
-
-@cache
-def _llvm_engine() -> llvm.Engine:
-    """As `_engine`."""
-    return llvm.Engine()
+    return Engine()

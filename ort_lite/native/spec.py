@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib.util import MAGIC_NUMBER
 from typing import Any
 
 from ort_lite.native.cpu import Target
@@ -20,6 +21,8 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 
 # Raised when objects of the same code would differ for a reason that the key does not see.
 FORMAT = 1
+COMPILERS = ("llvmlite-0.50.0", "numba-0.68.1")
+"""Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
 _CODE_FILES = ("compiler.py", "entry.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
 
@@ -118,8 +121,9 @@ def _kind(function: Callable[..., Any], name: str) -> str:
 def key_of(spec: Spec, target: Target) -> str:
     """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code.
 
-    Covers the function and all that it names, types and statics, the compiler's own files, the versions of Python,
-    numba and llvmlite, tuning and features.
+    Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
+    what Python's bytecode means, tuning and features. Neither the release of Python is in it, since what bytecode it makes is,
+    nor the CPU's name: equal machines, and those that differ in what no kernel uses, find each other's objects.
     """
     if spec.source is not None:
         name, text, module = spec.source
@@ -138,23 +142,27 @@ def symbol_of(key: str) -> str:
 @cache
 def _base() -> bytes:
     """Digest of what all objects depend on."""
-    import llvmlite
-
-    folder = os.path.dirname(os.path.dirname(llvmlite.__file__))
-    parts = [repr((FORMAT, sys.version, llvmlite.__version__, _numba_version(folder))).encode()]
+    parts = [repr((FORMAT, sys.implementation.cache_tag, MAGIC_NUMBER, compilers(tuple(sys.path)))).encode()]
     for name in _CODE_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
             parts.append(file.read())
     return digest(*parts)
 
 
-def _numba_version(beside: str) -> str:
-    """From the name of numba's dist-info folder: importing it, or importlib.metadata, would take longer than all else."""
-    for folder in dict.fromkeys((beside, *sys.path)):
+def compilers(folders: Sequence[str]) -> tuple[str, ...]:
+    """The versions of COMPILERS that Python finds in these folders; COMPILERS where it does not find both.
+
+    From the names of dist-info folders: importing numba, or importlib.metadata, would take longer than all else.
+    """
+    packages = [name.partition("-")[0] for name in COMPILERS]
+    found: dict[str, str] = {}
+    for folder in folders:
         try:
-            found = [name for name in os.listdir(folder or ".") if name.startswith("numba-") and name.endswith("-info")]
+            names = sorted(name for name in os.listdir(folder or ".") if name.endswith("-info"))
         except OSError:
             continue
-        if found:
-            return max(found)
-    return "none"
+        here = {name.partition("-")[0]: name.rpartition(".")[0] for name in names}
+        found = here | found
+        if all(package in found for package in packages):
+            return tuple(found[package] for package in packages)
+    return COMPILERS

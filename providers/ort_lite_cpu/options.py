@@ -21,7 +21,8 @@ class Recorder(Protocol):
 class CPUOptions(Record):
     """threads: of one run, the caller's included. fusion: elementwise expressions become one loop.
 
-    winograd: 3x3 convolutions may use Winograd's F(4x4, 3x3) and F(2x2, 3x3), whose error is about 1e-5 of the largest magnitude.
+    winograd: 3x3 and 5x5 convolutions may use Winograd's F(4x4, 3x3), F(2x2, 3x3) and F(2x2, 5x5): errors about 1e-5 of the largest
+    magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
     planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
     and Scan become part of the program around them where they can.

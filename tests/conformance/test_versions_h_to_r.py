@@ -6,6 +6,7 @@ from tests.conformance.versions.checking import check_version, keys, label
 from tests.conformance.versions.schemas import Key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", keys("H", "R"), ids=label)
 def test_a_version_gives_what_its_schema_says(key: Key) -> None:
     check_version(key)

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
-from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target, host, named
 from ort_lite_cpu.kernels.gemm.byte_dots import DotTile, dot_gemm, dot_tile, pack_quads, per_column, quads
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, FLIPS, scratch_size
 from tests.native.calls import call
+from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 HASWELL = named("haswell")
@@ -86,7 +86,7 @@ def test_quads_stand_beside_each_other() -> None:
 @pytest.mark.parametrize("target", HAVE.values(), ids=HAVE)
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     for spec in (gemm(target), packing(target)):
-        assert undefined_symbols(compile_object(spec, target, "symbol")) == []
+        assert undefined_symbols(object_code(spec, target)) == []
 
 
 if HERE:  # a machine without has other kernels, and nothing of these to run

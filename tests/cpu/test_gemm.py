@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
-from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target, host, named
 from ort_lite_cpu.kernels.gemm.activation import activation
-from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
+from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
 from ort_lite_cpu.kernels.gemm.winograd import planes_of, transform_filters, transformed_filters
 from tests.native.calls import COMPILED, TARGETS, call
+from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 HOST = host()
@@ -84,6 +84,18 @@ def test_every_edge_of_the_depth(k: int) -> None:
         assert_near(product(a, b), exact(a, b))
 
 
+@pytest.mark.parametrize(("dtype", "k"), [("float32", 1030), ("float64", 1027)])
+def test_one_row_and_a_matrix_beyond_a_cache(dtype: str, k: int) -> None:
+    """Several panels at once, and what is left of them one by one, the last one narrow: the same bits, however many there are."""
+    a, b, n = random(1, k, dtype=dtype), random(k, 301, dtype=dtype, seed=1), 301
+    bias, residual = random(n, dtype=dtype, seed=2), random(1, n, dtype=dtype, seed=3)
+    assert k * n > KEPT
+    alone, *shared = [product(a, b, bias, residual, (-30.0, 40.0, 0.0, 0.0), parts=parts) for parts in (1, 2, 3, 7)]
+    assert_near(alone, np.clip(exact(a, b) + bias + residual, -30, 40))
+    for got in shared:
+        np.testing.assert_array_equal(got, alone)
+
+
 def test_more_rows_than_a_block_has() -> None:
     a, b = random(501, 33), random(33, 50, seed=1)
     assert_near(product(a, b), exact(a, b))
@@ -102,7 +114,7 @@ def test_every_target_that_runs_here(target: Target, dtype: str) -> None:
 @pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     kernel, _ = spec(target=target)
-    assert undefined_symbols(compile_object(kernel, target, "symbol")) == []
+    assert undefined_symbols(object_code(kernel, target)) == []
 
 
 @pytest.mark.parametrize(
@@ -257,7 +269,7 @@ def test_packed_weights_begin_a_cache_line() -> None:
     packed = [panels(random(3, 6), 4, HOST), panels(random(1, 3, 6), 4, HOST), filters(random(4, 3, 2, 2), 1, 4, HOST)]
     packed += [
         pairs(np.zeros((3, 6), np.int8), 4),
-        transformed_filters(random(16, 16, 3, 3), 2, 16, tile_for("f32", HOST), HOST),
+        transformed_filters(random(16, 16, 3, 3), 1, 2, 16, tile_for("f32", HOST), HOST),
     ]
     assert [array.ctypes.data % CACHE_LINE for array in packed] == [0] * len(packed)
 
@@ -303,25 +315,27 @@ def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, d
 
 # --- Winograd
 G = {
-    2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-    4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    (2, 3): np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
+    (4, 3): np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    (2, 5): np.array([[6, 0, 0, 0, 0], [-4] * 5, [-4, 4, -4, 4, -4], [1, 2, 4, 8, 16], [1, -2, 4, -8, 16], [0, 0, 0, 0, 24]])
+    / 24,
 }
-"""By edge: F(2x2, 3x3), F(4x4, 3x3)."""
+"""By edge and taps: F(2x2, 3x3), F(4x4, 3x3), F(2x2, 5x5)."""
 
 
-@pytest.mark.parametrize("edge", G)
+@pytest.mark.parametrize(("edge", "taps"), G)
 @pytest.mark.parametrize(("outputs", "dtype"), [(40, "float32"), (43, "float64")])
-def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int) -> None:
+def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int, taps: int) -> None:
     """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
-    g = random(outputs, 3, 3, 3, dtype=dtype)
-    planes = planes_of(edge)
-    packed = transformed_filters(g, edge, 32, Tile(6, 4, 4), HOST)
-    expected = np.zeros((planes, 3, 48), dtype)
-    expected[:, :, :outputs] = (G[edge] @ g.astype(float) @ G[edge].T).reshape(outputs, 3, planes).T
-    first, second = np.split(packed.reshape(-1, 3, 16), [planes * 2])
-    first = first.reshape(planes, 2, 3, 16)
-    tight = 4 * np.finfo(g.dtype).eps
-    np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
+    g, by = random(2 * outputs, 3, taps, taps, dtype=dtype), G[edge, taps]
+    planes, tight = planes_of(edge, taps), 4 * np.finfo(g.dtype).eps
+    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), HOST)
+    for own, packed in zip(np.split(g, 2), made, strict=True):
+        expected = np.zeros((planes, 3, 48), dtype)
+        expected[:, :, :outputs] = (by @ own.astype(float) @ by.T).reshape(outputs, 3, planes).T
+        first, second = np.split(packed.reshape(-1, 3, 16), [planes * 2])
+        first = first.reshape(planes, 2, 3, 16)
+        np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -329,9 +343,9 @@ def test_filters_are_transformed_alike_on_every_target(target: str) -> None:
     """As many at a time as the target's vectors hold."""
     lanes = tile_for("f32", TARGETS[target]).lanes
     g, u = random(19, 2, 3, 3), np.empty(36 * 2 * 2 * 16, np.float32)
-    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "lanes": lanes})
+    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "taps": 3, "lanes": lanes})
     assert call(spec, [g, u], [19, 2, 32, 16, 2], target=TARGETS[target]) == 0
     expected = np.zeros((36, 2, 32))
-    expected[:, :, :19] = (G[4] @ g.astype(float) @ G[4].T).reshape(19, 2, 36).T
+    expected[:, :, :19] = (G[4, 3] @ g.astype(float) @ G[4, 3].T).reshape(19, 2, 36).T
     panels = u.reshape(36, 2, 2, 16)
     np.testing.assert_allclose(np.concatenate([panels[:, 0], panels[:, 1]], 2), expected, rtol=1e-6, atol=1e-6)

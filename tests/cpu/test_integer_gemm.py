@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ort_lite.dtypes import Array
 from ort_lite.native import Spec
-from ort_lite.native.compiler import compile_object
 from ort_lite.native.cpu import Target, host
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerTile, integer_gemm, integer_tile, pairs, scratch_size
 from tests.native.calls import COMPILED, TARGETS, call
+from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 HOST = host()
@@ -69,7 +69,7 @@ def test_every_target_that_runs_here(target: Target, k: int) -> None:
 @pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     kernel, tile = spec("i8", target)
-    assert undefined_symbols(compile_object(kernel, target, "symbol")) == []
+    assert undefined_symbols(object_code(kernel, target)) == []
     assert tile.rows * tile.vectors + tile.vectors + 1 <= target.vector_registers
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from ort_lite_cpu.lowering.lowered import HostStep
 from ort_lite_cpu.lowering.tail import PROGRAMS_KEPT
@@ -84,6 +85,7 @@ def test_threads_agree_on_what_is_kept() -> None:
     assert len(kept) == 50
 
 
+@pytest.mark.slow
 def test_every_shape_is_new() -> None:
     """5,000 shapes, and as many keys again of which threads have the same ones."""
     program = text_program("(float[N] x) => (float[N] y) { y = Neg(x) }")

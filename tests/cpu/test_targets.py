@@ -12,7 +12,6 @@ import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import Spec, cpu, load
-from ort_lite.native.compiler import compile_module
 from ort_lite.native.cpu import NAMES, Target, host, named, runnable
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
@@ -23,6 +22,7 @@ from ort_lite_cpu.kernels.gemm.pack import panels
 from ort_lite_cpu.program import segment
 from tests.cpu.test_gemm import assert_near, exact, random
 from tests.native.calls import call
+from tests.native.compiled import assembly
 
 LESSER = [name for name in ("x86-64-v3", "x86-64-v2", "x86-64", "aarch64") if named(name).runs_on(host())]
 
@@ -111,8 +111,7 @@ def test_a_session_contains_nothing_wider_than_its_target(name: str) -> None:
     widest = 0
     for spec, target in asked:
         if target == runnable(name):
-            module, machine = compile_module(spec, target, "symbol")
-            text = machine.emit_assembly(module)
+            text = assembly(spec, target)
             widest = max([widest, *(size for register, size in (("%zmm", 64), ("%ymm", 32)) if register in text)])
     assert widest <= runnable(name).vector_bytes
 

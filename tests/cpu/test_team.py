@@ -100,6 +100,7 @@ def test_a_round_reads_all_that_the_round_before_wrote(threads: int, parts: int)
         assert y[-1].tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_many_runs_at_once_on_one_team_are_right_each() -> None:
     """Oversubscription: eight Python threads, programs of two to four threads each, one team."""
     wrong: list[int] = []
@@ -175,6 +176,7 @@ def _set_mode(mode: int) -> int:
 
 
 # --- Who works
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_every_thread_takes_a_part(team: Team, threads: int) -> None:
     assert meeting(100, parts=threads, threads=threads, team=team).run() is None
@@ -200,6 +202,7 @@ def test_a_worker_is_woken_in_the_middle_of_a_program(team: Team) -> None:
     assert results == [None]
 
 
+@pytest.mark.slow
 def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
     """Workers without patience fall asleep at every moment between two instructions."""
     assert meeting(1, 3, 3, team).run() is None
@@ -345,6 +348,7 @@ def test_close_at_any_moment_of_a_run_loses_no_part() -> None:
 PREFIX = "import os, resource, threading, time\nfrom tests.cpu.programs import *\n"
 
 
+@pytest.mark.slow
 def test_idle_workers_cost_nothing() -> None:
     code = """
 assert meeting(10, 4, 4).run() is None

@@ -177,6 +177,7 @@ def test_every_kernel_says_what_it_touches(module: str, name: str) -> None:
     assert list(spec.pointers) == [name for name, kind in parameters(function) if kind == "pointer"]
 
 
+@pytest.mark.slow
 def test_no_status_is_lost_between_a_kernel_and_the_loop() -> None:
     """A status ends a run because kernels return it to the loop: none comes from a helper whose caller might leave it there."""
     for file in sorted(ROOT.rglob("*.py")):

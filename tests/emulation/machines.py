@@ -58,14 +58,12 @@ class Emulator(NamedTuple):
         return {**kept, "PYTHONPATH": f"{SOURCES}{os.pathsep}{root / 'site'}", "PYTHONHOME": str(root / "usr")}
 
     def compiler(self) -> str:
-        """A command that compiles for a guest, written now, for it has to know what that guest's Python says of itself."""
-        asked = self.command("-c", "import sys; print(sys.version, end='')")
-        version = subprocess.run(
-            asked, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-        )
+        """A command that compiles for a guest and is not emulated, written now. Object code is named after bytecode and compilers,
+        not after releases of Python: where the two Pythons should differ in these, `serve` says so.
+        """
         path = self.folder / f"compiler-{self.machine.cpu}"
-        words = [sys.executable, "-P", str(Path(__file__).with_name("compiler.py")), version.stdout]
-        path.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(SOURCES)} exec {shlex.join(words)}\n", encoding="utf-8")
+        command = shlex.join([sys.executable, "-P", "-m", "ort_lite.native.serve"])
+        path.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(SOURCES)} exec {command}\n", encoding="utf-8")
         path.chmod(0o755)
         return str(path)
 

@@ -1,7 +1,6 @@
 """The script itself, with an emulator that emulates nothing: what it finds right, wrong, refused, and ended."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,19 @@ from tests.emulation.machines import MACHINES, Emulator
 from tests.emulation.work import Work
 
 TRANSPARENT = 'shift 2; exec "$@"'  # without -cpu NAME
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for several tests: each would compile the same kernels."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, kernels: Path) -> Path:
+    """What an emulator is made of."""
+    (tmp_path / "kernels").symlink_to(kernels)
+    return tmp_path
 
 
 def emulator(folder: Path, script: str = TRANSPARENT) -> Emulator:
@@ -37,34 +49,39 @@ def negation(name: str, expected: Sequence[float], model: bytes = b"") -> Work:
     return Work(name, made, [{"x": np.array([1, -2], np.float32)}], check)
 
 
-def test_every_model_has_a_verdict_in_their_order(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_every_model_has_a_verdict_in_their_order(folder: Path) -> None:
     work = [
         negation("right", [-1, 2]),
         negation("wrong", [1, 2]),
         negation("refused", [], b"no model"),
         negation("again", [-1, 2]),
     ]
-    right, wrong, refused, again = judged(emulator(tmp_path), work, jobs=2)
+    right, wrong, refused, again = judged(emulator(folder), work, jobs=2)
     assert (right.name, right.wrong) == ("right", "")
     assert (wrong.name, wrong.wrong.partition("\n")[0]) == ("wrong", "other numbers")
     assert "InvalidProtobuf" in refused.wrong
     assert again.wrong == ""
-    assert len(list((tmp_path / "kernels").iterdir())) > 0, "kernels are kept elsewhere"
+    assert any((folder / "kernels").iterdir()), "kernels are kept elsewhere"
 
 
-def test_a_process_that_ends_is_named_and_replaced(tmp_path: Path) -> None:
-    once = f'case "$*" in *guest.py*) [ -e {tmp_path}/second ] || {{ touch {tmp_path}/second; exit 3; }};; esac; {TRANSPARENT}'
-    first, second = judged(emulator(tmp_path, once), [negation("first", [-1, 2]), negation("second", [-1, 2])], jobs=1)
+@pytest.mark.slow
+def test_a_process_that_ends_is_named_and_replaced(folder: Path) -> None:
+    once = f'case "$*" in *guest.py*) [ -e {folder}/second ] || {{ touch {folder}/second; exit 3; }};; esac; {TRANSPARENT}'
+    first, second = judged(emulator(folder, once), [negation("first", [-1, 2]), negation("second", [-1, 2])], jobs=1)
     assert first.wrong.startswith("the process ended with 3; its messages are in ")
     assert second == Verdict("second", "", second.seconds)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_the_guest_compiles_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of the two Pythons differ: here by the build that the compiling process is told."""
+    """The keys of the two Pythons differ: here by the compilers that the compiling process finds."""
     aside = emulator(tmp_path)
     compiler = Path(aside.compiler())
     text = compiler.read_text(encoding="utf-8")
-    compiler.write_text(text.replace(shlex.quote(sys.version), shlex.quote(sys.version + " of others")), encoding="utf-8")
+    for name in ("numba-0.0.1.dist-info", "llvmlite-0.0.1.dist-info"):
+        (tmp_path / "others" / name).mkdir(parents=True)
+    compiler.write_text(text.replace("PYTHONPATH=", f"PYTHONPATH={shlex.quote(str(tmp_path / 'others'))}:"), encoding="utf-8")
     monkeypatch.setattr(Emulator, "compiler", lambda self: str(compiler))
     [verdict] = judged(aside, [negation("right", [-1, 2])], jobs=1)
     assert "compiled in the emulated process" in verdict.wrong

@@ -53,6 +53,7 @@ def test_alone_and_as_json_alone(model: str, capsys: pytest.CaptureFixture[str])
     assert row["theirs"] is None
 
 
+@pytest.mark.slow
 def test_the_nodes_of_a_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(bench(capsys, model, "--nodes", "--dim", "N=4", "--json", "-"))["profile"]
     (product,) = (row for row in found["nodes"] if "MatMul" in row["operator"])

@@ -83,6 +83,7 @@ def test_the_page_is_what_its_sections_make_of_it() -> None:
             assert geometric_mean(of_cpu[name][k] for name in names) == pytest.approx(mean, abs=0.01)
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_each_time() -> None:
     first, second = (list(rows()) for _ in range(2))
     assert len(first) == 23

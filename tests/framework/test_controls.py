@@ -131,6 +131,7 @@ def test_a_graph_and_a_body_count_for_themselves() -> None:
     assert taken(plan(text, NumpyProvider(named("a", "t", "e")), max_partitions=1)) == ["a", "t", "e"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_random_graphs_keep_to_the_limits_and_compute_the_same(seed: int) -> None:
     limits = {"min_subgraph_size": seed % 3, "max_subgraph_size": 3 + seed % 4, "max_partitions": 1 + seed % 5}

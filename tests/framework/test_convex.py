@@ -78,6 +78,7 @@ def test_joining_is_acyclic_and_maximal_on_random_graphs(seed: int) -> None:
         assert not is_acyclic(after, merged), f"groups {first} and {second} could be one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(80))
 def test_a_witness_makes_the_cycle_that_it_stands_for(seed: int) -> None:
     after = random_dag(seed)

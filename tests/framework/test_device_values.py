@@ -882,6 +882,7 @@ def test_with_a_next_provider_copies_block() -> None:
 # Random graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_random_graphs_with_values_anywhere(seed: int) -> None:
     """Two boards, of which one copies without blocking, and the CPU; inputs and outputs of each run lie somewhere else."""

@@ -209,6 +209,7 @@ def test_profiles_name_the_parts_too(tmp_path: Path) -> None:
     assert "Conv_0+Relu_0" in Path(made.end_profiling()).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
 def test_random_graphs_shared_out_at_random_compute_the_same(seed: int) -> None:
     signature, body = random_body(seed)

@@ -228,6 +228,7 @@ def test_nothing_is_planted_in_a_provider() -> None:
     assert vars(provider) == before
 
 
+@pytest.mark.slow
 def test_providers_that_run_each_others_nodes_in_bodies_never_wait_for_ever() -> None:
     """A has an If around B's node and B one around A's, in one session and in another with the order turned around."""
     text = """(float[3] x, bool f) => (float[3] y) {{
@@ -379,6 +380,7 @@ def test_what_a_compiled_object_calls_its_function_is_its_own() -> None:
     made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_child_of_a_fork_is_kept_waiting_by_no_thread_of_its_parent() -> None:
     code = """if True:

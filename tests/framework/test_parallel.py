@@ -100,6 +100,7 @@ def test_two_branches_on_two_providers_overlap() -> None:
         np.testing.assert_array_equal(made.run(None, {"x": X})[0], -X + np.abs(X))
 
 
+@pytest.mark.slow
 def test_it_takes_the_time_of_one_branch() -> None:
     def run(parallel: bool) -> float:
         nap = partial(_nap, NAP)
@@ -152,6 +153,7 @@ def test_nothing_is_started_where_nothing_can_overlap() -> None:
         assert helpers() <= before  # threads of sessions of other tests may end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_random_graphs_are_bit_equal(seed: int) -> None:
     def providers() -> list[Any]:

@@ -368,6 +368,7 @@ def quotient_is_acyclic(level: Level, owner: dict[Node, str]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100))
 def test_partitions_of_random_graphs_are_convex_and_maximal(seed: int) -> None:
     main = random_graph(seed, 5 + seed % 40, depth=2)
@@ -382,6 +383,7 @@ def test_partitions_of_random_graphs_are_convex_and_maximal(seed: int) -> None:
                 assert not quotient_is_acyclic(level, merged), f"{first.name} and {second.name} could be one"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100))
 def test_random_graphs_give_the_reference_results(seed: int) -> None:
     main = random_graph(seed, 5 + seed % 40, depth=2)

@@ -34,6 +34,7 @@ onnx.checker.check_model(onnx.parser.parse_model('<ir_version: 8, opset_import: 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["upb", "python"])
 @pytest.mark.parametrize("order", [AFTER, BEFORE], ids=["onnx after", "onnx before"])
 def test_the_classes_are_those_of_onnx_whoever_comes_first(order: str, implementation: str) -> None:

@@ -58,6 +58,7 @@ def params(value: int) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float32]]
     return dict.fromkeys("vw", np.full(2, value, np.float32))
 
 
+@pytest.mark.slow
 def test_a_run_sees_one_set_of_parameters(session: ort_lite.InferenceSession) -> None:
     def work(number: int) -> None:
         for turn in range(CALLS // THREADS):

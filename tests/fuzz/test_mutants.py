@@ -20,6 +20,7 @@ from tests.fuzz.seeds import has_kernel
 SOME = range(0, 60_000, 200)
 
 
+@pytest.mark.slow
 def test_a_number_is_always_the_same_model_with_the_same_feeds() -> None:
     """In another process too, where texts have other hashes."""
     lines = "import sys; from tests.fuzz.test_mutants import fingerprint; sys.stdout.write(fingerprint())"

@@ -49,6 +49,7 @@ def moved(plan: MemoryPlan, tensor: str, by: int) -> MemoryPlan:
     return replace(plan, tensor_allocs={**plan.tensor_allocs, tensor: changed}, arena_usages={"cpu": arena})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLANNERS)
 @settings(deadline=None)
 @given(problem=problems(), data=st.data())

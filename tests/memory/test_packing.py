@@ -41,6 +41,7 @@ def test_what_exceeds_the_capacity_is_left_out_and_counted(problem: Problem, cap
     check_first_fit(problem, blocks(problem).order(packing.BY_SIZE), capacity=capacity)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("n", "times", "longest", "near"), [(400, 3, 9, "none"), (300, 300, 5, "all"), (300, 200, 90, "some")])
 def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(

@@ -231,6 +231,7 @@ def test_the_bytes_before_an_aligned_slot_count_against_the_limit() -> None:
 
 
 # --- Aliases
+@pytest.mark.slow
 @every_planner
 @settings(deadline=None)
 @given(problem=problems(), pairs=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=4))

@@ -60,6 +60,7 @@ def outcome() -> Iterator[Callable[[str, str], Outcome]]:
         questions.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "name"),
     [
@@ -76,6 +77,7 @@ def test_it_ends_as_it_must(outcome: Callable[[str, str], Outcome], group: str, 
 # The judge: each way to end is told from the others
 
 
+@pytest.mark.slow
 def test_a_case_that_hangs_or_dies_is_known_and_ends_its_process() -> None:
     code = """if True:
         import os, signal, time

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache, reduce
+from operator import and_
 from typing import NamedTuple
 
 JUMP = re.compile(r"(j\w+|b|b\.\w+|bl?|cbn?z|tbn?z|ret\w*|br|ud2|udf|brk)\s*(?:.*[\s,])?(\.L\w+)?$")
@@ -47,9 +49,10 @@ def _reads(line: str) -> bool:
     return "(%" in operands and "(%rip" not in operands and not operands.endswith(")") and _is_vector(line)
 
 
-def inner_loops(text: str) -> list[Loop]:
+@cache
+def inner_loops(text: str) -> tuple[Loop, ...]:
     """Of all functions: loops that contain no other."""
-    return [loop for function in _functions(text) for loop in _loops(function)]
+    return tuple(loop for function in _functions(text) for loop in _loops(function))
 
 
 def _functions(text: str) -> Iterator[list[str]]:
@@ -68,12 +71,16 @@ def _loops(lines: Sequence[str]) -> Iterator[Loop]:
     framed = any(re.match(r"movq\s+%rsp, %rbp|(mov|add)\s+x29, sp", line) for line in lines)
     blocks, names = _blocks(lines)
     following = [_following(block, number, names, len(blocks)) for number, block in enumerate(blocks)]
+    before: list[list[int]] = [[] for _ in blocks]
+    for block, others in enumerate(following):
+        for other in others:
+            before[other].append(block)
     bodies: dict[int, set[int]] = {}
-    dominators = _dominators(following)
+    dominators = _dominators(before)
     for tail, heads in enumerate(following):
         for head in heads:
-            if head in dominators[tail]:
-                bodies.setdefault(head, set()).update(_body(head, tail, following))
+            if dominators[tail] >> head & 1:
+                bodies.setdefault(head, set()).update(_body(head, tail, before))
     for head, body in bodies.items():
         if not any(other in body for other in bodies if other != head):
             yield Loop([line for number in sorted(body) for line in blocks[number]], framed)
@@ -104,33 +111,30 @@ def _following(block: Sequence[str], number: int, names: dict[str, int], count: 
     return found
 
 
-def _dominators(following: Sequence[Sequence[int]]) -> list[set[int]]:
-    """For each block those that every way to it goes through; all, for one that no way reaches."""
-    everything = set(range(len(following)))
-    found = [{0}] + [set(everything) for _ in following[1:]]
-    before: list[list[int]] = [[] for _ in following]
-    for block, others in enumerate(following):
-        for other in others:
-            before[other].append(block)
+def _dominators(before: Sequence[Sequence[int]]) -> list[int]:
+    """For each block, of the blocks before each, the bits of those that every way to it goes through.
+
+    All, for one that no way reaches.
+    """
+    everything = (1 << len(before)) - 1
+    found = [1] + [everything] * (len(before) - 1)
     changed = True
     while changed:
         changed = False
-        for block in range(1, len(following)):
-            new = set.intersection(everything, *(found[other] for other in before[block])) | {block}
+        for block in range(1, len(before)):
+            new = reduce(and_, (found[other] for other in before[block]), everything) | 1 << block
             if new != found[block]:
                 found[block], changed = new, True
     return found
 
 
-def _body(head: int, tail: int, following: Sequence[Sequence[int]]) -> set[int]:
+def _body(head: int, tail: int, before: Sequence[Sequence[int]]) -> set[int]:
     """Blocks from which `tail` is reached without passing `head`, and `head`."""
     body, open_ = {head, tail}, [tail]
     while open_:
         block = open_.pop()
-        if block == head:
-            continue
-        for other, others in enumerate(following):
-            if block in others and other not in body:
-                body.add(other)
-                open_.append(other)
+        if block != head:
+            new = set(before[block]) - body
+            body |= new
+            open_ += new
     return body

@@ -13,6 +13,7 @@ from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failed
 from tests.native import kernels
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2, call, expression_spec, plain
+from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 LIBM = re.compile(
@@ -109,7 +110,7 @@ def test_reductions_become_vector_code_only_if_they_may_be_reordered() -> None:
     ids=lambda spec: spec.source[1].split("= ")[-1].split("\n")[0] if spec.source else spec.name.split(".")[-1],
 )
 def test_objects_need_nothing_but_the_c_library_of_mathematics(spec: Spec, target: Target) -> None:
-    symbols = undefined_symbols(compile_object(spec, target, "entry"))
+    symbols = undefined_symbols(object_code(spec, target))
     assert [name for name in symbols if not LIBM.fullmatch(name)] == []
 
 

@@ -1,7 +1,10 @@
 """What targets say about themselves."""
 
+import struct
+
 import pytest
 
+from ort_lite.native import cpu, x86
 from ort_lite.native.cpu import Target, host
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
@@ -40,3 +43,50 @@ def test_the_host_is_described() -> None:
     assert target.name
     assert target.vector_bytes in (16, 32, 64)
     assert target is host()
+
+
+NAME = b"Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz"
+LEAVES = {  # of an Intel Xeon of the third generation
+    (0, 0): (0x1B, 0x756E6547, 0x6C65746E, 0x49656E69),
+    (1, 0): (0x606A6, 0, 0x7FFEFBFF, 0xBFEBFBFF),
+    (7, 0): (0, 0xF3BFBFEB, 0x40417F5E, 0xBC040412),
+    (0x80000000, 0): (0x80000008, 0, 0, 0),
+    (0x80000001, 0): (0, 0, 0x121, 0x2C100800),
+    **{(0x80000002 + k, 0): struct.unpack_from("<4I", NAME.ljust(48, b"\0"), 16 * k) for k in range(3)},
+}
+ALL_STATE, NO_ZMM, NO_YMM = 0xE7, 7, 3
+ICELAKE = cpu._ICELAKE.split()
+
+
+def leaf(number: int, part: int) -> tuple[int, ...]:
+    return LEAVES[number, part]  # what a processor lacks is not asked for
+
+
+def features(saved: int) -> set[str]:
+    return {name.removeprefix("+") for name in x86.features(leaf, saved).split(",")}
+
+
+def test_what_a_processor_says_is_read_in_llvms_words() -> None:
+    found = x86.features(leaf, ALL_STATE).split(",")
+    assert found == sorted(found)
+    assert set(ICELAKE) | {"cx16", "pclmul", "sahf"} == features(ALL_STATE)
+    assert x86.name(leaf) == NAME.decode()
+
+
+def test_registers_that_the_system_does_not_save_are_not_used() -> None:
+    wide = {name for name in ICELAKE if name.startswith("avx512")}
+    assert features(NO_ZMM) == features(ALL_STATE) - wide
+    assert features(NO_YMM) == features(NO_ZMM) - {"avx", "avx2", "fma", "f16c", "vaes", "vpclmulqdq"}
+
+
+def test_a_processor_of_the_first_kind_says_little() -> None:
+    def old(number: int, part: int) -> tuple[int, ...]:
+        return {0: (1, 0, 0, 0), 1: (0, 0, 1, 1 << 26), 0x80000000: (0x80000001, 0, 0, 0), 0x80000001: (0, 0, 1, 0)}[number]
+
+    assert x86.features(old, 0) == "+sahf,+sse2,+sse3"
+    assert x86.name(old) == "x86-64"
+
+
+@pytest.mark.parametrize("name", cpu._X86_64)
+def test_no_target_has_what_no_machine_is_found_to_have(name: str) -> None:
+    assert set(cpu._X86_64[name].split()) <= x86.FEATURES.keys()

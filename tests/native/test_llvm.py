@@ -1,4 +1,4 @@
-"""What `ort_lite.native.llvm` declares is what llvmlite declares, and it finds out the same of this machine."""
+"""What `ort_lite.native.llvm` declares is what llvmlite declares, and LLVM sees the machine that ort-lite sees without it."""
 
 import ctypes
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import llvmlite.binding
 import pytest
 
-from ort_lite.native import llvm
+from ort_lite.native import linking, llvm, x86
+from ort_lite.native.cpu import _seen
 
 
 def kind(declared: Any) -> Any:
@@ -29,6 +30,20 @@ def test_the_machine_is_the_one_that_llvmlite_sees() -> None:
     assert llvm.process_triple() == llvmlite.binding.get_process_triple()
     assert llvm.host_cpu_name() == llvmlite.binding.get_host_cpu_name()
     assert llvm.host_cpu_features() == llvmlite.binding.get_host_cpu_features().flatten()
+
+
+@pytest.mark.skipif(_seen().triple not in linking.MACHINES, reason="LLVM alone is asked here")
+def test_the_triple_is_the_one_of_programs_here() -> None:
+    theirs = llvm.process_triple().split("-")
+    assert _seen().triple.split("-")[0] == theirs[0] and "linux" in theirs
+
+
+@pytest.mark.skipif(_seen().triple != "x86_64-unknown-linux-gnu", reason="another processor")
+def test_every_feature_is_what_llvm_sees() -> None:
+    theirs = llvm.host_cpu_features().split(",")
+    known = [feature for feature in theirs if feature[1:] in x86.FEATURES]
+    assert len(known) == len(x86.FEATURES)
+    assert ",".join(feature for feature in known if feature.startswith("+")) == x86.features(*x86.processor())
 
 
 def test_a_failing_call_says_what_llvm_says() -> None:

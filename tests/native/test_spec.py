@@ -5,14 +5,17 @@ import os
 import pickle
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from ort_lite.native import Spec
+from ort_lite.native import spec as keys
 from ort_lite.native.cpu import host
-from ort_lite.native.spec import _numba_version, key_of, parameters
+from ort_lite.native.spec import COMPILERS, compilers, key_of, parameters
 from tests.native import kernels
 from tests.native.calls import HASWELL, SSE2
 
@@ -172,7 +175,55 @@ def test_parameters_are_found_in_annotations_and_in_their_text() -> None:
     assert parameters(scope["f"]) == (("x", "pointer"), ("n", "i64"), ("a", "f64"), ("k", "static"))
 
 
-def test_numbas_version_is_found_without_importing_it() -> None:
+def test_the_compilers_versions_are_found_without_importing_them() -> None:
+    import llvmlite
     import numba
 
-    assert numba.__version__ in _numba_version(str(Path(numba.__file__).parents[1]))
+    assert compilers(sys.path) == (f"llvmlite-{llvmlite.__version__}", f"numba-{numba.__version__}")
+
+
+def test_versions_may_be_in_several_folders_of_which_the_first_counts(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("missing", "first", "second", "third")]
+    for folder, name in ((1, "numba-0.68.7.dist-info"), (2, "numba-0.68.2.dist-info"), (2, "llvmlite-0.50.3.dist-info")):
+        os.makedirs(os.path.join(folders[folder], name))
+    assert compilers(folders) == ("llvmlite-0.50.3", "numba-0.68.7")
+    assert compilers(folders[:2]) == compilers([]) == COMPILERS  # one alone compiles nothing
+
+
+def test_objects_for_processes_without_a_compiler_are_of_a_version_that_is_supported() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ranges = {Requirement(text).name: Requirement(text).specifier for text in project["dependencies"]}
+    for compiler in COMPILERS:
+        name, _, version = compiler.partition("-")
+        assert version in ranges[name]
+
+
+def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
+    code = (
+        "import sys\nsys.version = sys.argv[1]\nfrom tests.native import kernels\nfrom ort_lite.native import Spec\n"
+        "from ort_lite.native.cpu import named\nfrom ort_lite.native.spec import key_of\n"
+        "print(key_of(Spec(kernels.large, ('f32',)), named('haswell').replace(name=sys.argv[1])))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    commands = [[sys.executable, "-c", code, version] for version in ("3.11.2 (main)", "3.11.9 (other)")]
+    found = {
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout for command in commands
+    }
+    assert found == {key_of(Spec(kernels.large, ("f32",)), HASWELL) + "\n"}
+
+
+def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key() -> str:
+        keys._base.cache_clear()
+        return key_of(Spec(kernels.large, ("f32",)), HASWELL)
+
+    same = key()
+    try:
+        monkeypatch.setattr(keys, "compilers", lambda folders: ("llvmlite-0.50.0", "numba-0.68.99"))
+        assert key() != same
+        monkeypatch.undo()
+        monkeypatch.setattr(keys, "MAGIC_NUMBER", b"other")
+        assert key() != same
+    finally:
+        monkeypatch.undo()
+        keys._base.cache_clear()

@@ -109,6 +109,7 @@ def resident(path: Path) -> dict[str, int]:
     return total
 
 
+@pytest.mark.slow
 @LINUX
 def test_spec_1_12_nothing_is_read_before_it_is_used(tmp_path: Path) -> None:
     path = put_table(tmp_path)
@@ -119,6 +120,7 @@ def test_spec_1_12_nothing_is_read_before_it_is_used(tmp_path: Path) -> None:
     assert resident(tmp_path / "weights")["Rss"] < 2**22
 
 
+@pytest.mark.slow
 @LINUX
 def test_spec_1_12_two_sessions_over_one_file_share_its_pages(tmp_path: Path) -> None:
     path = put_table(tmp_path)

@@ -174,6 +174,7 @@ def test_spec_2_12_what_cannot_be_saved_is_refused() -> None:
         load_params(cast(Any, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=4), st.lists(st.integers(0, 3), max_size=3).map(tuple), max_size=4))
 def test_spec_2_12_any_dictionary_comes_back(shapes: dict[str, tuple[int, ...]]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ort_lite.errors import OrtLiteError
 from ort_lite.plugins import plugins
-from ort_lite.testing import Drawings, Kit
+from ort_lite.testing import Drawings, Kit, drawing
 from ort_lite.testing.cases import node_cases
 from ort_lite.testing.drawing import KINDS, sketches
 from ort_lite.testing.drawing.patterns import of_patterns
@@ -24,7 +24,10 @@ def test_each_has_a_name_of_its_own_and_a_check() -> None:
 
 
 def test_they_are_the_same_each_time() -> None:
-    first, second = sketches(["Conv", "Add"]), sketches(["Conv", "Add"])
+    first = sketches(["Conv", "Add"])
+    drawing._drawn.cache_clear()
+    second = sketches(["Conv", "Add"])
+    assert not set(first) & set(second), "drawn again"
     assert [sketch.name for sketch in first] == [sketch.name for sketch in second]
     for one_, other in zip(first, second, strict=True):
         assert one_.model.SerializeToString() == other.model.SerializeToString()

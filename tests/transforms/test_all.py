@@ -66,6 +66,7 @@ def random_body(seed: int) -> tuple[str, str]:
     return f"(float[4,4] x, float[4,4] y, bool flag) => ({outputs})", f"{{ {' '.join(lines)} }}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["disable_all", "basic", "all"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_compute_the_same(seed: int, level: str) -> None:

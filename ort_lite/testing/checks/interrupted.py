@@ -11,6 +11,7 @@ from ort_lite.errors import RunTerminated
 from ort_lite.options.options import RunOptions
 from ort_lite.testing import cases
 from ort_lite.testing.cases import Case
+from ort_lite.testing.checks.memory import short_collections
 from ort_lite.testing.checks.tries import made, ran, told
 from ort_lite.testing.kit import Finding, Kit, copied
 from ort_lite.testing.ledger import Ledger
@@ -20,7 +21,8 @@ FAILURES, CASES = 3, 24
 
 def interrupted(kit: Kit) -> list[Finding]:
     """A run that fails or is terminated leaves nothing behind: the next one gives what the first gave, and no memory is lost."""
-    return [Finding("interrupted", case.name, text) for case in kit.some[:CASES] for text in _spoilt(kit, case)]
+    with short_collections():
+        return [Finding("interrupted", case.name, text) for case in kit.some[:CASES] for text in _spoilt(kit, case)]
 
 
 def _spoilt(kit: Kit, case: Case) -> Iterator[str]:
@@ -53,8 +55,10 @@ def _run_all(session: Any, feeds: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _in_use(books: Ledger | None) -> int:
+    if books is None:
+        return 0
     gc.collect()
-    return 0 if books is None else books.in_use()
+    return books.in_use()
 
 
 def _unfitting(case: Case) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ Nothing is random: the same sketches with the same numbers in every process.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 
 from ort_lite.testing.drawing import arrangement, elementwise, images, products, several
 from ort_lite.testing.drawing.sketch import Sketch
@@ -34,6 +35,10 @@ KINDS = ("attributes", "numbers", "graphs", "sizes")
 
 
 def sketches(operators: Collection[str] | None = None) -> tuple[Sketch, ...]:
-    """All of them, or those of these operators alone."""
-    drawn = (sketch for family in FAMILIES for sketch in family())
-    return tuple(s for s in drawn if operators is None or set(s.operators) <= set(operators))
+    """All of them, or those of these operators alone. They are drawn once a process, in half a second, for all kits."""
+    return tuple(s for s in _drawn() if operators is None or set(s.operators) <= set(operators))
+
+
+@cache
+def _drawn() -> tuple[Sketch, ...]:
+    return tuple(sketch for family in FAMILIES for sketch in family())

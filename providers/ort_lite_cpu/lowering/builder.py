@@ -262,6 +262,25 @@ class Builder:
         self.result.items.append(HostStep(node, function, given, made, python))
         return list(made)
 
+    def taken_back(self, tensor: Tensor, kept: Shape, fits: Callable[[Any], bool], lost: Shape = ()) -> HostStep | None:
+        """The last step, which is undone, if `tensor` is all that it makes and its function fits; else None.
+
+        The caller, the only reader, makes an array with the dims `kept` instead: they tell the symbols that the tensor told. Of
+        `lost` symbols nobody asks any more.
+        """
+        last = self.result.items[-1] if self.result.items else None
+        if not isinstance(last, HostStep) or not fits(last.function) or tensor.buffer is None:
+            return None
+        told = [found for found, source in self.result.sources.items() if source.buffer is tensor.buffer]
+        if [made and made.buffer for made in last.outputs] != [tensor.buffer] or not {*told} <= {
+            *map(as_symbol, (*kept, *lost))
+        }:
+            return None
+        for found in told:
+            del self.result.sources[found]
+        self.result.items.pop()
+        return last
+
     def made_outside(self, info: Info, name: str = "") -> Tensor:
         """A tensor whose array comes from outside of all segments: its dimensions are sources of symbols."""
         known = info.shape is not None and info.dtype is not None and info.dtype != "string"

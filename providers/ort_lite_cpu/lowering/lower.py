@@ -63,12 +63,15 @@ class Lowering(Values):
                     self.remaining[value] = self.remaining.get(value, 0) + 1
         for value in outputs:
             self.remaining[value] = self.remaining.get(value, 0) + 1
+        self.coming.update(nodes)
         for position, node in enumerate(nodes):
             try:
-                self._node(node)
+                if node in self.coming:
+                    self._node(node)
             except Open as open_:
-                self._end_with_tail(nodes[position:], outputs, open_)
+                self._end_with_tail([left for left in nodes[position:] if left in self.coming], outputs, open_)
                 break
+            self.coming.discard(node)
             for value in node.inputs:
                 if value is not None:
                     self.remaining[value] -= 1

@@ -26,6 +26,12 @@ Message = str | Callable[["Failure"], str]
 """What a failing status means: words with {index} for the position that the kernel reports, or a function that finds them."""
 
 
+Wiring = tuple[Sequence[int], Sequence[Any] | None, Sequence[tuple[int, int, Callable[[Any], Any]]]]
+"""Of a HostStep: places of the inputs, -1 for what is constant or left out; the constants, None where there are none of these; number,
+place and check of each result that is wanted.
+"""
+
+
 class SymbolSource(Record):
     """Where a symbol's value comes from at run time: dimension `index`, or element `index` in flat order, of a buffer's array."""
 
@@ -73,6 +79,8 @@ class HostStep(Record, frozen=False):
     outputs: tuple[Tensor | None, ...]
     python: bool
     programs: Kept[Any, TailProgram] | None = None
+    wiring: Wiring | None = None
+    """What the first run looks up for all."""
 
 
 class Requirement(Record, frozen=False):

@@ -31,6 +31,8 @@ class Values(Builder):
         self.tensors: dict[Value, Tensor] = {}
         self.remaining: dict[Value, int] = {}
         """How many readers of a value, outputs of the program among them, are still to come."""
+        self.coming: set[Node] = set()
+        """Nodes that are still to be lowered. One that is done with another before it is taken out."""
         for value, info in inputs:
             self._add_input(value, info)
         self.is_body = False
@@ -106,6 +108,16 @@ class Values(Builder):
         elements = tuple(symbol(name.name, signed=True) for name in names)
         self.inference.infos[value] = Info(info.type, elements, info.constant)
         return elements
+
+    def do_with(self, tensor: Tensor, value: Value, nodes: Sequence[Node]) -> None:
+        """`tensor`, that was made for `value`, is what the last of the nodes gives, which read one another: they are done with it."""
+        del self.tensors[value]
+        for node in nodes:
+            self.inference.node(node)
+            self.coming.remove(node)
+        result = nodes[-1].outputs[0]
+        assert result is not None
+        self.tensors[result] = tensor
 
     def open(self, value: Value, numbers: bool = False) -> Exception:
         """For `raise lowering.open(value)`: the node is lowered during the run, when the value's shape (elements) is known."""

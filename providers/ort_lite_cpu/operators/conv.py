@@ -23,6 +23,7 @@ from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
 from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
 
 TILES, COLUMNS = 24, 32
@@ -49,6 +50,15 @@ def fused_conv(op: NodeLowering) -> None:
 
 
 def _conv(op: NodeLowering, act: Activation) -> None:
+    """With the roundings behind it (`rounded`)."""
+    act, behind = rounding_behind(op, act)
+    _convolve(op, act)
+    value = op.node.outputs[0]
+    if behind and value is not None:
+        op.lowering.do_with(op.lowering.tensors[value], value, behind)
+
+
+def _convolve(op: NodeLowering, act: Activation) -> None:
     """Where there is an input 3, it is added."""
     x, w, y = op.raw(0).shape, op.raw(1).shape, op.info().shape
     assert y is not None
@@ -166,15 +176,16 @@ def _emit_winograd(
     op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
 ) -> None:
     tile = tall_tile(x.native, op.target)
-    assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns, block = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile)
-    form = f"winograd {edge} {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, edge, columns, tile, op.target))
-    size = winograd.scratch_size(edge, block, sizes.channels, columns)
+    assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int) and isinstance(sizes.kernel[1], int)
+    groups, taps = sizes.groups, sizes.kernel[1]
+    columns, block = _columns(sizes.outputs // groups, tile.lanes), _block(sizes, edge, tile)
+    form = f"winograd {edge} {groups} {columns} {tile.columns}"
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.target))
+    size = winograd.scratch_size(edge, taps, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
-    statics = {**tile.statics, "edge": edge, "shares": winograd.shares_for(block, tile)}
-    given = {**sizes.named, **epilogue.activation.named, **statics}
+    statics = {**tile.statics, "edge": edge, "taps": taps, "shares": winograd.shares_for(block, tile)}
+    given = {**sizes.named, "groups": groups, **epilogue.activation.named, **statics}
     op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
 
 
@@ -182,7 +193,7 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
-    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels > MANY_CHANNELS else 1)
+    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels // sizes.groups > MANY_CHANNELS else 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

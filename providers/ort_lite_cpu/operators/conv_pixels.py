@@ -12,6 +12,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, family_of, takes_channels_last
+from ort_lite_cpu.operators.rounded import result_of
 
 BLOCK = 1 << 15
 """Elements of the image that a block has, about: they stay in the second cache level."""
@@ -47,7 +48,7 @@ def suits_pixels(op: NodeLowering, sizes: Geometry, tile: Tile, joined: int) -> 
 
     Costs are products of vectors for each output pixel. What comes close stays channels last, as most of a model is.
     """
-    found, x, value = _numbers(sizes), op.raw(0), op.node.outputs[0]
+    found, x, value = _numbers(sizes), op.raw(0), result_of(op)
     if found is None or value is None:
         return False
     last, order, readers = channels_last(len(x.shape)), storage_order(x), _readers(value)

@@ -17,6 +17,7 @@ from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, takes_channels_last
+from ort_lite_cpu.operators.rounded import result_of
 
 _OWN_ORDER = frozenset(("Conv", "FusedConv"))
 
@@ -89,7 +90,7 @@ def _lie_in_planes(op: NodeLowering) -> bool:
 
 def _goes_on_channels_last(op: NodeLowering, sizes: Geometry) -> bool:
     """Whether a change of order behind the node takes the place of one in front of it, and moves more."""
-    value = op.node.outputs[0]
+    value = result_of(op)
     assert value is not None
     more = less(sizes.channels * product(sizes.size), sizes.outputs * product(sizes.result))
     return not same(more, 0) and any(_reads_channels_last(node, value) for node in value.readers)

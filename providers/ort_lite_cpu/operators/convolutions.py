@@ -77,21 +77,24 @@ class Geometry(Record):
         By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
         definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
         """
-        plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
-        flat = self.size[0] == self.result[0] == 1
-        many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
-        if not (plain and flat and many):
+        edges = {(1, 3, 3): (4, 2), (1, 5, 5): (2,)}.get(self.kernel, ())
+        plain = self.strides == self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
+        many = all(
+            isinstance(n, int) and n // self.groups >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs)
+        )
+        if not (edges and plain and many):
             return 0
         pixels = self.pixels
         if not isinstance(pixels, int):
-            return 4
-        assert isinstance(self.channels, int) and isinstance(self.outputs, int)
-        least = tile.columns * (5 if self.channels * self.outputs > MANY_FILTERS else 3) // 4
-        costs = {0: 9 * pixels * 5 // 4}
-        for edge in (2, 4):
+            return edges[0]
+        taps = self.kernel[1]
+        assert isinstance(self.channels, int) and isinstance(self.outputs, int) and isinstance(taps, int)
+        least = tile.columns * (5 if self.channels * self.outputs // self.groups > MANY_FILTERS else 3) // 4
+        costs = {0: taps * taps * pixels * 5 // 4}
+        for edge in reversed(edges):
             tiles = self.tiles(edge)
             assert isinstance(tiles, int)
-            costs[edge] = winograd.planes_of(edge) * max(tiles, least)
+            costs[edge] = winograd.planes_of(edge, taps) * max(tiles, least)
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:

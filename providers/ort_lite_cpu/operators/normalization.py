@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, span, sqrt
+from ort_lite.native.lang import OK, REDUCE, Ptr, Static, fabs, like, native, null, power, shift, span, sqrt
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
@@ -16,6 +16,9 @@ from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.registry import REAL, operator
+
+NEAR = 2048
+"""Elements of x that are near, in the first cache level, and as many of y with them."""
 
 
 @operator("BatchNormalization", types=REAL)
@@ -247,24 +250,62 @@ def _require_channels(op: NodeLowering) -> None:
 @native
 @extents(x="rows * c", y="rows * c")
 def local_response(
-    x: Ptr, y: Ptr, rows: int, c: int, size: int, alpha: float, beta: float, bias: float, part: int, parts: int
+    x: Ptr, y: Ptr, rows: int, c: int, alpha: float, beta: float, bias: float, size: Static, part: int, parts: int
 ) -> int:
-    """y[r, i] = x[r, i] / (bias + alpha / size * sum of squares of size channels around i) ** beta, channels last."""
-    before = (size - 1) // 2
-    after = size // 2
-    for row in span(rows, part, parts):
-        p = row * c
-        for i in range(c):
-            total = like(x, 0)
-            for k in range(max(0, i - before), min(c, i + after + 1)):
-                total += x[p + k] * x[p + k]
-            base = like(x, bias) + like(x, alpha / size) * total
-            if beta == 0.75:
-                root = sqrt(base)
-                y[p + i] = x[p + i] / (root * sqrt(root))
-            else:
-                y[p + i] = x[p + i] / power(base, like(x, beta))
+    """y[r, i] = x[r, i] / (bias + alpha / size * sum of squares of size channels around i) ** beta, channels last.
+
+    Some rows at a time, which stay in the first cache level, as one run of elements: vectors go on over the end of a row. What is
+    wrong there, the sums at both ends of each row, is put right before it is used. Spec: ONNX LRN-13.
+    """
+    before, after = (size - 1) // 2, size // 2
+    together = max(NEAR // max(c, 1), 1)
+    for block in span((rows + together - 1) // together, part, parts):
+        start, end = block * together * c, min((block + 1) * together, rows) * c
+        _sums_of_squares(shift(x, start), shift(y, start), end - start, size)
+        for p in range(start, end, c):
+            _sums_at_ends(shift(x, p), shift(y, p), c, before, after)
+        _divide_by_power(shift(x, start), shift(y, start), end - start, alpha / size, beta, bias)
     return OK
+
+
+@native
+def _sums_of_squares(x: Ptr, y: Ptr, n: int, size: Static) -> None:
+    """y[i] = sum of `size` squares around x[i], where all of them are among the n; elsewhere y is left open."""
+    before = (size - 1) // 2
+    for i in range(n - size + 1):
+        total = x[i] * x[i]
+        for k in range(1, size):
+            total += x[i + k] * x[i + k]
+        y[before + i] = total
+
+
+@native
+def _sums_at_ends(x: Ptr, y: Ptr, c: int, before: int, after: int) -> None:
+    """As `_sums_of_squares` for the ends of a row of c channels, where channels beyond it do not count."""
+    for i in range(min(before, c)):
+        y[i] = _sum_of_squares(x, 0, min(i + after + 1, c))
+    for i in range(max(c - after, min(before, c)), c):
+        y[i] = _sum_of_squares(x, max(i - before, 0), c)
+
+
+@native
+def _sum_of_squares(x: Ptr, first: int, last: int) -> object:
+    total = like(x, 0)
+    for k in range(first, last):
+        total += x[k] * x[k]
+    return total
+
+
+@native
+def _divide_by_power(x: Ptr, y: Ptr, n: int, factor: float, beta: float, bias: float) -> None:
+    """y[i] = x[i] / (bias + factor * y[i]) ** beta."""
+    if beta == 0.75:
+        for i in range(n):
+            root = sqrt(like(x, bias) + like(x, factor) * y[i])
+            y[i] = x[i] / (root * sqrt(root))
+    else:
+        for i in range(n):
+            y[i] = x[i] / power(like(x, bias) + like(x, factor) * y[i], like(x, beta))
 
 
 @operator("LRN", types=REAL)

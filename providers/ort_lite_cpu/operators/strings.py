@@ -8,13 +8,30 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.text_steps import emit_view
 from ort_lite_cpu.registry import STRING, find_native, operator
 
 
+@operator("Flatten", "Reshape", "Squeeze", "Unsqueeze", types=STRING, python=True)
+def reshape(op: NodeLowering) -> None:
+    """Another shape of the same array, where at most one dimension is open and the others say what it is; else as `move`.
+
+    Spec: ONNX Reshape-21, Flatten-21, Squeeze-21, Unsqueeze-21.
+    """
+    shape = op.info().shape
+    opens = [dim for dim in shape or () if not isinstance(dim, int)]
+    wanted = op.constant(1) if op.node.op_type == "Reshape" else np.array([-1])
+    inferred = wanted is not None and bool((wanted == -1).any())
+    if shape is None or 0 in shape or len(opens) > 1 or (opens and not inferred):
+        move(op)
+        return
+    emit_view(op, tuple(dim if isinstance(dim, int) else -1 for dim in shape))
+
+
 @operator(
-    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
-    "GridSample", "OneHot", "Pad", "Reshape", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice",
-    "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where",
+    "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND",
+    "GridSample", "OneHot", "Pad", "Resize", "ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice",
+    "SpaceToDepth", "Split", "TensorScatter", "Tile", "Transpose", "Trilu", "Upsample", "Where",
     types=STRING, python=True,
 )  # fmt: skip
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml", types=STRING, python=True)

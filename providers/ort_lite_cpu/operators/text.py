@@ -8,15 +8,13 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.text_steps import Dims, emit_texts
 from ort_lite_cpu.registry import STRING, operator
 
 
 def mapped(function: Any, x: Array, dtype: Any = object) -> Array:
     """function of each element, as an array of x's shape."""
-    made = np.empty(x.size, dtype)
-    for k, text in enumerate(x.reshape(-1)):
-        made[k] = function(text)
-    return made.reshape(x.shape)
+    return np.fromiter(map(function, x.reshape(-1).tolist()), dtype, x.size).reshape(x.shape)
 
 
 def pattern(op: NodeLowering, text: str) -> re.Pattern[str]:
@@ -46,7 +44,7 @@ def string_split(op: NodeLowering) -> None:
     delimiter, limit = op.attr("delimiter") or None, op.attr("maxsplit", -1)
 
     def step(x: Array) -> list[Array]:
-        rows = [text.split(delimiter, limit) for text in x.reshape(-1)]
+        rows = [text.split(delimiter, limit) for text in x.reshape(-1).tolist()]
         counts = np.array([len(row) for row in rows], np.int64)
         most = int(counts.max(initial=0))
         parts = np.full((x.size, most), "", object)
@@ -68,19 +66,19 @@ def string_normalizer(op: NodeLowering) -> None:
     if action not in _CASES:
         raise op.reject(f"case_change_action {action!r}; it should be LOWER, UPPER or NONE")
     plain = op.attr("locale", "") in ("C", "POSIX")
-    change = _case(action, plain)
+    whole, change = _CASES[action], _case(action, plain)
     compared = _case("NONE" if sensitive else "UPPER" if action == "UPPER" else "LOWER", plain)
     stop_words = frozenset(compared(word) for word in op.attr("stopwords") or ())
 
-    def step(x: Array) -> list[Array]:
-        if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
-            raise ValueError(f"the input has the shape {x.shape}; (C) or (1, C) is expected")
+    def normalize(texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
+        if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
+            raise ValueError(f"the input has the shape {shape}; (C) or (1, C) is expected")
         if not stop_words:
-            return [mapped(change, x)]
-        left = [change(text) for text in x.reshape(-1) if compared(text) not in stop_words] or [""]
-        return [np.array(left, object).reshape(*x.shape[:-1], -1)]
+            return [whole(text) if text.isascii() else change(text) for text in texts], shape
+        left = [change(text) for text in texts if compared(text) not in stop_words] or [""]
+        return left, (*shape[:-1], len(left))
 
-    op.python(step)
+    emit_texts(op, normalize)
 
 
 _CASES: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}

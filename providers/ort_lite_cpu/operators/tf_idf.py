@@ -1,7 +1,7 @@
 """TfIdfVectorizer: counts n-grams of a pool. Strings become numbers of the pool in a Python step, the counting is native."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -9,35 +9,17 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import TensorType
 from ort_lite.inference import Info
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, cast, like, native, shr, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, native, shift, span
 from ort_lite.shapes import minimum, product
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.operators.ngrams import count_row, ngram_table, weigh
+from ort_lite_cpu.operators.text_steps import Dims, emit_numbers, emit_stream
+from ort_lite_cpu.operators.words import can_be_streamed, count_words, word_table
 from ort_lite_cpu.registry import STRING, operator
 
-NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
-"""Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
 MOST = 2**31
 """More columns than a model can ask for."""
-MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
-
-
-@native
-def place(node: int, item: int, mask: int) -> int:
-    """Where (node, item) would like to be in the table: the upper bits of a product."""
-    row: int = shr(wadd(wmul(node, MIX_NODE), wmul(item, MIX_ITEM)), 20) & mask
-    return row
-
-
-@native
-def step(table: Ptr, node: int, item: int, mask: int) -> int:
-    """The table's row for (node, item), or -1."""
-    row = place(node, item, mask)
-    while table[row * 4 + NODE] >= 0:
-        if table[row * 4 + NODE] == node and table[row * 4 + ITEM] == item:
-            return row
-        row = (row + 1) & mask
-    return -1
 
 
 @native
@@ -68,28 +50,9 @@ def count_ngrams(
     skips is at most items: further apart nothing is found, and positions would overflow.
     """
     for row in span(rows, part, parts):
-        out = row * width
-        for column in range(width):
-            y[out + column] = like(y, 0)
-        for distance in range(1, skips + 2):
-            least = max(shortest, 2) if distance > 1 else shortest
-            for start in range(items):
-                node, at, length = 0, start, 1
-                while length <= longest and at < items:
-                    found = step(table, node, cast(x[row * items + at], "i64"), mask)
-                    if found < 0:
-                        break
-                    ngram = table[found * 4 + NGRAM]
-                    if ngram >= 0 and length >= least:
-                        column = columns[ngram]
-                        y[out + column] = y[out + column] + like(y, 1)
-                    node = table[found * 4 + NEXT]
-                    at += distance
-                    length += 1
-        for column in range(width):
-            if once != 0 and y[out + column] > like(y, 1):
-                y[out + column] = like(y, 1)
-            y[out + column] = y[out + column] * weights[column]
+        own = shift(y, row * width)
+        count_row(shift(x, row * items), table, columns, own, items, width, mask, shortest, longest, skips)
+        weigh(own, weights, width, once)
     return OK
 
 
@@ -104,51 +67,83 @@ def tf_idf_of_strings(op: NodeLowering) -> None:
     """As for integers: a string's number is its place among the strings of the pool, -1 for others."""
     pool: list[str] = list(op.attr("pool_strings") or ())
     numbers = {text: k for k, text in enumerate(dict.fromkeys(pool))}
+    gram = [numbers[text] for text in pool]
+    stream = emit_stream(op, lambda fill: fill not in numbers) if can_be_streamed(numbers) else None
+    if stream is not None:
+        _count_words(op, *stream, numbers, gram)
+        return
+    words = {text: np.int64(number).tobytes() for text, number in numbers.items()}  # joined, they are an array
+    other = np.int64(-1).tobytes()
 
-    def numbered(x: Array) -> list[Array]:
-        return [np.array([numbers.get(text, -1) for text in x.reshape(-1)], np.int64).reshape(x.shape)]
+    def numbered(texts: list[str], shape: Dims) -> Array:
+        return np.frombuffer(b"".join(map(words.get, texts, repeat(other))), np.int64).reshape(shape)
 
-    strings = op.raw(0)
-    [x] = op.lowering.step(op.node, numbered, [strings], [Info(TensorType("int64", strings.shape))])
-    assert x is not None
-    _count(op, x, [numbers[text] for text in pool])
+    x = emit_numbers(op, numbered, Info(TensorType("int64", op.raw(0).shape)))
+    _count(op, x, gram)
 
 
 def _count(op: NodeLowering, x: Tensor, pool: Sequence[int]) -> None:
-    shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
-    columns = np.array(op.attr("ngram_indexes"), np.int64)
-    if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:
-        raise op.reject(f"ngram_indexes should be columns from 0 on, below {MOST}, and 1 <= min_gram_length <= max_gram_length")
-    skips = op.attr("max_skip_count", 0)
-    if skips < 0:
-        raise op.reject(f"max_skip_count is {skips}; it should be 0 or more")
-    width = int(columns.max()) + 1
-    mode, weights = op.attr("mode"), op.attr("weights")
-    scale = np.ones(width, np.float32)
-    if weights and mode != "TF":
-        if len(weights) != len(columns):
-            raise op.reject(f"there are {len(weights)} weights for {len(columns)} n-grams")
-        scale[columns] = weights
-    table = _table(_ngrams(op, pool, shortest, longest))
-    y = op.output(0)
-    rows = product(x.shape[:-1])
-    items = x.shape[-1] if x.shape else 1
-    operands = [x, op.array(table), op.array(columns), op.array(scale), y]
-    skips = minimum(skips, items)
+    rows, items = product(x.shape[:-1]), x.shape[-1] if x.shape else 1
+    grams = _Grams(op, pool)
+    skips = minimum(grams.skips, items)
+    work = rows * (items * (1 + skips) * 4 + grams.width)
+    operands = [x, *grams.operands, op.output(0)]
     op.emit(
-        count_ngrams,
-        operands,
-        rows=rows,
-        items=items,
-        width=width,
-        mask=len(table) - 1,
-        shortest=shortest,
-        longest=longest,
-        skips=skips,
-        once=int(mode == "IDF"),
-        work=rows * (items * (1 + skips) * 4 + width),
-        touched={"columns": len(columns)},
+        count_ngrams, operands, rows=rows, items=items, skips=skips, **grams.named, work=work, touched={"columns": grams.count}
     )
+
+
+def _count_words(op: NodeLowering, stream: Tensor, least: int, numbers: dict[str, int], pool: Sequence[int]) -> None:
+    rows, nbytes = op.raw(0).shape[0], stream.size
+    grams, (letters, words) = _Grams(op, pool), word_table(numbers)
+    found = op.temporary("int64", (op.options.threads, nbytes))
+    skips = minimum(grams.skips, nbytes)
+    work = nbytes * 2 + nbytes * (1 + skips) + rows * grams.width
+    op.emit(
+        count_words,
+        [stream, op.array(letters), op.array(words), found, *grams.operands, op.output(0)],
+        nbytes=nbytes,
+        letters=len(letters),
+        hidden=len(words) - 1,
+        least=least,
+        rows=rows,
+        skips=skips,
+        **grams.named,
+        work=work,
+        touched={"columns": grams.count},
+    )
+
+
+class _Grams:
+    """What both kernels know of the n-grams: operands, and scalars by name."""
+
+    def __init__(self, op: NodeLowering, pool: Sequence[int]) -> None:
+        """`pool`: numbers of the items, one n-gram behind the other."""
+        shortest, longest = op.attr("min_gram_length"), op.attr("max_gram_length")
+        columns = np.array(op.attr("ngram_indexes"), np.int64)
+        if not columns.size or not 0 <= columns.min() <= columns.max() < MOST or not 1 <= shortest <= longest:
+            raise op.reject(
+                f"ngram_indexes should be columns from 0 on, below {MOST}, and 1 <= min_gram_length <= max_gram_length"
+            )
+        self.skips = op.attr("max_skip_count", 0)
+        if self.skips < 0:
+            raise op.reject(f"max_skip_count is {self.skips}; it should be 0 or more")
+        self.width, self.count = int(columns.max()) + 1, len(columns)
+        mode, weights = op.attr("mode"), op.attr("weights")
+        scale = np.ones(self.width, np.float32)
+        if weights and mode != "TF":
+            if len(weights) != len(columns):
+                raise op.reject(f"there are {len(weights)} weights for {len(columns)} n-grams")
+            scale[columns] = weights
+        table = ngram_table(_ngrams(op, pool, shortest, longest))
+        self.operands = [op.array(table), op.array(columns), op.array(scale)]
+        self.named = {
+            "width": self.width,
+            "mask": len(table) - 1,
+            "shortest": shortest,
+            "longest": longest,
+            "once": int(mode == "IDF"),
+        }
 
 
 def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) -> dict[tuple[int, ...], int]:
@@ -166,29 +161,3 @@ def _ngrams(op: NodeLowering, pool: Sequence[int], shortest: int, longest: int) 
     if number > len(op.attr("ngram_indexes")):
         raise op.reject(f"there are {len(op.attr('ngram_indexes'))} ngram_indexes for {number} n-grams")
     return found
-
-
-def _table(ngrams: dict[tuple[int, ...], int]) -> Array:
-    """A prefix tree as a hash table with open addressing, at most half full."""
-    branches: dict[tuple[int, int], list[int]] = {}
-    for ngram, number in ngrams.items():
-        node = 0
-        for item in ngram:
-            branch = branches.setdefault((node, item), [len(branches) + 1, -1])
-            node = branch[0]
-        branch[1] = number
-    size = 1 << max(2 * len(branches), 1).bit_length()
-    table = np.full((size, 4), -1, np.int64)
-    for (node, item), (following, number) in branches.items():
-        row = _place(node, item, size - 1)
-        while table[row, NODE] >= 0:
-            row = (row + 1) & (size - 1)
-        table[row] = node, item, following, number
-    return table
-
-
-def _place(node: int, item: int, mask: int) -> int:
-    """`place`, in Python: int64 arithmetic that wraps."""
-    wrapped = (node * MIX_NODE + item * MIX_ITEM) & (2**64 - 1)
-    signed = wrapped - 2**64 if wrapped >= 2**63 else wrapped
-    return (signed >> 20) & mask

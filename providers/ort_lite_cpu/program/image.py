@@ -25,7 +25,7 @@ from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, NULL, SCRATCH, Segment, assemble
-from ort_lite_cpu.program.segment_run import SegmentRun, read
+from ort_lite_cpu.program.segment_run import SegmentRun
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import EXECUTE
 
@@ -95,7 +95,7 @@ class ProgramImage:
                 run_host_step(step, self._places)
                 self._bound.append(None)
                 continue
-            values = [read(self._places, source) for _, source in step.segment.leaves]
+            values = step.values(self._places)
             bound = step.binder.bind(values)
             for place, make, shape, dtype in bound.allocations:
                 self._places[place] = make(shape, dtype)

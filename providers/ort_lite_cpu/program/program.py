@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated
@@ -24,7 +25,7 @@ from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
-from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate, read
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _WITH_CALLS = "with calls"
 """Beside shapes, the key of the program that does not inline bodies."""
+_SHAPE = attrgetter("shape")
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
 
@@ -69,7 +71,7 @@ class Program:
         self.threads = options.threads
         self.pool: ScratchPool[Lease] = ScratchPool(Lease) if options.pool is None else options.pool
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
-        self._input_count = len(inputs)
+        self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._only = self._short_path([info.type for _, info in inputs])
 
     def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
@@ -165,14 +167,14 @@ class Program:
         only = self._only
         if only is None:
             return self._steps(inputs)
-        key = tuple([array.shape for array in inputs])
+        key = tuple(map(_SHAPE, inputs))
         bound = only.cache.get(key)
         if bound is None:
             special = self._check(key)
             if special is not None:
                 return special(inputs, targets)
             bound = only.bind(key, [key[s.buffer.place][s.index] for _, s in only.segment.leaves])
-        places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
+        places: list[Any] = [*inputs, *self._unmade]
         allocate(only, bound, places)
         if targets:
             self._aim(places, targets)
@@ -183,7 +185,7 @@ class Program:
             return self._with_calls()(inputs, targets)
         finally:
             self.pool.release(lease)
-        return [places[place] for place in self.output_places]
+        return list(map(places.__getitem__, self.output_places))
 
     def _aim(self, places: list[Any], targets: Sequence[Any]) -> None:
         """Puts targets in the place of arrays that were just allocated, which are their like."""
@@ -196,18 +198,24 @@ class Program:
                 places[place] = target
 
     def _steps(self, inputs: Sequence[Any]) -> list[Any]:
-        special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
+        try:
+            shapes = tuple(map(_SHAPE, inputs))
+        except AttributeError:  # sequences, maps, optionals
+            shapes = tuple([getattr(array, "shape", None) for array in inputs])
+        special = self._checked.get(shapes, self)
+        if special is self:
+            special = self._check(shapes)
         if special is not None:
             return special(inputs)
-        places: list[Any] = [*inputs, *([None] * (self.places - len(inputs)))]
+        places: list[Any] = [*inputs, *self._unmade]
         options = CURRENT.options
         for step in self.steps:
-            if isinstance(step, HostStep):
+            if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
                     raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
                 run_host_step(step, places)
                 continue
-            values = tuple([read(places, source) for _, source in step.segment.leaves])
+            values = step.values(places)
             bound = step.cache.get(values)
             if bound is None:
                 bound = step.bind(values, values)
@@ -219,7 +227,7 @@ class Program:
                 return self._with_calls()(inputs)
             finally:
                 self.pool.release(lease)
-        return [places[place] for place in self.output_places]
+        return list(map(places.__getitem__, self.output_places))
 
     def _check(self, shapes: tuple[Any, ...]) -> Program | None:
         """None where the shapes fit what was assumed when lowering; else a program lowered for just these shapes."""

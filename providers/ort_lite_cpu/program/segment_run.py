@@ -10,10 +10,9 @@ from typing import Any
 from ort_lite.errors import InvalidArgument, OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
-from ort_lite_cpu.lowering.lowered import SymbolSource
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
-from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.address import write_addresses
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import HALTED, Halt, Job
@@ -38,17 +37,25 @@ NEVER_BRIEF_US = 1000.0
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "needs", "places", "segment")
+    __slots__ = ("binder", "cache", "leaves", "needs", "places", "segment")
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
         """`needs`: see `Lease.fit`."""
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
+        self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
         self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
 
     def reads_only_input_shapes(self, inputs: int) -> bool:
         return all(not source.element and source.buffer.place < inputs for _, source in self.segment.leaves)
+
+    def values(self, places: Sequence[Any]) -> tuple[int, ...]:
+        """What the symbols are, for the arrays that are there."""
+        found = []
+        for at, k, element in self.leaves:
+            found.append(int(places[at].reshape(-1)[k]) if element else places[at].shape[k])
+        return tuple(found)
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         bound = self.binder.bind(values)
@@ -60,8 +67,7 @@ class SegmentRun:
             lease.fit(self.needs)
         memory = lease.memory
         memory[SCRATCH] = lease.address
-        for place in self.places:
-            memory[FIRST_PLACE + place] = address_of(places[place])
+        write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
         job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief)
         if options is not None:
@@ -89,14 +95,12 @@ class SegmentRun:
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
     """Arrays of their own that the segment writes first. Raises OutOfMemory that names the node whose result has no room."""
-    for number, (place, make, shape, dtype) in enumerate(bound.allocations):
-        try:
+    try:
+        for place, make, shape, dtype in bound.allocations:
             places[place] = make(shape, dtype)
-        except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
-            node = run.segment.allocations[number].node
-            raise OutOfMemory(
-                f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}"
-            ) from error
+    except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
+        [node] = [allocation.node for allocation in run.segment.allocations if allocation.place == place]
+        raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}") from error
 
 
 def _timed(job: Job, bound: Bound) -> int:
@@ -118,8 +122,3 @@ def _run_halting(job: Job, count: int, options: RunOptions) -> int:
             return job.run(0, count)
     finally:
         job.watch(Halt())  # the lease's next run may be another's
-
-
-def read(places: Sequence[Any], source: SymbolSource) -> int:
-    array = places[source.buffer.place]
-    return int(array.reshape(-1)[source.index]) if source.element else int(array.shape[source.index])

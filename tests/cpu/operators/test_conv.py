@@ -234,6 +234,21 @@ def test_winograd(
     check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), pads=pads)
 
 
+@pytest.mark.parametrize(("edge", "taps", "groups"), [(2, 5, 1), (2, 5, 2), (4, 3, 3)])
+@pytest.mark.parametrize("size", [(9, 10), (5, 5)], ids=str)
+def test_winograd_of_groups_and_of_five_taps(
+    size: Shape, edge: int, taps: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs of a group: two sets of columns, the second one of parts of vectors."""
+    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
+    x, w = ramp((2, groups * (LANES + 7), *size)), weights(groups * (32 + LANES + 1), LANES + 7, taps, taps)
+    b, attributes = ramp((len(w),)), {"pads": [2, 0, 1, 2], "group": groups}
+    program = op_program("Conv", [x, w, b], attributes, constants=(1, 2))
+    assert "winograd" in names(program)
+    want = convolved(x, w, b, **attributes)
+    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=3e-5 * np.abs(want).max(), **attributes)
+
+
 @pytest.mark.parametrize(
     ("images", "channels", "size", "wide", "narrow"),
     [
@@ -256,6 +271,17 @@ def test_tiles_of_winograd_are_large_where_they_are_many(images: Dim, channels: 
     image = (images, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
     assert [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))] == [wide, narrow]
+
+
+@pytest.mark.parametrize(
+    ("taps", "groups", "size", "edge"),
+    [(5, 1, 28, 2), (5, 2, 14, 2), (5, 1, symbol("N"), 2), (5, 1, 2, 0), (3, 2, 12, 2), (3, 8, 12, 0)],
+)
+def test_tiles_of_winograd_for_groups_and_for_five_taps(taps: int, groups: int, size: Dim, edge: int) -> None:
+    """A group needs a vector of channels."""
+    image, pad = (1, 64, size, size), (taps // 2, taps // 2)
+    sizes = conv.sizes_of(image, image, (taps, taps), (1, 1), pad, (1, 1), groups)
+    assert sizes.winograd_edge(Tile(12, 2, 16)) == edge
 
 
 @pytest.mark.parametrize(
@@ -301,6 +327,8 @@ def test_blocks_of_columns_leave_a_vector_at_least(lanes: int) -> None:
         ((1, 32, 7, 7), (96, 32, 3, 3), {"pads": [1, 1, 1, 1]}),
         ((1, 5, 9, 700), (5, 5, 3, 3), {"pads": [1, 1, 1, 1], "strides": [1, 2]}),
         ((1, 8, 9, 10), (300, 8, 5, 5), {"pads": [2, 2, 2, 2]}),
+        ((1, 64, 9, 10), (192, 32, 5, 5), {"pads": [2, 2, 2, 2], "group": 2}),
+        ((1, 9, 99, 99), (70, 9, 3, 3), {"strides": [2, 2]}),
     ],
     ids=str,
 )

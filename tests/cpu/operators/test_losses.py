@@ -21,6 +21,7 @@ def labels_for(shape: Shape, dtype: str = "int64") -> Array:
     return (np.arange(1, count + 1) * 7 % shape[1]).astype(dtype).reshape(shape[0], *shape[2:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", LOSSES)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize("weighted", [False, True])

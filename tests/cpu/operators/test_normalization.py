@@ -11,7 +11,7 @@ from ort_lite import InferenceSession
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import assert_close, check_op, op_program, ramp, run_op
+from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, run_op
 
 Shape = tuple[int, ...]
 TOLERANCE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -115,6 +115,15 @@ def test_local_response_normalization(size: int, beta: float) -> None:
 
     check_op("LRN", ramp((2, 6, 3, 4)), size=size, beta=beta, alpha=0.5, bias=2.0, expected=oracle)
     check_op("LRN", ramp((2, 6, 5)), size=size, beta=beta, alpha=0.5, bias=2.0, expected=oracle)
+    check_op("LRN", ramp((2, 37, 70)), size=size, beta=beta, alpha=0.5, bias=2.0, expected=oracle)
+
+
+def test_local_response_is_the_same_for_any_number_of_threads() -> None:
+    """Rows of 37 channels: ends of rows lie anywhere in a vector."""
+    attributes = {"size": 5, "alpha": 0.5}
+    alone, *shared = [run_op("LRN", [ramp((1, 37, 40, 50))], attributes, threads=n, fixed=True)[0] for n in (1, 2, 3)]
+    for result in shared:
+        assert_same(alone, result, "threads change the result")
 
 
 @pytest.mark.parametrize("p", [1, 2])

@@ -43,6 +43,7 @@ def test_slice(case: tuple[Shape, list[int], list[int], list[int], list[int]]) -
     check_op("Slice", ramp(shape), *(ints(*column) for column in numbers), constants=[1, 2, 3, 4], expected=cut)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.data())
 def test_any_slice_matches_numpy(shape: list[int], data: st.DataObject) -> None:

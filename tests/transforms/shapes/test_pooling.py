@@ -20,6 +20,7 @@ def windows(dim: int, kernel: int, stride: int, dilation: int, begin: int, end: 
     return len(fits)
 
 
+@pytest.mark.slow
 @given(
     dim=st.integers(1, 12),
     kernel=st.integers(1, 4),

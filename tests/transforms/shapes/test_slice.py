@@ -24,6 +24,7 @@ def length_of_slice(dim: int, start: int, end: int, step: int) -> int:
 BOUNDS = st.integers(-8, 8) | st.sampled_from([END, -END, 2**31 - 1, -(2**31)])
 
 
+@pytest.mark.slow
 @given(st.integers(0, 6), BOUNDS, BOUNDS, st.integers(-3, 3).filter(bool))
 @settings(max_examples=300, deadline=None)
 def test_any_slice_has_the_length_that_the_standard_gives(dim: int, start: int, end: int, step: int) -> None:

@@ -6,10 +6,14 @@ from typing import Any
 
 from ort_lite.native.lang import Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, sigmoid, tanh
 from ort_lite.record import Record
+from ort_lite_cpu.kernels.halves import rounded
 
 
 class Activation(Record):
-    """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes."""
+    """`kind` is an ONNX operator, or "" where the limits `low` and `high` say all; alpha and beta are its attributes.
+
+    Behind a 16-bit float ("float16 HardSwish"), sums are rounded to it before and behind the operator; alone it rounds them once.
+    """
 
     kind: str = ""
     low: float = -math.inf
@@ -58,7 +62,7 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
         for j in range(i * ldc, i * ldc + n):
             x = c[j]
             if kind == "LeakyRelu":
-                c[j] = select(x < zero, x * a, x)
+                c[j] = leaky_relu(x, a)
             elif kind == "ThresholdedRelu":
                 c[j] = select(x > a, x, zero)
             elif kind == "Sigmoid":
@@ -68,9 +72,9 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
             elif kind == "Tanh":
                 c[j] = tanh(x)
             elif kind == "HardSigmoid":
-                c[j] = fmax(zero, fmin(one, x * a + b))
+                c[j] = hard_sigmoid(x, a, b)
             elif kind == "HardSwish":
-                c[j] = x * fmax(zero, fmin(one, x * a + b))
+                c[j] = hard_swish(x, a, b)
             elif kind == "Elu":
                 c[j] = select(x < zero, (exp(x) - one) * a, x)
             elif kind == "Selu":
@@ -79,3 +83,49 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
                 c[j] = fmax(x, zero) + log(exp(-fabs(x)) + one)
             elif kind == "Softsign":
                 c[j] = x / (fabs(x) + one)
+            else:
+                c[j] = activate_rounded(x, a, b, kind)
+
+
+@native
+def activate_rounded(x: float, a: float, b: float, kind: Static) -> float:
+    """`kind` is a 16-bit float, to which x is rounded, and perhaps an activation, whose result is rounded too."""
+    result = x
+    if kind == "float16":
+        result = rounded(x, "float16")
+    elif kind == "float16 HardSigmoid":
+        result = rounded(hard_sigmoid(rounded(x, "float16"), a, b), "float16")
+    elif kind == "float16 HardSwish":
+        result = rounded(hard_swish(rounded(x, "float16"), a, b), "float16")
+    elif kind == "float16 LeakyRelu":
+        result = rounded(leaky_relu(rounded(x, "float16"), a), "float16")
+    elif kind == "float16 Sigmoid":
+        result = rounded(sigmoid(rounded(x, "float16")), "float16")
+    elif kind == "bfloat16":
+        result = rounded(x, "bfloat16")
+    elif kind == "bfloat16 HardSigmoid":
+        result = rounded(hard_sigmoid(rounded(x, "bfloat16"), a, b), "bfloat16")
+    elif kind == "bfloat16 HardSwish":
+        result = rounded(hard_swish(rounded(x, "bfloat16"), a, b), "bfloat16")
+    elif kind == "bfloat16 LeakyRelu":
+        result = rounded(leaky_relu(rounded(x, "bfloat16"), a), "bfloat16")
+    elif kind == "bfloat16 Sigmoid":
+        result = rounded(sigmoid(rounded(x, "bfloat16")), "bfloat16")
+    return result
+
+
+@native
+def leaky_relu(x: float, a: float) -> float:
+    result: float = select(x < like(x, 0), x * a, x)
+    return result
+
+
+@native
+def hard_sigmoid(x: float, a: float, b: float) -> float:
+    result: float = fmax(like(x, 0), fmin(like(x, 1), x * a + b))
+    return result
+
+
+@native
+def hard_swish(x: float, a: float, b: float) -> float:
+    return x * hard_sigmoid(x, a, b)

@@ -22,6 +22,9 @@ LONG, MANY = 4, 4
 half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less. Panels of all parts count:
 what a part has must not decide where tiles begin."""
 
+SOME = 8
+"""Blocks that a part has at least if parts share nothing but blocks: one more or less is an eighth."""
+
 
 class Sizes(NamedTuple):
     """Channels-last sizes. i: input, o: output, k: kernel, s: stride, p: padding in front, d: dilation."""
@@ -131,7 +134,7 @@ def conv(
     heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
     all_rows = n * od * oh
-    first, last, left, right = grid((all_rows + heights - 1) // heights * chunks, groups * across, 1, 0, part, parts)
+    first, last, left, right = _share((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
     for number in range(first, last):
         top, begin = number // chunks * heights, number % chunks * length
         block = Block(top, min(top + heights, all_rows), begin, min(begin + length, ow))
@@ -145,6 +148,16 @@ def conv(
                 for row in range(block.top, block.bottom):
                     activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
     return OK
+
+
+@native
+def _share(blocks: int, panels: int, part: int, parts: int) -> tuple[int, int, int, int]:
+    """As `grid`. Where each part has some blocks it takes all panels: the last panel of a group may be narrow, and what pixels see
+    is copied for each part that takes panels of its own.
+    """
+    if blocks >= SOME * parts:
+        return blocks * part // parts, blocks * (part + 1) // parts, 0, panels
+    return grid(blocks, panels, 1, 0, part, parts)
 
 
 @native(inline=False)

@@ -7,6 +7,7 @@ from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wad
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+from ort_lite_cpu.kernels.gemm.one_row import one_row
 from ort_lite_cpu.kernels.gemm.pack import pack_panel
 
 DEPTH = 384
@@ -80,9 +81,13 @@ def gemm(
     most = DEPTH if vectors < 4 else 2 * DEPTH  # wide panels are read from the second level in any case
     pieces, size = cut(k, most if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
+    streams = m == 1 and k * n > KEPT
     for i in range(first * rows, last, block):
         count = min(block, last - i)
-        for piece in range(pieces):
+        if streams:
+            mode = mode_of(True, True, bias, residual, clips)
+            one_row(a, b, bias, residual, c, n, k, left, right, mode, low, high, vectors, lanes)
+        for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)
             mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)

@@ -1,9 +1,11 @@
-"""Winograd F(4x4, 3x3) and F(2x2, 3x3): a 3x3 convolution with a quarter, or 4 ninths, of the multiplications, channels last.
+"""Winograd F(4x4, 3x3) and F(2x2, 3x3): a 3x3 convolution with a quarter, or 4 ninths, of the multiplications, channels last. And
+F(2x2, 5x5): a 5x5 convolution with 36 hundredths of them.
 
-A tile of 4x4 outputs sees 6x6 inputs, one of 2x2 sees 4x4. Both sides are transformed to as many numbers, in which the convolution
-is a product; over channels and tiles these are 36, or 16, matrix products: the planes. Tiles are taken in blocks whose transforms
-stay in the cache. The error is about 1e-5 of the largest magnitude for F(4x4), 1e-6 for F(2x2), whose inputs and outputs are only
-added. Below, `edge` is 4 or 2. Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+A tile of 4x4 outputs sees 6x6 inputs, one of 2x2 sees 4x4, or 6x6 with five taps. Both sides are transformed to as many numbers, in
+which the convolution is a product; over channels and tiles these are 36, or 16, matrix products: the planes. Tiles are taken in blocks
+whose transforms stay in the cache. The error is about 1e-5 of the largest magnitude where 6x6 are seen, 1e-6 for F(2x2, 3x3), whose
+inputs and outputs are only added. Below, `edge` is 4 or 2, and `taps` 3 or 5. Inputs are transformed alike where as many are seen.
+Groups are convolutions of their own. Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 """
 
 import math
@@ -28,29 +30,29 @@ GAP = 16
 """Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""
 
 
-def planes_of(edge: int) -> int:
-    """Numbers that a tile of edge x edge outputs is transformed to."""
-    return (edge + 2) * (edge + 2)
+def planes_of(edge: int, taps: int) -> int:
+    """Numbers that a tile of edge x edge outputs of taps x taps is transformed to."""
+    return (edge + taps - 1) * (edge + taps - 1)
 
 
-def transformed_filters(weight: Array, edge: int, columns: int, tile: Tile, target: Target) -> Array:
-    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (planes, some, C, tile.columns), in the order of their use.
+def transformed_filters(weight: Array, groups: int, edge: int, columns: int, tile: Tile, target: Target) -> Array:
+    """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (planes, some, C / groups, tile.columns),
+    in the order of their use.
 
     O(planes * size), in float64 before rounding.
     """
-    outputs, channels = weight.shape[:2]
+    outputs, channels, taps = len(weight) // groups, weight.shape[1], weight.shape[2]
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
-    u = aligned_empty((planes_of(edge) * count * channels * tile.columns,), weight.dtype)
-    sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
-    run_once(
-        transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, edge=edge, lanes=tile.lanes
-    )
+    u = aligned_empty((groups, planes_of(edge, taps) * count * channels * tile.columns), weight.dtype)
+    sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
+    for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
+        run_once(transform_filters, [own, made], target, **sizes, edge=edge, taps=taps, lanes=tile.lanes)
     return u
 
 
 @native
-@extents(w="outputs * channels * 9", u="(edge + 2) * (edge + 2) * count * channels * width")
+@extents(w="outputs * channels * taps * taps", u="(edge + taps - 1) * (edge + taps - 1) * count * channels * width")
 def transform_filters(
     w: Ptr,
     u: Ptr,
@@ -60,12 +62,13 @@ def transform_filters(
     width: int,
     count: int,
     edge: Static,
+    taps: Static,
     lanes: Static,
     part: int,
     parts: int,
 ) -> int:
-    """As `transformed_filters`; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest one by one."""
-    each, planes = (columns + width - 1) // width, (edge + 2) * (edge + 2)
+    """As `transformed_filters`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
+    each, planes, depth = (columns + width - 1) // width, (edge + taps - 1) * (edge + taps - 1), channels * taps * taps
     for panel_number in span(count, part, parts):
         block, local = panel_number // each, panel_number % each
         some = min(columns, outputs - block * columns)
@@ -73,13 +76,13 @@ def transform_filters(
         first, filled = block * columns + local * width, min(width, some - local * width)
         for c in range(channels):
             target = (planes * block * each + local) * channels * width + c * width
-            source = shift(w, (first * channels + c) * 9)
+            source = shift(w, first * depth + c * taps * taps)
             i = 0
             while i + lanes <= filled:
-                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, lanes)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, lanes)
                 i += lanes
             while i < filled:
-                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, 1)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, 1)
                 i += 1
             for j in range(filled, width):
                 for k in range(planes):
@@ -87,8 +90,8 @@ def transform_filters(
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static)")
-def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, lanes: int) -> None:
+@emitted("void(*F,i64,*F,i64,static,static,static)")
+def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, lanes: int) -> None:
     """u[plane * k], k < planes, of `lanes` filters that lie `depth` apart.
 
     The planes of a model's usual sizes are a power of two apart and so fall on the same lines of the cache: whole lines are written.
@@ -103,12 +106,12 @@ def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge
             vector = builder.insert_element(vector, builder.load(place), narrow.ir.Constant(narrow.ir.IntType(32), lane))
         return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
 
-    times = _G[edge]
-    columns = [times(emit, [taken(3 * i + j) for i in range(3)]) for j in range(3)]
-    for i in range(edge + 2):
+    times, seen = _G[edge, taps], edge + taps - 1
+    columns = [times(emit, [taken(taps * i + j) for i in range(taps)]) for j in range(taps)]
+    for i in range(seen):
         for j, value in enumerate(times(emit, [column[i] for column in columns])):
             rounded = value if narrow.nbytes == 8 else builder.fptrunc(value, narrow.type)
-            narrow.store(rounded, emit.move(u, emit.mul(plane, (edge + 2) * i + j)), 0)
+            narrow.store(rounded, emit.move(u, emit.mul(plane, seen * i + j)), 0)
 
 
 def _g_of_4(emit: Vectors, g: Sequence[Any]) -> list[Any]:
@@ -129,13 +132,28 @@ def _g_of_2(emit: Vectors, g: Sequence[Any]) -> list[Any]:
     return [g[0], emit.add(outer, middle), emit.sub(outer, middle), g[2]]
 
 
-_G = {4: _g_of_4, 2: _g_of_2}
-"""G g, by edge."""
+def _g_of_five(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+    """At the points of `_g_of_4`: two taps more."""
+    outer, middle = emit.times(emit.add(g[0], emit.add(g[2], g[4])), -1 / 6), emit.times(emit.add(g[1], g[3]), 1 / 6)
+    far = emit.fma(g[4], emit.constant(2 / 3), emit.fma(g[0], emit.constant(1 / 24), emit.times(g[2], 1 / 6)))
+    half = emit.fma(g[3], emit.constant(1 / 3), emit.times(g[1], 1 / 12))
+    return [
+        emit.times(g[0], 1 / 4),
+        emit.sub(outer, middle),
+        emit.add(outer, middle),
+        emit.add(far, half),
+        emit.sub(far, half),
+        g[4],
+    ]
 
 
-def scratch_size(edge: int, tiles: int, channels: int, columns: int) -> int:
-    """Elements that one part needs: both transforms of a block, and a patch for tiles at the border."""
-    return planes_of(edge) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+_G = {(4, 3): _g_of_4, (2, 3): _g_of_2, (2, 5): _g_of_five}
+"""G g, by edge and taps."""
+
+
+def scratch_size(edge: int, taps: int, tiles: int, channels: int, columns: int) -> int:
+    """Elements that one part needs, for the channels of one group: both transforms of a block, and a patch for tiles at the border."""
+    return planes_of(edge, taps) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
 def shares_for(block: int, tile: Tile) -> int:
@@ -146,12 +164,13 @@ def shares_for(block: int, tile: Tile) -> int:
 @native
 @extents(
     x="n * ih * iw * c",
-    u="(edge + 2) * (edge + 2) * c * vectors * lanes"
-    " * (o // columns * ceildiv(columns, vectors * lanes) + ceildiv(o % columns, vectors * lanes))",
+    u="groups * (edge + taps - 1) * (edge + taps - 1) * (c // groups) * vectors * lanes"
+    " * (o // groups // columns * ceildiv(columns, vectors * lanes) + ceildiv(o // groups % columns, vectors * lanes))",
     bias="o",
     residual="n * oh * ow * o",
     y="n * oh * ow * o",
-    scratch="(parts - 1) * size + (edge + 2) * (edge + 2) * (block * (c + GAP) + block * (columns + GAP) + c)",
+    scratch="(parts - 1) * size"
+    " + (edge + taps - 1) * (edge + taps - 1) * (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)",
 )
 def winograd(
     x: Ptr,
@@ -181,6 +200,7 @@ def winograd(
     dd: int,
     dh: int,
     dw: int,
+    groups: int,
     block: int,
     columns: int,
     size: int,
@@ -190,6 +210,7 @@ def winograd(
     beta: float,
     kind: Static,
     edge: Static,
+    taps: Static,
     shares: Static,
     rows: Static,
     vectors: Static,
@@ -197,42 +218,72 @@ def winograd(
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a 3x3 kernel, strides and dilations 1.
+    """As `convolution.conv` for a kernel of taps x taps, strides and dilations 1.
 
-    c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken
-    together, size: what `scratch_size` says of both. Parts share blocks and columns.
+    Of each group channels, outputs, `columns` and what is left of the outputs behind the last of them are a vector at least. block:
+    tiles, columns: outputs taken together, size: what `scratch_size` says of both. Parts share blocks, and columns of all groups.
     """
-    width, planes = vectors * lanes, (edge + 2) * (edge + 2)
-    each = (columns + width - 1) // width * width
+    width, seen = vectors * lanes, edge + taps - 1
+    planes, depth, outputs = seen * seen, c // groups, o // groups
+    each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
+    filters_of_group = planes * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
     down, across = (oh + edge - 1) // edge, (ow + edge - 1) // edge
     tiles = n * down * across
     v = shift(scratch, part * size)
-    m = shift(v, planes * block * (c + GAP))
-    lda, line = c + GAP, columns + GAP
+    m = shift(v, planes * block * (depth + GAP))
+    lda, line = depth + GAP, columns + GAP
     patch = shift(m, planes * block * line)
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
-    top, bottom, left, right = grid((tiles + block - 1) // block, (o + columns - 1) // columns, 1, 0, part, parts)
+    top, bottom, left, right = grid((tiles + block - 1) // block, groups * sets, 1, 0, part, parts)
     for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
-        _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), edge, lanes)
-        for j in range(left * columns, min(right * columns, o), columns):
-            some = min(columns, o - j)
-            filters = shift(u, planes * (j // columns) * each * c)
-            for plane in range(planes):
-                for p in range(0, some, width):
-                    a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
-                    f, filters, rest = filters, shift(filters, c * width), some - p
-                    panel_in_shares(
-                        a, lda, 0, 1, f, filters, into, line, count, rest, c, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
-                    )
-            out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
+        for i in range(left, right):
+            group, j = i // sets, i % sets * columns
+            if i == left or j == 0:
+                own = shift(x, group * depth)
+                _transform_inputs(
+                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda, edge, taps, lanes
+                )
+            some = min(columns, outputs - j)
+            filters = shift(u, group * filters_of_group + planes * (j // columns) * each * depth)
+            _multiply(v, filters, m, count, some, depth, lda, line, block, planes, rows, vectors, lanes, shares)
+            at, plane_size = group * outputs + j, block * line
+            out, b, r = shift(y, at), shift(bias, at), shift(residual, at)
             _transform_outputs(
                 m, out, b, r, first, count, down, across, some, o, oh, ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, lanes,
+                kind, edge, taps, lanes,
             )  # fmt: skip
     return OK
+
+
+@native
+def _multiply(
+    v: Ptr,
+    filters: Ptr,
+    m: Ptr,
+    count: int,
+    some: int,
+    depth: int,
+    lda: int,
+    line: int,
+    block: int,
+    planes: int,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    shares: Static,
+) -> None:
+    """m (planes, block, some) = v (planes, block, depth) @ filters (planes, depth, some) for the first `count` tiles of a block."""
+    width = vectors * lanes
+    for plane in range(planes):
+        for p in range(0, some, width):
+            a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
+            f, filters, rest = filters, shift(filters, depth * width), some - p
+            panel_in_shares(
+                a, lda, 0, 1, f, filters, into, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
+            )
 
 
 @native(inline=False)
@@ -245,24 +296,29 @@ def _transform_inputs(
     down: int,
     across: int,
     c: int,
+    pixel: int,
     ih: int,
     iw: int,
     ph: int,
     pw: int,
     plane: int,
     edge: Static,
+    taps: Static,
     lanes: Static,
 ) -> None:
-    """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros."""
-    seen = edge + 2
+    """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros.
+
+    Pixels of x lie `pixel` apart, of which c channels count.
+    """
+    seen = edge + taps - 1
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
         h, w = number // across % down * edge - ph, number % across * edge - pw
         target = shift(v, tile * (c + GAP))
-        start = ((batch * ih + h) * iw + w) * c
+        start = ((batch * ih + h) * iw + w) * pixel
         if h >= 0 and w >= 0 and h + seen <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * c, c, target, plane, c, edge, lanes)
+            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, lanes)
         else:
             for i in range(seen):
                 for j in range(seen):
@@ -271,32 +327,34 @@ def _transform_inputs(
                         for k in range(c):
                             patch[at + k] = like(patch, 0)
                     else:
-                        copy_run(shift(patch, at), shift(x, start + (i * iw + j) * c), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, lanes)
+                        copy_run(shift(patch, at), shift(x, start + (i * iw + j) * pixel), c, lanes)
+            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static)")
-def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, lanes: int) -> None:
-    """v[(edge + 2) i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
+@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static)")
+def _input_tile(
+    builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, taps: int, lanes: int
+) -> None:
+    """v[(edge + taps - 1) * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
     The last vector ends with the channels: some of them are computed twice.
     """
-    emit = Vectors(builder, x.type.pointee, lanes)
+    emit, seen = Vectors(builder, x.type.pointee, lanes), edge + taps - 1
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
         first, target = emit.move(x, at), emit.move(v, at)
-        for taken, times in _B[edge]:
+        for taken, times in _B[seen]:
             columns, source = [], first
-            for _ in range(edge + 2):
+            for _ in range(seen):
                 columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(line, i)), 0) for i in taken}))
                 source = emit.after(emit.move(source, pixel), list(columns[-1].values())[-1])
             for i in columns[0]:
-                for _taken, again in _B[edge]:
+                for _taken, again in _B[seen]:
                     for j, value in again(emit, dict(enumerate(column[i] for column in columns))).items():
                         emit.store(value, emit.move(target, emit.mul(plane, j)), 0)
-                target = emit.opaque(emit.move(target, emit.mul(plane, edge + 2)))
+                target = emit.opaque(emit.move(target, emit.mul(plane, seen)))
         return []
 
     emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
@@ -328,14 +386,14 @@ def _b_last(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
 
 _Step = tuple[tuple[int, ...], Callable[[Vectors, Mapping[int, Any]], dict[int, Any]]]
 _B: dict[int, tuple[_Step, ...]] = {
-    4: (((0, 2, 4), _b_first), ((1, 2, 3, 4), _b_sums), ((1, 2, 3, 4), _b_differences), ((1, 3, 5), _b_last)),
-    2: (
+    6: (((0, 2, 4), _b_first), ((1, 2, 3, 4), _b_sums), ((1, 2, 3, 4), _b_differences), ((1, 3, 5), _b_last)),
+    4: (
         ((0, 2), lambda emit, d: {0: emit.sub(d[0], d[2])}),
         ((1, 2), lambda emit, d: {1: emit.add(d[1], d[2]), 2: emit.sub(d[2], d[1])}),
         ((1, 3), lambda emit, d: {3: emit.sub(d[1], d[3])}),
     ),
 }
-"""B' d by elements, by edge: which of d some elements of the result are made of, and a function that makes them."""
+"""B' d by elements, by what a tile sees: which of d some elements of the result are made of, and a function that makes them."""
 
 
 @native(inline=False)
@@ -361,6 +419,7 @@ def _transform_outputs(
     beta: float,
     kind: Static,
     edge: Static,
+    taps: Static,
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
@@ -370,13 +429,13 @@ def _transform_outputs(
         at = ((number // (down * across) * oh + h) * ow + w) * o
         lines, pixels = min(oh - h, edge), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
-        _output_tile(source, plane, out, ow * o, o, some, lines, pixels, mode, bias, other, low, high, edge, lanes)
+        _output_tile(source, plane, out, ow * o, o, some, lines, pixels, mode, bias, other, low, high, edge, taps, lanes)
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * o), o, pixels, some, alpha, beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static)")
+@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -393,27 +452,26 @@ def _output_tile(
     low: Any,
     high: Any,
     edge: int,
+    taps: int,
     lanes: int,
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
     emit = Vectors(builder, m.type.pointee, lanes)
-    limits = emit.splat(low), emit.splat(high)
+    seen, limits = edge + taps - 1, (emit.splat(low), emit.splat(high))
 
     def inside(at: Any, count: Any) -> Any:
         return builder.icmp_signed("<", emit.integer(at), count)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
-        for taken, times in _A[edge]:
+        for taken, times in _A[edge, taps]:
             columns, source = [], emit.move(m, at)
-            for _ in range(edge + 2):
-                columns.append(
-                    times(emit, {i: emit.load(emit.move(source, emit.mul(plane, (edge + 2) * i)), 0) for i in taken})
-                )
+            for _ in range(seen):
+                columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(plane, seen * i)), 0) for i in taken}))
                 source = emit.after(emit.move(source, plane), list(columns[-1].values())[-1])
             for i in columns[0]:
                 given = dict(enumerate(column[i] for column in columns))
-                row = dict(item for _taken, again in _A[edge] for item in again(emit, given).items())
+                row = dict(item for _taken, again in _A[edge, taps] for item in again(emit, given).items())
                 finish(at, i, [row[j] for j in range(edge)])
         return []
 
@@ -448,8 +506,17 @@ def _a_of_2(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
     return {0: emit.add(m[0], emit.add(m[1], m[2])), 1: emit.sub(emit.sub(m[1], m[2]), m[3])}
 
 
-_A: dict[int, tuple[_Step, ...]] = {
-    4: (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
-    2: (((0, 1, 2, 3), _a_of_2),),
+def _a_first(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
+    return {0: emit.add(emit.add(m[0], emit.add(m[1], m[2])), emit.add(m[3], m[4]))}
+
+
+def _a_second(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
+    return {1: emit.add(emit.fma(emit.sub(m[3], m[4]), emit.constant(2.0), emit.sub(m[1], m[2])), m[5])}
+
+
+_A: dict[tuple[int, int], tuple[_Step, ...]] = {
+    (4, 3): (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
+    (2, 3): (((0, 1, 2, 3), _a_of_2),),
+    (2, 5): (((0, 1, 2, 3, 4), _a_first), ((1, 2, 3, 4, 5), _a_second)),
 }
-"""A' m, as _B."""
+"""A' m, as _B, by edge and taps."""

@@ -1,5 +1,6 @@
 """Columns of features: ArrayFeatureExtractor, FeatureVectorizer, OneHotEncoder."""
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +106,7 @@ def one_hot_encoder_of_strings(op: NodeLowering) -> None:
     rows = np.concatenate([np.eye(len(places), dtype=np.float32), np.zeros((1, len(places)), np.float32)])
 
     def step(x: Array) -> list[Array]:
-        found = np.array([places.get(text, -1) for text in x.reshape(-1)], np.int64)
+        found = np.fromiter(map(places.get, x.reshape(-1).tolist(), repeat(-1)), np.int64, x.size)
         if not zeros and (found < 0).any():
             at = int(np.flatnonzero(found < 0)[0])
             raise ValueError(f"{x.reshape(-1)[at]!r} at position {at} is no category, and zeros is 0")

@@ -1,5 +1,6 @@
 """LabelEncoder and CategoryMapper: from keys to values. Keys that are numbers are searched natively, strings in a dict."""
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,7 @@ def label_encoder_of_strings(op: NodeLowering) -> None:
         mapping.setdefault(key, value)
 
     def step(x: Array) -> list[Array]:
-        return [np.array([mapping.get(key, default) for key in x.reshape(-1)], dtype).reshape(x.shape)]
+        found = map(mapping.get, x.reshape(-1).tolist(), repeat(default))
+        return [np.fromiter(found, dtype, x.size).reshape(x.shape)]
 
     op.python(step)

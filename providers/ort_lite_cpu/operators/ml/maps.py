@@ -1,6 +1,6 @@
 """Maps: Python steps over dicts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,31 @@ def zip_map(op: NodeLowering) -> None:
     """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
     labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
     order = sorted(range(len(labels)), key=lambda k: labels[k])
-    keys = [labels[k] for k in order]
+    is_sorted = order == list(range(len(labels)))
+    made = _rows_to_dicts([labels[k] for k in order])
 
     def step(x: Array) -> list[list[dict[Any, float]]]:
-        rows = np.atleast_2d(x)
+        rows = x if x.ndim == 2 else np.atleast_2d(x)
         if x.ndim not in (1, 2) or rows.shape[1] != len(labels):
             raise ValueError(f"rows of the shape {x.shape} are not of {len(labels)} labels")
-        return [[dict(zip(keys, row, strict=True)) for row in rows[:, order].tolist()]]
+        return [made((rows if is_sorted else rows[:, order]).tolist())]
 
     op.python(step)
+
+
+_WRITTEN_OUT = 32
+"""Up to how many keys a dict is written out as `{key0: v0, ...}`, which takes a third of `dict(zip(...))`."""
+
+
+def _rows_to_dicts(keys: list[Any]) -> Callable[[list[list[float]]], list[dict[Any, float]]]:
+    """The function from rows to dicts. The text that is compiled depends on the number of keys alone."""
+    if not 0 < len(keys) <= _WRITTEN_OUT:
+        return lambda rows: [dict(zip(keys, row, strict=True)) for row in rows]
+    numbers = range(len(keys))
+    items, values = ", ".join(f"k{k}: v{k}" for k in numbers), ", ".join(f"v{k}" for k in numbers)
+    text = f"lambda {', '.join(f'k{k}' for k in numbers)}: lambda rows: [{{{items}}} for ({values},) in rows]"
+    made: Callable[[list[list[float]]], list[dict[Any, float]]] = eval(text, {"__builtins__": {}})(*keys)
+    return made
 
 
 @operator("DictVectorizer", domain=ML, types=ANY, python=True)

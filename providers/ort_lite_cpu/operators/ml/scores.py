@@ -125,8 +125,7 @@ class Labels:
         """Turns numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
             texts = np.array(self.strings, object)
-            last = len(texts) - 1
-            self._op.python(lambda numbers: [texts[np.minimum(numbers, last)]], [written], [0])
+            self._op.python(lambda numbers: [texts.take(numbers, mode="clip")], [written], [0])
 
 
 def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:

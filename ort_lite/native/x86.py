@@ -1,0 +1,108 @@
+"""What an x86-64 CPU can do, as it says itself, in LLVM's words; so that nobody has to load LLVM to ask.
+
+By two instructions, not from /proc/cpuinfo: translators of x86-64 code, such as QEMU's and Rosetta, show another machine's there.
+Spec: CPUID and XGETBV in the Intel SDM, volume 2; System V ABI.
+"""
+
+import ctypes
+import struct
+from collections.abc import Callable
+
+from ort_lite.native.mapping import executable
+
+# push rbx; mov r8, rdx; mov eax, edi; mov ecx, esi; cpuid; mov [r8], eax; [r8+4], ebx; [r8+8], ecx; [r8+12], edx; pop rbx; ret
+_CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
+# xor ecx, ecx; xgetbv; shl rdx, 32; or rax, rdx; ret
+_XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
+
+Leaf = Callable[[int, int], tuple[int, ...]]
+"""(leaf, its part) -> registers EAX, EBX, ECX, EDX."""
+
+_EAX, _EBX, _ECX, _EDX = range(4)
+_BASIC, _EXTENDED = 0, 0x80000000  # leaves that say how many there are
+_HAS_XGETBV = 27
+_AVX_STATE, _AVX512_STATE = (
+    0b110,
+    0b11100110,
+)  # registers that the operating system saves: XMM and YMM; masks and all of ZMM too
+
+# LLVM's feature -> (leaf, its part, register, bit, state that it takes). Those that change what LLVM makes of a kernel; nothing for
+# what takes an intrinsic that no kernel has (AES, SHA, AMX, ...): machines that differ in these share their kernels.
+FEATURES = {
+    "cx16": (1, 0, _ECX, 13, 0),
+    "fma": (1, 0, _ECX, 12, _AVX_STATE),
+    "movbe": (1, 0, _ECX, 22, 0),
+    "pclmul": (1, 0, _ECX, 1, 0),
+    "popcnt": (1, 0, _ECX, 23, 0),
+    "sse2": (1, 0, _EDX, 26, 0),
+    "sse3": (1, 0, _ECX, 0, 0),
+    "sse4.1": (1, 0, _ECX, 19, 0),
+    "sse4.2": (1, 0, _ECX, 20, 0),
+    "ssse3": (1, 0, _ECX, 9, 0),
+    "avx": (1, 0, _ECX, 28, _AVX_STATE),
+    "f16c": (1, 0, _ECX, 29, _AVX_STATE),
+    "avx2": (7, 0, _EBX, 5, _AVX_STATE),
+    "bmi": (7, 0, _EBX, 3, 0),
+    "bmi2": (7, 0, _EBX, 8, 0),
+    "avx512f": (7, 0, _EBX, 16, _AVX512_STATE),
+    "avx512dq": (7, 0, _EBX, 17, _AVX512_STATE),
+    "avx512ifma": (7, 0, _EBX, 21, _AVX512_STATE),
+    "avx512cd": (7, 0, _EBX, 28, _AVX512_STATE),
+    "avx512bw": (7, 0, _EBX, 30, _AVX512_STATE),
+    "avx512vl": (7, 0, _EBX, 31, _AVX512_STATE),
+    "avx512vbmi": (7, 0, _ECX, 1, _AVX512_STATE),
+    "avx512vbmi2": (7, 0, _ECX, 6, _AVX512_STATE),
+    "gfni": (7, 0, _ECX, 8, 0),
+    "vaes": (7, 0, _ECX, 9, _AVX_STATE),
+    "vpclmulqdq": (7, 0, _ECX, 10, _AVX_STATE),
+    "avx512vnni": (7, 0, _ECX, 11, _AVX512_STATE),
+    "avx512bitalg": (7, 0, _ECX, 12, _AVX512_STATE),
+    "avx512vpopcntdq": (7, 0, _ECX, 14, _AVX512_STATE),
+    "avx512vp2intersect": (7, 0, _EDX, 8, _AVX512_STATE),
+    "avx512fp16": (7, 0, _EDX, 23, _AVX512_STATE),
+    "avxvnni": (7, 1, _EAX, 4, _AVX_STATE),
+    "avx512bf16": (7, 1, _EAX, 5, _AVX512_STATE),
+    "avxifma": (7, 1, _EAX, 23, _AVX_STATE),
+    "avxvnniint8": (7, 1, _EDX, 4, _AVX_STATE),
+    "avxneconvert": (7, 1, _EDX, 5, _AVX_STATE),
+    "avxvnniint16": (7, 1, _EDX, 10, _AVX_STATE),
+    "sahf": (0x80000001, 0, _ECX, 0, 0),
+    "lzcnt": (0x80000001, 0, _ECX, 5, 0),
+}
+
+
+def features(leaf: Leaf, saved: int) -> str:
+    """LLVM's features, in order: "+avx,+avx2,...". `saved` is the state that the operating system saves."""
+    highest = {_BASIC: leaf(_BASIC, 0)[_EAX], _EXTENDED: leaf(_EXTENDED, 0)[_EAX]}
+    needed = {(number, part) for number, part, *_ in FEATURES.values() if number <= highest[number & _EXTENDED]}
+    parts = leaf(7, 0)[_EAX] if highest[_BASIC] >= 7 else 0
+    registers = {where: leaf(*where) for where in needed if where[1] <= (parts if where[0] == 7 else 0)}
+    nothing = (0,) * 4
+    return ",".join(
+        f"+{name}"
+        for name, (number, part, register, bit, state) in sorted(FEATURES.items())
+        if registers.get((number, part), nothing)[register] >> bit & 1 and saved & state == state
+    )
+
+
+def name(leaf: Leaf) -> str:
+    """What the maker calls it."""
+    if leaf(_EXTENDED, 0)[_EAX] < 0x80000004:
+        return "x86-64"
+    words = [word for number in (0x80000002, 0x80000003, 0x80000004) for word in leaf(number, 0)]
+    return struct.pack("<12I", *words).partition(b"\0")[0].decode("ascii", "replace").strip() or "x86-64"
+
+
+def processor() -> tuple[Leaf, int]:
+    """How to ask this CPU, and the state that the operating system saves. Raises OSError where no code may be made."""
+    code = executable(_CPUID + _XGETBV)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(code)
+    registers = (ctypes.c_uint32 * 4)()
+
+    def leaf(number: int, part: int) -> tuple[int, ...]:
+        call(number, part, ctypes.addressof(registers))
+        return tuple(registers)
+
+    if not leaf(1, 0)[_ECX] >> _HAS_XGETBV & 1:
+        return leaf, 0
+    return leaf, ctypes.CFUNCTYPE(ctypes.c_uint64)(code + len(_CPUID))()

@@ -1,0 +1,88 @@
+"""The product of one row and a packed matrix, as fast as memory gives the matrix: several panels at once.
+
+One row multiplies each number of the matrix once, so a matrix beyond the caches is waited for. Hardware asks ahead within a stream of
+addresses; of several streams it asks for more at a time, and what it would ask for too late is asked for here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ort_lite.memory.arenas import CACHE_LINE
+from ort_lite.native.lang import Ptr, Static, emitted, like, native, select, shift
+from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL, UNROLLED
+from ort_lite_cpu.kernels.gemm.vectors import Vectors
+
+STREAMS = 4
+"""Panels that are read at once, far from each other."""
+AHEAD = 2048
+"""Bytes of a stream that are asked for before they are read."""
+
+
+@native(inline=False)
+def one_row(
+    a: Ptr,
+    b: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    c: Ptr,
+    n: int,
+    k: int,
+    left: int,
+    right: int,
+    mode: int,
+    low: float,
+    high: float,
+    vectors: Static,
+    lanes: Static,
+) -> None:
+    """Panels `left` to `right` of c (n,) = clip(a (k,) @ b + bias + residual, low, high); b as `pack.panels` makes it.
+
+    Every element is one chain of multiply-adds in the order of k, whichever panels are read beside its own.
+    """
+    width = vectors * lanes
+    apart = (min(right, n // width) - left) // STREAMS
+    for p in range(left, left + apart):
+        panels_times_row(a, shift(b, p * k * width), shift(c, p * width), apart, width, k, STREAMS, vectors, lanes)
+    for p in range(left + apart * STREAMS, right):
+        panels_times_row(a, shift(b, p * k * width), shift(c, p * width), 0, n - p * width, k, 1, vectors, lanes)
+    for j in range(left * width, min(right * width, n)):
+        x = c[j]
+        if mode & BIAS:
+            x += bias[j]
+        if mode & RESIDUAL:
+            x += residual[j]
+        x = select(x < like(c, low), like(c, low), x)
+        c[j] = select(x > like(c, high), like(c, high), x)
+
+
+@emitted("void(*F,*F,*F,i64,i64,i64,static,static,static)")
+def panels_times_row(
+    builder: Any, a: Any, b: Any, c: Any, apart: Any, n: Any, k: Any, streams: int, vectors: int, lanes: int
+) -> None:
+    """c = a (k,) @ b for `streams` panels that lie `apart` panels from each other; of the last only n columns are written."""
+    emit = Vectors(builder, a.type.pointee, lanes)
+    width, far = vectors * lanes, builder.mul(builder.mul(k, apart), emit.integer(vectors * lanes))
+    starts = [emit.move(b, emit.mul(far, stream)) for stream in range(streams)]
+
+    def step(unrolled: int, values: Sequence[Any]) -> list[Any]:
+        row, pointers, sums = values[0], list(values[1 : streams + 1]), list(values[streams + 1 :])
+        for pointer in pointers:
+            for offset in range(0, unrolled * width * emit.nbytes, CACHE_LINE):
+                emit.prefetch(emit.move(pointer, emit.integer((AHEAD + offset) // emit.nbytes)))
+        for u in range(unrolled):
+            left = emit.splat(builder.load(emit.move(row, emit.integer(u))))
+            for i, pointer in enumerate(pointers):
+                for j in range(vectors):
+                    at = i * vectors + j
+                    sums[at] = emit.fma(left, emit.load(pointer, u * width + j * lanes), sums[at])
+        moved = [emit.move(pointer, emit.integer(unrolled * width)) for pointer in pointers]
+        return [emit.move(row, emit.integer(unrolled)), *moved, *sums]
+
+    values = [a, *starts, *[emit.zero] * (streams * vectors)]
+    at, values = emit.loop(emit.integer(0), k, UNROLLED, values, lambda _, v: step(UNROLLED, v))
+    sums = emit.loop(at, k, 1, values, lambda _, v: step(1, v))[1][streams + 1 :]
+    for i in range(streams):
+        out = emit.move(c, builder.mul(apart, emit.integer(i * width)))
+        for j in range(vectors):
+            mask = None if streams > 1 else emit.mask(builder.sub(n, emit.integer(j * lanes)))
+            emit.store(sums[i * vectors + j], out, j * lanes, mask)

@@ -1,0 +1,87 @@
+"""n-grams of numbers: a prefix tree as a hash table, and how often each occurs in a row."""
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.native.lang import Ptr, cast, like, native, shr, wadd, wmul
+
+NODE, ITEM, NEXT, NGRAM = 0, 1, 2, 3
+"""Columns of the table: from NODE, ITEM leads to NEXT, where NGRAM ends (-1: none). A NODE of -1 is a free place."""
+MIX_NODE, MIX_ITEM = -7046029254386353131, -4417276706812531889
+
+
+@native
+def place(node: int, item: int, mask: int) -> int:
+    """Where (node, item) would like to be in the table: the upper bits of a product."""
+    row: int = shr(wadd(wmul(node, MIX_NODE), wmul(item, MIX_ITEM)), 20) & mask
+    return row
+
+
+@native
+def step(table: Ptr, node: int, item: int, mask: int) -> int:
+    """The table's row for (node, item), or -1."""
+    row = place(node, item, mask)
+    while table[row * 4 + NODE] >= 0:
+        if table[row * 4 + NODE] == node and table[row * 4 + ITEM] == item:
+            return row
+        row = (row + 1) & mask
+    return -1
+
+
+@native
+def count_row(
+    x: Ptr, table: Ptr, columns: Ptr, y: Ptr, items: int, width: int, mask: int, shortest: int, longest: int, skips: int
+) -> None:
+    """y (width,) = how often each n-gram occurs in x (items,)."""
+    for column in range(width):
+        y[column] = like(y, 0)
+    for distance in range(1, skips + 2):
+        least = max(shortest, 2) if distance > 1 else shortest
+        for start in range(items):
+            node, at, length = 0, start, 1
+            while length <= longest and at < items:
+                found = step(table, node, cast(x[at], "i64"), mask)
+                if found < 0:
+                    break
+                ngram = table[found * 4 + NGRAM]
+                if ngram >= 0 and length >= least:
+                    column = columns[ngram]
+                    y[column] = y[column] + like(y, 1)
+                node = table[found * 4 + NEXT]
+                at += distance
+                length += 1
+
+
+@native
+def weigh(y: Ptr, weights: Ptr, width: int, once: int) -> None:
+    """y (width,), times 0 or 1 if `once`, times weights."""
+    for column in range(width):
+        if once != 0 and y[column] > like(y, 1):
+            y[column] = like(y, 1)
+        y[column] = y[column] * weights[column]
+
+
+def ngram_table(ngrams: dict[tuple[int, ...], int]) -> Array:
+    """A prefix tree as a hash table with open addressing, at most half full."""
+    branches: dict[tuple[int, int], list[int]] = {}
+    for ngram, number in ngrams.items():
+        node = 0
+        for item in ngram:
+            branch = branches.setdefault((node, item), [len(branches) + 1, -1])
+            node = branch[0]
+        branch[1] = number
+    size = 1 << max(2 * len(branches), 1).bit_length()
+    table = np.full((size, 4), -1, np.int64)
+    for (node, item), (following, number) in branches.items():
+        row = _place(node, item, size - 1)
+        while table[row, NODE] >= 0:
+            row = (row + 1) & (size - 1)
+        table[row] = node, item, following, number
+    return table
+
+
+def _place(node: int, item: int, mask: int) -> int:
+    """`place`, in Python: int64 arithmetic that wraps."""
+    wrapped = (node * MIX_NODE + item * MIX_ITEM) & (2**64 - 1)
+    signed = wrapped - 2**64 if wrapped >= 2**63 else wrapped
+    return (signed >> 20) & mask

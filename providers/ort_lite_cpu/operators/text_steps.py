@@ -1,0 +1,127 @@
+"""Operators on texts as one Python step: what one hands to the next is a list, and no array of objects."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import OrtLiteError, RuntimeException
+from ort_lite.graph import Node, TensorType
+from ort_lite.inference import Info
+from ort_lite.shapes import symbol
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Tensor
+
+Dims = tuple[int, ...]
+Stage = Callable[[list[str], Dims], tuple[list[str], Dims]]
+"""From texts in flat order and their shape to others."""
+Finish = Callable[[list[str], Dims], Array]
+"""What becomes of the texts at last."""
+
+
+class Streamed:
+    """A stage from texts to rows of words. `stream` says them as bytes (see `words`)."""
+
+    least = 1
+    """Words of a stream that have fewer bytes do not count."""
+
+    def __init__(self, fill: str) -> None:
+        """`fill` is what rows are filled up with."""
+        self.fill = fill
+
+    def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
+        raise NotImplementedError
+
+    def stream(self, texts: list[str]) -> bytes:
+        """The words of all texts, a row each."""
+        raise NotImplementedError
+
+
+class TextStep:
+    """The function of a step: another shape of the array, stages in order, each with its node, and the array at last."""
+
+    def __init__(
+        self, node: Node, view: Dims | None = None, stages: Sequence[tuple[Node, Stage]] = (), finish: Finish | None = None
+    ) -> None:
+        """`view` may hold a -1. `node` is that of `finish`; None: the texts themselves are wanted."""
+        self.view, self.stages = view, list(stages)
+        self._node, self._finish = node, finish
+
+    def __call__(self, x: Array) -> list[Array]:
+        done = 0
+        try:
+            if self.view is not None:
+                x = x.reshape(self.view)
+            if not self.stages and self._finish is None:
+                return [x]
+            texts, shape = x.reshape(-1).tolist(), x.shape
+            for _, stage in self.stages:
+                texts, shape = stage(texts, shape)
+                done += 1
+            if self._finish is not None:
+                return [self._finish(texts, shape)]
+            return [np.fromiter(texts, object, len(texts)).reshape(shape)]
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            node = self.stages[done][0] if done < len(self.stages) else self._node
+            raise RuntimeException(f"{node} (CPUExecutionProvider): {error}") from error
+
+
+def emit_view(op: NodeLowering, view: Dims) -> None:
+    """Output 0 is the array of input 0 under another shape."""
+    [y] = op.lowering.step(op.node, TextStep(op.node, view), [op.raw(0)], [op.info()], shared=(0,))
+    assert y is not None
+    op.set(0, y)
+
+
+def emit_texts(op: NodeLowering, stage: Stage) -> None:
+    """Output 0 is what `stage` makes of the texts of input 0."""
+    op.set(0, _emit(op, [(op.node, stage)], None, op.info()))
+
+
+def emit_numbers(op: NodeLowering, finish: Finish, info: Info) -> Tensor:
+    """What `finish` makes of the texts of input 0."""
+    return _emit(op, [], finish, info)
+
+
+def emit_stream(op: NodeLowering, accepts: Callable[[str], bool]) -> tuple[Tensor, int] | None:
+    """(the bytes of what a stage that can be streamed would make, the least length of its words); None where there is none, others
+    read its words too, or `accepts` says no to what it fills rows up with.
+    """
+    x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
+    if value is None or lowering.remaining.get(value) != 1 or len(x.shape) != 2:
+        return None
+
+    def fits(function: Any) -> bool:
+        stage = function.stages[-1][1] if isinstance(function, TextStep) and function.stages else None
+        return isinstance(stage, Streamed) and accepts(stage.fill)
+
+    before = lowering.taken_back(x, (), fits, lost=x.shape[1:])
+    if before is None:
+        return None
+    head: Any = before.function
+    node, last = head.stages[-1]
+    step = TextStep(node, head.view, head.stages[:-1], lambda texts, shape: np.frombuffer(last.stream(texts), np.uint8))
+    nbytes = symbol(f"{x.name}.bytes#{len(lowering.result.sources)}")
+    [made] = lowering.step(op.node, step, before.inputs, [Info(TensorType("uint8", (nbytes,)))])
+    assert made is not None
+    return made, last.least
+
+
+def _emit(op: NodeLowering, stages: Sequence[tuple[Node, Stage]], finish: Finish | None, info: Info) -> Tensor:
+    """As a step of its own, or as one with that before: if it makes the texts, and nobody else reads them."""
+    x, lowering, value = op.raw(0), op.lowering, op.node.inputs[0]
+    inputs: Sequence[Tensor | None] = [x]
+    before: Any = None
+    if value is not None and lowering.remaining.get(value) == 1:
+        before = lowering.taken_back(x, info.shape or (), lambda function: isinstance(function, TextStep))
+    if before is None:
+        function = TextStep(op.node, None, stages, finish)
+    else:
+        inputs, head = before.inputs, before.function
+        function = TextStep(op.node, head.view, [*head.stages, *stages], finish)
+    [made] = lowering.step(op.node, function, inputs, [info])
+    assert made is not None
+    return made
