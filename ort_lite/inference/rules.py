@@ -16,8 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-import numpy as np
-
 from ort_lite.dtypes import Array, DType, from_numpy
 from ort_lite.errors import InvalidGraph, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node
@@ -222,7 +220,7 @@ def constant_info(array: Array) -> Info:
     """The Info of an array; small integer arrays have contents."""
     dtype = from_numpy(array.dtype)
     small = array.size <= CONTENTS_LIMIT and dtype in _CONTENT_TYPES
-    contents = tuple([int(x) for x in np.ravel(array).tolist()]) if small else None
+    contents = tuple(map(int, array.ravel().tolist())) if small else None
     return Info(TensorType(dtype, array.shape), contents, array)
 
 

@@ -35,8 +35,7 @@ class Target(Record):
 
     def has(self, names: str) -> bool:
         """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""
-        present = frozenset(self.features.split(","))
-        return any(all("+" + name in present for name in way.split(",") if name) for way in names.split("|"))
+        return _has(self.features, names)
 
     def runs_on(self, machine: "Target") -> bool:
         """True if the machine has the architecture and all features of this target."""
@@ -79,6 +78,13 @@ class Target(Record):
     def has_f16c(self) -> bool:
         """Conversions between half and single precision."""
         return self.has("f16c") or self.has("neon")
+
+
+@cache
+def _has(features: str, names: str) -> bool:
+    """See `Target.has`, which lowering asks for every kernel."""
+    present = frozenset(features.split(","))
+    return any(all("+" + name in present for name in way.split(",") if name) for way in names.split("|"))
 
 
 @cache

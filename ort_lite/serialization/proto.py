@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 else:
     pb = _generated()
 
-OUTLINE_FROM = 2**24  # bytes; below, protobuf has copied everything before Python has looked
+OUTLINE_FROM = 2**22  # bytes; below, protobuf has copied everything before Python has looked
 NEWEST_IR_VERSION: int = max(pb.Version.values())
 TEXT = ("utf-8", "surrogateescape")  # strings of models are bytes by rights: what is not UTF-8 survives a round trip
 
@@ -140,8 +140,16 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
     6: ("FLOATS", lambda a: list(a.floats)),
     7: ("INTS", lambda a: list(a.ints)),
-    8: ("STRINGS", lambda a: [s.decode(*TEXT) for s in a.strings]),
+    8: ("STRINGS", lambda a: _texts(list(a.strings))),
 }
+
+
+def _texts(strings: list[bytes]) -> list[str]:
+    """Each text once: the modes of a forest are ten thousand words of two kinds."""
+    known = {found: found.decode(*TEXT) for found in set(strings)}
+    return [known[found] for found in strings]
+
+
 _NAMES = {code: name for name, code in pb.AttributeProto.AttributeType.items()}
 _FIELDS = {  # name of the type -> field
     "FLOAT": "f", "INT": "i", "STRING": "s", "TENSOR": "t", "GRAPH": "g", "SPARSE_TENSOR": "sparse_tensor", "TYPE_PROTO": "tp",

@@ -11,6 +11,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.log import Span, no_span
+from ort_lite.memory import heap
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
@@ -131,6 +132,7 @@ def make_state(
         return _ready(prepared, profiler, account, workers)
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
+    heap.give_back()
     return SessionState(
         options,
         account,

@@ -1,6 +1,7 @@
 """Transforms that a provider wants for its partitions: which of them may find something, and their run over a copy."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from ort_lite.dtypes import Array
 from ort_lite.graph.graph import Graph, Node, Value
@@ -10,7 +11,7 @@ from ort_lite.inference.rules import ShapeRules
 from ort_lite.transform.contract import Change, GraphPass, LocalRule, Transform
 from ort_lite.transform.patterns import find, operators_before
 from ort_lite.transform.rewriter import Rewriter
-from ort_lite.transform.transform import Driver, index_of, phases_of
+from ort_lite.transform.transform import Driver, Index, index_of, phases_of
 
 
 class Fusions:
@@ -18,7 +19,7 @@ class Fusions:
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
         self._phases = phases_of(tuple(transforms))
-        self._index = index_of([t for t in transforms if isinstance(t, LocalRule)])
+        self._index = _index_of(tuple(t for t in transforms if isinstance(t, LocalRule)))
         self._passes = any(isinstance(t, GraphPass) for t in transforms)
 
     def may_find_something(self, nodes: Iterable[Node], fixed: Collection[Graph] = ()) -> bool:
@@ -54,6 +55,12 @@ class Fusions:
         if driver.changes:
             driver.outline.check(driver.changes, ())
         return tuple(driver.changes)
+
+
+@lru_cache(maxsize=16)
+def _index_of(rules: tuple[LocalRule, ...]) -> Index:
+    """As `phases_of`: kept."""
+    return index_of(rules)
 
 
 def _array(value: Value | None) -> Array | None:

@@ -1,14 +1,14 @@
 """The Rewriter: how transforms change a graph, so that types, names and dead code stay in order."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ort_lite.dtypes import Array
+from ort_lite.dtypes import Array, from_numpy
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.model import Names
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.inference import Inference
-from ort_lite.inference.rules import CONTENTS_LIMIT, Info
+from ort_lite.inference.rules import CONTENTS_LIMIT, Info, constant_info
 from ort_lite.record import Record
 from ort_lite.shapes.dims import differ
 from ort_lite.transform.patterns import Match
@@ -191,15 +191,30 @@ class Rewriter:
         return Done()
 
     def fold(self, node: Node, *arrays: Array) -> Done | Skip:
-        """The node's outputs become initialisers under their own names, and the node goes. As `replace`."""
+        """The node's outputs become initialisers, the same Values, and the node goes. Nothing happens, and Skip says why, where an
+        output without an array is used, one is a graph output, or its type would change.
+        """
         graph = node.graph
         assert graph is not None
-        values = [Value(old.name, constant=new) for old, new in zip(node.outputs, arrays, strict=False) if old is not None]
-        result = self.replace(node, *values)
-        if isinstance(result, Done):
-            for value in values:
+        for index, old in enumerate(node.outputs):
+            if old is not None and (reason := _why_not_folded(old, index, node, arrays)):
+                return Skip(reason)
+        for index, (value, array) in enumerate(zip(node.outputs, arrays, strict=False)):
+            if value is not None:
+                node.replace_output(index, Value(value.name))
+                self._fix(value, array)
                 graph.add_initializer(value)
-        return result
+        self.discard(node)
+        return Done()
+
+    def _fix(self, value: Value, array: Array) -> None:
+        """A value that no node computes any more is the array from now on."""
+        before, after = self.info(value), constant_info(array)
+        value.type, value.constant, self.inference.infos[value] = after.type, array, after
+        readers = value.readers
+        self.touched.update(dict.fromkeys(readers))
+        if not same_info(before, after):
+            self.stale.update(readers)
 
     def _substitute(self, old: Value, new: Value) -> None:
         before, after = self.info(old), self.info(new)
@@ -323,6 +338,17 @@ def _why_not(old: Value, new: Value, node: Node) -> str:
     if clash(old.type, new.type):
         return f"{old.name} would change its type from {old.type} to {new.type}"
     return ""
+
+
+def _why_not_folded(old: Value, index: int, node: Node, arrays: Sequence[Array]) -> str:
+    """Why an output cannot become an initialiser; empty when it can."""
+    if index >= len(arrays):
+        return f"{old.name}, output {index} of {node}, is used" if old.uses or old.is_graph_output() else ""
+    if old.is_graph_output():
+        return f"{old.name} is a graph output, and a constant comes from no node of that graph"
+    array = arrays[index]
+    found = TensorType(from_numpy(array.dtype), array.shape)
+    return f"{old.name} would change its type from {old.type} to {found}" if clash(old.type, found) else ""
 
 
 def same_info(a: Info, b: Info) -> bool:

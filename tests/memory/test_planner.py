@@ -16,6 +16,7 @@ from ort_lite.memory.planning.planner import (
     DEFAULT_PLANNER,
     PLANNERS,
     SEARCHES,
+    TOLERABLE,
     GreedyMemoryPlanner,
     MemoryPlanner,
     MemoryPlannerType,
@@ -320,6 +321,17 @@ def test_adaptive_keeps_what_a_search_found_for_other_sizes_and_searches_no_more
     by_size = BY_SIZE.pack(blocks)
     assert max(peaks) < int((by_size + blocks.size).max())
     assert peaks == sorted(peaks, reverse=True)
+
+
+def test_adaptive_searches_again_only_where_much_is_missed() -> None:
+    problem = Problem.read("B")
+    size, end = sum(problem.size) * TOLERABLE, max(problem.end)  # a block that is always there: what is missed is a small part
+    blocks = Blocks([*problem.size, size], [*problem.start, 0], [*problem.end, end])
+    for k in range(SEARCHES):
+        now = blocks.of(blocks.size * (k + 1))
+        offsets = DEFAULT_PLANNER.pack(now)
+        assert int((offsets + now.size).max()) > now.lower_bound()
+    assert len(blocks.hints.orders) == 1
 
 
 @pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], [[0, 1, 2]]])

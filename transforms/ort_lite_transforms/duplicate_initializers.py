@@ -36,7 +36,7 @@ def _merge(values: list[Value], rewriter: Rewriter) -> int:
         assert array is not None
         alike = kept.setdefault(_sample(array), [])
         for other in alike:
-            if _same_bytes(array, rewriter.array(other)):
+            if array.size <= _SAMPLES or _same_bytes(array, rewriter.array(other)):  # of few elements, all are in the sample
                 rewriter.touched.update((reader, None) for reader in value.readers)
                 value.replace_all_uses_with(other)  # the dead one goes with remove_dead_nodes
                 count += 1
@@ -47,8 +47,7 @@ def _merge(values: list[Value], rewriter: Rewriter) -> int:
 
 
 def _sample(array: Array) -> bytes:
-    step = max(1, array.size // _SAMPLES)
-    return bytes(array.flat[::step].tobytes())
+    return array.tobytes() if array.size <= _SAMPLES else bytes(array.flat[:: array.size // _SAMPLES].tobytes())
 
 
 def _same_bytes(a: Array, b: Array | None) -> bool:

@@ -16,6 +16,8 @@ from ort_lite.memory.planning.packing import BY_SIZE, LIMIT
 
 SEARCHES = 3
 """Sizes of equal lifetimes for which `adaptive` searches: a model with a new shape at every call pays for no more."""
+TOLERABLE = 16
+"""The part of the lower bound, one over this, that is not worth a second search: new memory takes less time."""
 
 
 class MemoryPlannerType(StrEnum):
@@ -47,8 +49,8 @@ class MemoryPlanner(ABC):
 class AdaptiveMemoryPlanner(MemoryPlanner):
     """First fit, largest first, which is optimal for nearly all networks; where it misses the lower bound, what `auto` finds.
 
-    It searches SEARCHES times at most: an order that was found is tried for all sizes to come. O(n * neighbours in time), and
-    milliseconds for a search.
+    It searches SEARCHES times at most, after the first time only where more than a TOLERABLE part is missed: an order that was found
+    is tried for all sizes to come. O(n * neighbours in time), and milliseconds for a search, for which the run of a new shape waits.
     """
 
     name = MemoryPlannerType.adaptive.value
@@ -62,7 +64,8 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
             if peak > bound:
                 tried, other = blocks.first_fit(order, near, capacity)
                 offsets, peak = (tried, other) if 0 <= other < peak else (offsets, peak)
-        if peak > bound and len(blocks.hints.orders) < SEARCHES:
+        tolerated = bound // TOLERABLE if blocks.hints.orders else 0
+        if peak > bound + tolerated and len(blocks.hints.orders) < SEARCHES:
             found, lower, order = _portfolio(blocks, capacity)
             blocks.hints.orders = (*blocks.hints.orders, order)
             if lower < peak:

@@ -77,7 +77,7 @@ class Geometry(Record):
         By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
         definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
         """
-        edges = {(1, 3, 3): (4, 2), (1, 5, 5): (2,)}.get(self.kernel, ())
+        edges = (4, 2) if self.kernel == (1, 3, 3) else (2,) if self.kernel == (1, 5, 5) else ()
         plain = self.strides == self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
         many = all(
             isinstance(n, int) and n // self.groups >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs)

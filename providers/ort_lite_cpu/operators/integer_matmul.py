@@ -239,13 +239,13 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     dots = byte_dots.dot_tile(op.target)
     width = (dots or integer.integer_tile(op.target)).columns
     form = f"{'quads' if dots else 'pairs'} {width} {form} {zero.tobytes()!r}"
-    centred = b.astype(np.int16) - zero.astype(np.int16)
+    centred = _centred(b, zero)
     fits = centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if dots is None and (fits or b.ndim > 2):
         return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
     middle = 128 if b.dtype == np.uint8 else 0
     zeros = np.broadcast_to(zero.astype(np.int32) - middle, (*b.shape[:-2], 1, b.shape[-1])).squeeze(-2)
-    whole = centred if fits else b.astype(np.int16) - np.int16(middle)
+    whole = centred if fits else _centred(b, np.array(middle))
     if dots is None:
         panels = op.packed(source, f"{form} bytes", lambda: integer.pairs(whole, width))
         return Packed(panels, op.packed(source, f"{form} zeros", lambda: zeros))
@@ -254,6 +254,14 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     return Packed(
         panels, None if fits else op.packed(source, f"{form} zeros", lambda: byte_dots.per_column(zeros, width)), sums
     )
+
+
+def _centred(b: Array, zero: Array) -> Array:
+    """b less its zero points, as int8 where all zero points are in the middle, else as int16."""
+    if b.dtype == np.int8:
+        return b.astype(np.int16) - zero.astype(np.int16) if zero.any() else b
+    turned: Array = b ^ np.uint8(128) if np.all(zero == 128) else b
+    return b.astype(np.int16) - zero.astype(np.int16) if turned is b else turned.view(np.int8)
 
 
 def _packed(op: NodeLowering, index: int, zero_index: int, own: Shape, full: Shape, transposed: bool) -> Packed:

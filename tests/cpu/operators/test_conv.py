@@ -242,7 +242,7 @@ def test_winograd_of_groups_and_of_five_taps(
     """Outputs of a group: two sets of columns, the second one of parts of vectors."""
     monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w = ramp((2, groups * (LANES + 7), *size)), weights(groups * (32 + LANES + 1), LANES + 7, taps, taps)
-    b, attributes = ramp((len(w),)), {"pads": [2, 0, 1, 2], "group": groups}
+    b, attributes = ramp((len(w),)), dict[str, Any](pads=[2, 0, 1, 2], group=groups)
     program = op_program("Conv", [x, w, b], attributes, constants=(1, 2))
     assert "winograd" in names(program)
     want = convolved(x, w, b, **attributes)

@@ -152,8 +152,9 @@ def conv(
 
 @native
 def _share(blocks: int, panels: int, part: int, parts: int) -> tuple[int, int, int, int]:
-    """As `grid`. Where each part has some blocks it takes all panels: the last panel of a group may be narrow, and what pixels see
-    is copied for each part that takes panels of its own.
+    """As `grid`, but where parts have blocks enough each takes all panels of some.
+
+    The last panel of a group may be narrow, and what pixels see is copied again by each part that takes panels of its own.
     """
     if blocks >= SOME * parts:
         return blocks * part // parts, blocks * (part + 1) // parts, 0, panels

@@ -62,15 +62,25 @@ def pairs(b: Array, width: int) -> Array:
 
 
 def beside(b: Array, width: int, count: int) -> Array:
-    """(..., K, N) -> (..., ceil(N / width), ceil(K / count), width, count), zeros at the ends."""
+    """(..., K, N) -> (..., ceil(N / width), ceil(K / count), width, count), zeros at the ends.
+
+    The `count` values of k are put beside each other first, and move as one from then on: NumPy moves bytes as slowly as words.
+    """
     *batch, k, n = b.shape
-    across, depth, rank = -(-n // width), -(-k // count), len(batch)
-    padded = np.zeros((*batch, count * depth, across * width), b.dtype)
-    padded[..., :k, :n] = b
-    split = padded.reshape(*batch, depth, count, across, width)
-    turned = split.transpose(*range(rank), rank + 2, rank, rank + 3, rank + 1)
-    out = aligned_empty(turned.shape, turned.dtype)
-    out[...] = turned
+    across, depth = -(-n // width), -(-k // count)
+    group = np.dtype(f"u{count * b.itemsize}")
+    if b.swapaxes(-1, -2).flags.c_contiguous:  # beside each other already
+        columns = np.zeros((*batch, across * width, count * depth), b.dtype)
+        columns[..., :n, :k] = b.swapaxes(-1, -2)
+        turned = columns.view(group).reshape(*batch, across, width, depth).swapaxes(-1, -2)
+    else:
+        joined = np.zeros((*batch, depth, across * width, count), b.dtype)
+        for i in range(count):
+            rows = b[..., i::count, :]
+            joined[..., : rows.shape[-2], :n, i] = rows
+        turned = joined.view(group).reshape(*batch, depth, across, width).swapaxes(-3, -2)
+    out = aligned_empty((*batch, across, depth, width, count), b.dtype)
+    out.view(group)[..., 0] = turned
     return out
 
 

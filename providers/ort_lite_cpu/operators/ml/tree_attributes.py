@@ -27,7 +27,9 @@ def nodes_by_id(op: NodeLowering, prefix: str, dtype: Any) -> Trees:
 
     Nodes that follow each other with one tree's number are a tree, the first of them is its root. Raises ValueError.
     """
-    modes = np.array([_CODES.get(mode, NEQ) for mode in op.attr("nodes_modes") or ()], np.int64)
+    given = op.attr("nodes_modes") or ()
+    codes = {mode: _CODES.get(mode, NEQ) for mode in set(given)}
+    modes = np.fromiter(map(codes.__getitem__, given), np.int64, len(given))
     names = ("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids")
     columns = {name: ints(op, name) for name in names} | {"nodes_values": floats(op, "nodes_values", dtype)}
     for name, column in columns.items():
