@@ -13,6 +13,8 @@ DEPTH = 384
 """Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
 BLOCK = 240
 """About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""
+EVEN = 32
+"""A share of the work, one in so many, that a part may have more than others for what it need not read twice."""
 
 
 @native
@@ -27,16 +29,19 @@ def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int
     """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
     Of equally even ways the one wins that reads least twice: each cut through the columns reads all rows again, `height` each,
-    each cut through the rows all columns, `width` each.
+    each cut through the rows all columns, `width` each. What another thread wrote comes out of its cache, which takes longer than
+    a 32nd part of the work: so much counts as even.
     """
-    best, least, across = rows * columns + 1, 0, 1
+    cells = max(rows * columns, 1)
+    best, least, across = parts * EVEN + 1, 0, 1
     for cuts in range(1, parts + 1):
         if parts % cuts == 0:
             down = parts // cuts
             most = ((rows + down - 1) // down) * ((columns + cuts - 1) // cuts)
+            uneven = (most * parts - cells) * EVEN // cells
             again = rows * height * cuts + columns * width * down
-            if most < best or (most == best and again < least):
-                best, least, across = most, again, cuts
+            if uneven < best or (uneven == best and again < least):
+                best, least, across = uneven, again, cuts
     down = parts // across
     i, j = part // across, part % across
     return rows * i // down, rows * (i + 1) // down, columns * j // across, columns * (j + 1) // across
