@@ -175,7 +175,11 @@ def _emit_winograd(
     operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
     statics = {**tile.statics, "edge": edge, "shares": winograd.shares_for(block, tile)}
     given = {**sizes.named, **epilogue.activation.named, **statics}
-    op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+    whole = sizes.outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
+    in_place = (4, 3) if whole else None
+    op.emit(
+        winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2, inplace=in_place
+    )
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
