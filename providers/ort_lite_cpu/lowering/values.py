@@ -31,6 +31,8 @@ class Values(Builder):
         self.tensors: dict[Value, Tensor] = {}
         self.remaining: dict[Value, int] = {}
         """How many readers of a value, outputs of the program among them, are still to come."""
+        self.joined: dict[Node, Tensor] = {}
+        """Results of nodes to come that those before them write into, each a part."""
         for value, info in inputs:
             self._add_input(value, info)
 

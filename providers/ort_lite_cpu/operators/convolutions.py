@@ -61,7 +61,12 @@ class Geometry(Record):
 
     @property
     def is_pointwise(self) -> bool:
-        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.groups == 1
+        """Whether all pixels are multiplied by one matrix."""
+        return self.groups == 1 and self.sees_one_pixel
+
+    @property
+    def sees_one_pixel(self) -> bool:
+        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
         return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
 
     @property

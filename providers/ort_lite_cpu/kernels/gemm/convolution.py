@@ -30,7 +30,8 @@ class Sizes(NamedTuple):
     id_: int
     ih: int
     iw: int
-    o: int
+    ldy: int
+    """From one pixel of y to the next."""
     od: int
     oh: int
     ow: int
@@ -74,8 +75,8 @@ class Block(NamedTuple):
     x="n * id_ * ih * iw * c",
     w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
     bias="o",
-    residual="n * od * oh * ow * o",
-    y="n * od * oh * ow * o",
+    residual="walk(0, n * od * oh * ow, ldy, o, 1)",
+    y="walk(at, n * od * oh * ow, ldy, o, 1)",
     scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
 )
 def conv(
@@ -107,6 +108,8 @@ def conv(
     dh: int,
     dw: int,
     groups: int,
+    at: int,
+    ldy: int,
     low: float,
     high: float,
     alpha: float,
@@ -118,15 +121,15 @@ def conv(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
+    """y[at:] (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of
-    one; parts share blocks and panels. Spec: ONNX Conv-22.
+    Pixels of y and of the residual lie `ldy` apart. Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some
+    whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
-    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
+    g = Sizes(c, id_, ih, iw, ldy, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
     across = max((g.outputs + width - 1) // width, 1)
-    scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
+    scratch, y = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH), shift(y, at)
     lines = kd * kh
     heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
@@ -143,7 +146,7 @@ def conv(
             _block(own, factors, bias, residual, y, scratch, j, count, g, block, lines, flat, low, high, rows, vectors, lanes)
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
+                    activate(shift(y, (row * ow + begin) * ldy + j), ldy, block.end - begin, count, alpha, beta, kind)
     return OK
 
 
@@ -203,12 +206,14 @@ def _block(
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
-                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.o
+                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.ldy
                     _gathered(
                         x, b, added, other, out, scratch, count, ldw, g, edge, ldy, piece, mode, low, high, rows, vectors, lanes
                     )
         else:
-            _gathered(x, b, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high, rows, vectors, lanes)
+            _gathered(
+                x, b, added, other, out, scratch, count, ldw, g, block, g.ldy, piece, mode, low, high, rows, vectors, lanes
+            )
 
 
 @native(inline=False)
@@ -249,7 +254,7 @@ def _in_place(
             while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
                 r1 -= 1
             start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line
-            at = (row * g.ow + block.begin) * g.o + p * width
+            at = (row * g.ow + block.begin) * g.ldy + p * width
             step, lines = line, r1 - r0
             if _neighbours(g):
                 start += piece.o0
@@ -258,7 +263,7 @@ def _in_place(
             a, pixel = shift(x, start), g.sw * g.c
             b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
             out, added, other, m, n_ = shift(y, at), shift(bias, p * width), shift(residual, at), count, n - p * width
-            panel(a, pixel, step, lines, b, b, out, g.o, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
+            panel(a, pixel, step, lines, b, b, out, g.ldy, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
 
 
 @native
@@ -292,7 +297,7 @@ def _gathered(
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
     gather(x, scratch, g, block, piece, lanes)
-    at, count = (block.top * g.ow + block.begin) * g.o, (block.bottom - block.top) * (block.end - block.begin)
+    at, count = (block.top * g.ow + block.begin) * g.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):
         factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
         added, other = shift(bias, p * width), shift(residual, at + p * width)

@@ -149,8 +149,8 @@ def shares_for(block: int, tile: Tile) -> int:
     u="(edge + 2) * (edge + 2) * c * vectors * lanes"
     " * (o // columns * ceildiv(columns, vectors * lanes) + ceildiv(o % columns, vectors * lanes))",
     bias="o",
-    residual="n * oh * ow * o",
-    y="n * oh * ow * o",
+    residual="walk(0, n * oh * ow, ldy, o, 1)",
+    y="walk(at, n * oh * ow, ldy, o, 1)",
     scratch="(parts - 1) * size + (edge + 2) * (edge + 2) * (block * (c + GAP) + block * (columns + GAP) + c)",
 )
 def winograd(
@@ -184,6 +184,8 @@ def winograd(
     block: int,
     columns: int,
     size: int,
+    at: int,
+    ldy: int,
     low: float,
     high: float,
     alpha: float,
@@ -200,7 +202,7 @@ def winograd(
     """As `convolution.conv` for a 3x3 kernel, strides and dilations 1.
 
     c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken
-    together, size: what `scratch_size` says of both. Parts share blocks and columns.
+    together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks and columns.
     """
     width, planes = vectors * lanes, (edge + 2) * (edge + 2)
     each = (columns + width - 1) // width * width
@@ -227,9 +229,9 @@ def winograd(
                     panel_in_shares(
                         a, lda, 0, 1, f, filters, into, line, count, rest, c, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
                     )
-            out, b, r, plane_size = shift(y, j), shift(bias, j), shift(residual, j), block * line
+            out, b, r, plane_size = shift(y, at + j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, o, oh, ow, line, plane_size, mode, low, high, alpha, beta,
+                m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
                 kind, edge, lanes,
             )  # fmt: skip
     return OK
@@ -349,7 +351,7 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    o: int,
+    ldy: int,
     oh: int,
     ow: int,
     line: int,
@@ -367,13 +369,13 @@ def _transform_outputs(
     for tile in range(count):
         number = first + tile
         h, w = number // across % down * edge, number % across * edge
-        at = ((number // (down * across) * oh + h) * ow + w) * o
+        at = ((number // (down * across) * oh + h) * ow + w) * ldy
         lines, pixels = min(oh - h, edge), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
-        _output_tile(source, plane, out, ow * o, o, some, lines, pixels, mode, bias, other, low, high, edge, lanes)
+        _output_tile(source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high, edge, lanes)
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * ow * o), o, pixels, some, alpha, beta, kind)
+                activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
 
 
 @emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static)")
