@@ -171,9 +171,9 @@ TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
 }
 
 
-def winograd_transform(name: str, edge: int, target: Target) -> Spec:
+def winograd_transform(name: str, edge: int, stride: int, target: Target) -> Spec:
     function, signature, statics = TRANSFORMS[name]
-    return Spec.plain(function, signature, {**statics, "edge": edge, "lanes": tile_for("f32", target).lanes})
+    return Spec.plain(function, signature, {**statics, "edge": edge, "stride": stride, "lanes": tile_for("f32", target).lanes})
 
 
 @pytest.mark.slow
@@ -182,16 +182,17 @@ def winograd_transform(name: str, edge: int, target: Target) -> Spec:
 def test_transforms_of_winograd_keep_to_32_registers(transform: str, name: str) -> None:
     """With 16 they read their constants from the stack."""
     target = named(name)
-    assert spilled(multiplying_loops(winograd_transform(transform, 4, target), target)) == []
+    assert spilled(multiplying_loops(winograd_transform(transform, 4, 1, target), target)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CPUS)
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_transforms_of_small_tiles_keep_to_16_registers(transform: str, name: str) -> None:
+@pytest.mark.parametrize("stride", [1, 2])
+def test_transforms_of_small_tiles_keep_to_16_registers(stride: int, transform: str, name: str) -> None:
     """They have no constants, and multiply nothing."""
     target = named(name)
-    module, machine = compile_module(winograd_transform(transform, 2, target), target, "symbol")
+    module, machine = compile_module(winograd_transform(transform, 2, stride, target), target, "symbol")
     loops = inner_loops(machine.emit_assembly(module))
     assert any(loop.loads() >= 16 for loop in loops) and spilled(loops) == []
 

@@ -21,7 +21,7 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
-from ort_lite_cpu.kernels.gemm.winograd import planes_of, transform_filters, transformed_filters
+from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
 from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.elf import undefined_symbols
 
@@ -290,6 +290,12 @@ def test_a_grid_is_cut_where_less_is_read_twice(height: int, width: int, across:
     assert right - left == 48 // across
 
 
+@pytest.mark.parametrize(("rows", "across"), [(31, 2), (33, 1)])
+def test_a_row_more_than_half_of_many_is_even(rows: int, across: int) -> None:
+    *_, left, right = grid(rows, 2, 6, 1, 0, 2)
+    assert right - left == 2 // across
+
+
 @given(st.integers(0, 2000), st.integers(1, 500))
 def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, depth: int) -> None:
     pieces, size = cut(k, depth)
@@ -298,23 +304,24 @@ def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, d
 
 # --- Winograd
 G = {
-    2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-    4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    (2, 1): np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
+    (4, 1): np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    (2, 2): np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0]]),
 }
-"""By edge: F(2x2, 3x3), F(4x4, 3x3)."""
+"""By edge and stride: F(2x2, 3x3), F(4x4, 3x3), and with a stride of 2 F(2, 2) beside the tap in the middle."""
 
 
-@pytest.mark.parametrize("edge", G)
+@pytest.mark.parametrize(("edge", "stride"), G)
 @pytest.mark.parametrize(("outputs", "dtype"), [(40, "float32"), (43, "float64")])
-def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int) -> None:
+def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int, stride: int) -> None:
     """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
     g = random(outputs, 3, 3, 3, dtype=dtype)
-    planes = planes_of(edge)
-    packed = transformed_filters(g, edge, 32, Tile(6, 4, 4), HOST)
-    expected = np.zeros((planes, 3, 48), dtype)
-    expected[:, :, :outputs] = (G[edge] @ g.astype(float) @ G[edge].T).reshape(outputs, 3, planes).T
-    first, second = np.split(packed.reshape(-1, 3, 16), [planes * 2])
-    first = first.reshape(planes, 2, 3, 16)
+    kinds, to = (edge + 2) ** 2, G[edge, stride]
+    packed = transformed_filters(g, edge, 32, Tile(6, 4, 4), HOST, stride)
+    expected = np.zeros((kinds, 3, 48), dtype)
+    expected[:, :, :outputs] = (to @ g.astype(float) @ to.T).reshape(outputs, 3, kinds).T
+    first, second = np.split(packed.reshape(-1, 3, 16), [kinds * 2])
+    first = first.reshape(kinds, 2, 3, 16)
     tight = 4 * np.finfo(g.dtype).eps
     np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
 
@@ -324,9 +331,9 @@ def test_filters_are_transformed_alike_on_every_target(target: str) -> None:
     """As many at a time as the target's vectors hold."""
     lanes = tile_for("f32", TARGETS[target]).lanes
     g, u = random(19, 2, 3, 3), np.empty(36 * 2 * 2 * 16, np.float32)
-    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "lanes": lanes})
+    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "stride": 1, "lanes": lanes})
     assert call(spec, [g, u], [19, 2, 32, 16, 2], target=TARGETS[target]) == 0
     expected = np.zeros((36, 2, 32))
-    expected[:, :, :19] = (G[4] @ g.astype(float) @ G[4].T).reshape(19, 2, 36).T
+    expected[:, :, :19] = (G[4, 1] @ g.astype(float) @ G[4, 1].T).reshape(19, 2, 36).T
     panels = u.reshape(36, 2, 2, 16)
     np.testing.assert_allclose(np.concatenate([panels[:, 0], panels[:, 1]], 2), expected, rtol=1e-6, atol=1e-6)

@@ -28,7 +28,10 @@ from ort_lite_cpu.registry import REAL, operator
 TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
-"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
+"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away.
+
+With a stride of 2 a tile is transformed to 25 numbers and not 16: it is the other way round, so that the second cache level holds them.
+"""
 
 
 # --- Operators
@@ -185,14 +188,15 @@ def _emit_winograd(
 ) -> None:
     tile = tall_tile(x.native, op.target)
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    columns, block = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile)
-    form = f"winograd {edge} {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, edge, columns, tile, op.target))
-    size = winograd.scratch_size(edge, block, sizes.channels, columns)
+    columns, block, stride = _columns(sizes.outputs, tile.lanes), _block(sizes, edge, tile), sizes.strides[2]
+    assert isinstance(stride, int)
+    form = f"winograd {edge} {stride} {columns} {tile.columns}"
+    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, edge, columns, tile, op.target, stride))
+    size = winograd.scratch_size(edge, stride, block, sizes.channels, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, lies = laid(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
-    statics = {**tile.statics, "edge": edge, "shares": winograd.shares_for(block, tile)}
+    statics = {**tile.statics, "edge": edge, "stride": stride, "shares": winograd.shares_for(block, tile)}
     given = {**sizes.named, **lies, **epilogue.activation.named, **statics}
     whole = sizes.outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
@@ -205,7 +209,9 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
-    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels > MANY_CHANNELS else 1)
+    few = channels <= MANY_CHANNELS
+    twice = few if sizes.strides[2] == 2 else edge == 2 or not few
+    about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

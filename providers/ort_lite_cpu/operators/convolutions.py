@@ -82,21 +82,23 @@ class Geometry(Record):
         By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
         definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
         """
-        plain = self.kernel == (1, 3, 3) and self.strides == self.dilations == (1, 1, 1) and self.groups == 1
+        plain = self.kernel == (1, 3, 3) and self.dilations == (1, 1, 1) and self.groups == 1
+        plain, halves = plain and self.strides in ((1, 1, 1), (1, 2, 2)), self.strides[2] == 2
         flat = self.size[0] == self.result[0] == 1
         many = all(isinstance(n, int) and n >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs))
         if not (plain and flat and many):
             return 0
         pixels = self.pixels
         if not isinstance(pixels, int):
-            return 4
+            return 2 if halves else 4
         assert isinstance(self.channels, int) and isinstance(self.outputs, int)
         least = tile.columns * (5 if self.channels * self.outputs > MANY_FILTERS else 3) // 4
         costs = {0: 9 * pixels * 5 // 4}
-        for edge in (2, 4):
+        for edge in (2,) if halves else (2, 4):
             tiles = self.tiles(edge)
             assert isinstance(tiles, int)
-            costs[edge] = winograd.planes_of(edge) * max(tiles, least)
+            planes = {1: 9, 2: 6, 4: 1} if halves else {1: winograd.planes_of(edge)}
+            costs[edge] = sum(kinds * max(together * tiles, least) for together, kinds in planes.items())
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:

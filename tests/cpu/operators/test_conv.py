@@ -107,7 +107,7 @@ def chosen(x: str, w: Shape, body: str) -> set[str]:
         ("float[1,32,30,30] x", (1, 32, 3, 3), "", "conv_pixels"),
         ("float[1,128,30,30] x", (128, 4, 3, 3), "<group=32>", "conv_pixels"),
         ("float[N,32,H,W] x", (1, 32, 3, 3), "", "conv_pixels"),
-        ("float[1,128,30,30] x", (128, 128, 3, 3), "<strides=[2,2]>", "conv"),
+        ("float[1,128,30,30] x", (128, 128, 3, 3), "<dilations=[2,2]>", "conv"),
     ],
     ids=str,
 )
@@ -270,7 +270,7 @@ LANES = tile_for("f32", host()).lanes
 """Channels come in whole vectors of this machine's."""
 
 
-@pytest.mark.parametrize(("edge", "tolerance"), [(2, 3e-6), (4, 3e-5)])
+@pytest.mark.parametrize(("edge", "stride", "tolerance"), [(2, 1, 3e-6), (2, 2, 3e-6), (4, 1, 3e-5)])
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
 @pytest.mark.parametrize(
     ("size", "channels", "outputs"),
@@ -284,14 +284,22 @@ LANES = tile_for("f32", host()).lanes
     ids=["few", "two blocks of outputs and a vector", "many channels", "parts of vectors", "more parts of vectors"],
 )
 def test_winograd(
-    size: Shape, channels: int, outputs: int, pads: list[int], edge: int, tolerance: float, monkeypatch: pytest.MonkeyPatch
+    size: Shape,
+    channels: int,
+    outputs: int,
+    pads: list[int],
+    edge: int,
+    stride: int,
+    tolerance: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
-    assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
-    want = convolved(x, w, b, pads=pads)
+    attributes = {"pads": pads, "strides": [stride, stride]}
+    assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2)))
+    want = convolved(x, w, b, **attributes)
     # Judged by the largest magnitude: sums of terms that cancel lose more than those of a direct convolution.
-    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), pads=pads)
+    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), **attributes)
 
 
 @pytest.mark.parametrize(
@@ -319,6 +327,16 @@ def test_tiles_of_winograd_are_large_where_they_are_many(images: Dim, channels: 
 
 
 @pytest.mark.parametrize(
+    ("channels", "size", "wide", "narrow"),
+    [(64, 7, 2, 2), (64, 14, 2, 2), (512, 7, 0, 2), (256, 14, 2, 2), (64, symbol("N"), 2, 2)],
+)
+def test_tiles_of_a_stride_of_two_are_small(channels: int, size: Dim, wide: int, narrow: int) -> None:
+    image, y = (1, channels, size * 2, size * 2), (1, channels, size, size)
+    sizes = conv.sizes_of(image, y, (3, 3), (2, 2), (1, 1), (1, 1), 1)
+    assert [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))] == [wide, narrow]
+
+
+@pytest.mark.parametrize(
     ("channels", "size", "block"), [(64, 28, 25), (256, 28, 49), (64, 12, 9), (64, symbol("N"), 24)], ids=str
 )
 def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None:
@@ -326,6 +344,12 @@ def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None
     image = (1, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
     assert conv._block(sizes, 4, Tile(12, 2, 16)) == block
+
+
+@pytest.mark.parametrize(("channels", "block"), [(64, 49), (128, 49), (160, 25)])
+def test_blocks_of_a_stride_of_two_are_small_where_channels_are_many(channels: int, block: int) -> None:
+    sizes = conv.sizes_of((1, channels, 56, 56), (1, channels, 28, 28), (3, 3), (2, 2), (1, 1), (1, 1), 1)
+    assert conv._block(sizes, 2, Tile(12, 2, 16)) == block
 
 
 def test_winograd_can_be_turned_off() -> None:

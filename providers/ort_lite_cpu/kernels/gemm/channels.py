@@ -48,7 +48,10 @@ def channels(
     """
     width = vectors * lanes
     across = max((n + width - 1) // width, 1)
-    down, apart = (m + rows - 1) // rows, max((2 * width + groups - 1) // groups, 1)
+    down, apart = (
+        (m + rows - 1) // rows,
+        width // (2 * groups),
+    )  # pixels come from another core's cache, weights from what all share
     first, last, left, right = grid(down, groups * across, rows, apart, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf

@@ -3,7 +3,12 @@
 A tile of 4x4 outputs sees 6x6 inputs, one of 2x2 sees 4x4. Both sides are transformed to as many numbers, in which the convolution
 is a product; over channels and tiles these are 36, or 16, matrix products: the planes. Tiles are taken in blocks whose transforms
 stay in the cache. The error is about 1e-5 of the largest magnitude for F(4x4), 1e-6 for F(2x2), whose inputs and outputs are only
-added. Below, `edge` is 4 or 2. Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+added. Below, `edge` is 4 or 2.
+
+With a stride of 2, the even numbers of a line meet two taps and the odd ones the third: F(2, 2) for the former, 3 products, and 2 for
+the latter, where the definition has 6. A tile of 2x2 outputs sees 5x5 inputs, 25 planes for 36 products. Both odd numbers meet the
+same tap: of 25 planes some share their filters, and filters are 16, as those of F(2x2). All transforms are sums.
+Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 """
 
 import math
@@ -28,13 +33,21 @@ GAP = 16
 """Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""
 
 
-def planes_of(edge: int) -> int:
-    """Numbers that a tile of edge x edge outputs is transformed to."""
-    return (edge + 2) * (edge + 2)
+def planes_of(edge: int, stride: int = 1) -> int:
+    """Numbers that a tile of edge x edge outputs sees, and is transformed to."""
+    return seen_by(edge, stride) * seen_by(edge, stride)
 
 
-def transformed_filters(weight: Array, edge: int, columns: int, tile: Tile, target: Target) -> Array:
-    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (planes, some, C, tile.columns), in the order of their use.
+@native
+def seen_by(edge: int, stride: int) -> int:
+    """Numbers of a line that `edge` outputs see."""
+    return (edge - 1) * stride + 3
+
+
+def transformed_filters(weight: Array, edge: int, columns: int, tile: Tile, target: Target, stride: int = 1) -> Array:
+    """G g G' of (O, C, 3, 3), flat: for each `columns` outputs panels (kinds, some, C, tile.columns), in the order of their use.
+
+    Kinds are (edge + 2) x (edge + 2), one a plane where the stride is 1.
 
     O(planes * size), in float64 before rounding.
     """
@@ -43,9 +56,8 @@ def transformed_filters(weight: Array, edge: int, columns: int, tile: Tile, targ
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
     u = aligned_empty((planes_of(edge) * count * channels * tile.columns,), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count}
-    run_once(
-        transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, edge=edge, lanes=tile.lanes
-    )
+    statics = {"edge": edge, "stride": stride, "lanes": tile.lanes}
+    run_once(transform_filters, [np.ascontiguousarray(weight), u], target, **sizes, width=tile.columns, **statics)
     return u
 
 
@@ -60,6 +72,7 @@ def transform_filters(
     width: int,
     count: int,
     edge: Static,
+    stride: Static,
     lanes: Static,
     part: int,
     parts: int,
@@ -76,10 +89,12 @@ def transform_filters(
             source = shift(w, (first * channels + c) * 9)
             i = 0
             while i + lanes <= filled:
-                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, lanes)
+                _transform_filter(
+                    shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, stride, lanes
+                )
                 i += lanes
             while i < filled:
-                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, 1)
+                _transform_filter(shift(source, i * channels * 9), channels * 9, shift(u, target + i), plane, edge, stride, 1)
                 i += 1
             for j in range(filled, width):
                 for k in range(planes):
@@ -87,9 +102,9 @@ def transform_filters(
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static)")
-def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, lanes: int) -> None:
-    """u[plane * k], k < planes, of `lanes` filters that lie `depth` apart.
+@emitted("void(*F,i64,*F,i64,static,static,static)")
+def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, stride: int, lanes: int) -> None:
+    """u[plane * k], k < kinds, of `lanes` filters that lie `depth` apart.
 
     The planes of a model's usual sizes are a power of two apart and so fall on the same lines of the cache: whole lines are written.
     """
@@ -103,7 +118,7 @@ def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge
             vector = builder.insert_element(vector, builder.load(place), narrow.ir.Constant(narrow.ir.IntType(32), lane))
         return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
 
-    times = _G[edge]
+    times = _G[edge, stride]
     columns = [times(emit, [taken(3 * i + j) for i in range(3)]) for j in range(3)]
     for i in range(edge + 2):
         for j, value in enumerate(times(emit, [column[i] for column in columns])):
@@ -129,13 +144,17 @@ def _g_of_2(emit: Vectors, g: Sequence[Any]) -> list[Any]:
     return [g[0], emit.add(outer, middle), emit.sub(outer, middle), g[2]]
 
 
-_G = {4: _g_of_4, 2: _g_of_2}
-"""G g, by edge."""
+def _g_of_strides(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+    return [g[0], emit.add(g[0], g[2]), g[2], g[1]]
 
 
-def scratch_size(edge: int, tiles: int, channels: int, columns: int) -> int:
+_G = {(4, 1): _g_of_4, (2, 1): _g_of_2, (2, 2): _g_of_strides}
+"""G g, by edge and stride."""
+
+
+def scratch_size(edge: int, stride: int, tiles: int, channels: int, columns: int) -> int:
     """Elements that one part needs: both transforms of a block, and a patch for tiles at the border."""
-    return planes_of(edge) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+    return planes_of(edge, stride) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
 def shares_for(block: int, tile: Tile) -> int:
@@ -151,7 +170,8 @@ def shares_for(block: int, tile: Tile) -> int:
     bias="o",
     residual="walk(0, n * oh * ow, ldy, o, 1)",
     y="walk(at, n * oh * ow, ldy, o, 1)",
-    scratch="(parts - 1) * size + (edge + 2) * (edge + 2) * (block * (c + GAP) + block * (columns + GAP) + c)",
+    scratch="(parts - 1) * size + (block * (c + GAP) + block * (columns + GAP) + c)"
+    " * ((edge - 1) * stride + 3) * ((edge - 1) * stride + 3)",
 )
 def winograd(
     x: Ptr,
@@ -192,6 +212,7 @@ def winograd(
     beta: float,
     kind: Static,
     edge: Static,
+    stride: Static,
     shares: Static,
     rows: Static,
     vectors: Static,
@@ -199,12 +220,13 @@ def winograd(
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a 3x3 kernel, strides and dilations 1.
+    """As `convolution.conv` for a 3x3 kernel, both strides `stride`, dilations 1.
 
     c, o, `columns` and what is left of o behind the last of them are a vector at least. block: tiles, columns: output channels taken
     together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks and columns.
     """
-    width, planes = vectors * lanes, (edge + 2) * (edge + 2)
+    width, seen, kinds = vectors * lanes, seen_by(edge, stride), edge + 2
+    planes = seen * seen
     each = (columns + width - 1) // width * width
     down, across = (oh + edge - 1) // edge, (ow + edge - 1) // edge
     tiles = n * down * across
@@ -218,23 +240,55 @@ def winograd(
     for number in range(top, bottom):
         first = number * block
         count = min(block, tiles - first)
-        _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), edge, lanes)
+        _transform_inputs(x, v, patch, first, count, down, across, c, ih, iw, ph, pw, block * (c + GAP), edge, stride, lanes)
         for j in range(left * columns, min(right * columns, o), columns):
             some = min(columns, o - j)
-            filters = shift(u, planes * (j // columns) * each * c)
-            for plane in range(planes):
-                for p in range(0, some, width):
-                    a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
-                    f, filters, rest = filters, shift(filters, c * width), some - p
-                    panel_in_shares(
-                        a, lda, 0, 1, f, filters, into, line, count, rest, c, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
-                    )
+            filters = shift(u, kinds * kinds * (j // columns) * each * c)
+            _multiply(
+                v, filters, m, count, some, c, block * lda, block * line, line, edge, stride, shares, rows, vectors, lanes
+            )
             out, b, r, plane_size = shift(y, at + j), shift(bias, j), shift(residual, j), block * line
             _transform_outputs(
                 m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, lanes,
+                kind, edge, stride, lanes,
             )  # fmt: skip
     return OK
+
+
+@native(inline=False)
+def _multiply(
+    v: Ptr,
+    u: Ptr,
+    m: Ptr,
+    count: int,
+    some: int,
+    c: int,
+    plane: int,
+    result: int,
+    line: int,
+    edge: Static,
+    stride: Static,
+    shares: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+) -> None:
+    """m (planes, count, some) = v (planes, count, c) times u (kinds, some, c): planes of v lie `plane` apart, those of m `result`.
+
+    The last of the edge + 2 kinds of a direction meets all of the numbers that are left.
+    """
+    width, seen, last = vectors * lanes, seen_by(edge, stride), edge + 1
+    for number in range((edge + 2) * (edge + 2)):
+        top, first = number // (edge + 2), number % (edge + 2)
+        for p in range(0, some, width):
+            f, u = u, shift(u, c * width)
+            for i in range(top, seen if top == last else top + 1):
+                for j in range(first, seen if first == last else first + 1):
+                    at = i * seen + j
+                    a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
+                    panel_in_shares(
+                        a, c + GAP, 0, 1, f, u, y, line, count, rest, c, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
+                    )
 
 
 @native(inline=False)
@@ -253,18 +307,19 @@ def _transform_inputs(
     pw: int,
     plane: int,
     edge: Static,
+    stride: Static,
     lanes: Static,
 ) -> None:
     """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros."""
-    seen = edge + 2
+    seen, step = seen_by(edge, stride), edge * stride
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * edge - ph, number % across * edge - pw
+        h, w = number // across % down * step - ph, number % across * step - pw
         target = shift(v, tile * (c + GAP))
         start = ((batch * ih + h) * iw + w) * c
         if h >= 0 and w >= 0 and h + seen <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * c, c, target, plane, c, edge, lanes)
+            _input_tile(shift(x, start), iw * c, c, target, plane, c, edge, stride, lanes)
         else:
             for i in range(seen):
                 for j in range(seen):
@@ -274,31 +329,33 @@ def _transform_inputs(
                             patch[at + k] = like(patch, 0)
                     else:
                         copy_run(shift(patch, at), shift(x, start + (i * iw + j) * c), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, lanes)
+            _input_tile(patch, seen * c, c, target, plane, c, edge, stride, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static)")
-def _input_tile(builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, lanes: int) -> None:
-    """v[(edge + 2) i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
+@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static)")
+def _input_tile(
+    builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, stride: int, lanes: int
+) -> None:
+    """v[seen * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
     The last vector ends with the channels: some of them are computed twice.
     """
-    emit = Vectors(builder, x.type.pointee, lanes)
+    emit, seen = Vectors(builder, x.type.pointee, lanes), seen_by(edge, stride)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
         first, target = emit.move(x, at), emit.move(v, at)
-        for taken, times in _B[edge]:
+        for taken, times in _B[edge, stride]:
             columns, source = [], first
-            for _ in range(edge + 2):
+            for _ in range(seen):
                 columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(line, i)), 0) for i in taken}))
                 source = emit.after(emit.move(source, pixel), list(columns[-1].values())[-1])
             for i in columns[0]:
-                for _taken, again in _B[edge]:
+                for _taken, again in _B[edge, stride]:
                     for j, value in again(emit, dict(enumerate(column[i] for column in columns))).items():
                         emit.store(value, emit.move(target, emit.mul(plane, j)), 0)
-                target = emit.opaque(emit.move(target, emit.mul(plane, edge + 2)))
+                target = emit.opaque(emit.move(target, emit.mul(plane, seen)))
         return []
 
     emit.loop(emit.integer(0), builder.add(c, emit.integer(lanes - 1)), lanes, [], body)
@@ -329,15 +386,21 @@ def _b_last(emit: Vectors, d: Mapping[int, Any]) -> dict[int, Any]:
 
 
 _Step = tuple[tuple[int, ...], Callable[[Vectors, Mapping[int, Any]], dict[int, Any]]]
-_B: dict[int, tuple[_Step, ...]] = {
-    4: (((0, 2, 4), _b_first), ((1, 2, 3, 4), _b_sums), ((1, 2, 3, 4), _b_differences), ((1, 3, 5), _b_last)),
-    2: (
+_B: dict[tuple[int, int], tuple[_Step, ...]] = {
+    (4, 1): (((0, 2, 4), _b_first), ((1, 2, 3, 4), _b_sums), ((1, 2, 3, 4), _b_differences), ((1, 3, 5), _b_last)),
+    (2, 1): (
         ((0, 2), lambda emit, d: {0: emit.sub(d[0], d[2])}),
         ((1, 2), lambda emit, d: {1: emit.add(d[1], d[2]), 2: emit.sub(d[2], d[1])}),
         ((1, 3), lambda emit, d: {3: emit.sub(d[1], d[3])}),
     ),
+    (2, 2): (
+        ((0, 2), lambda emit, d: {0: emit.sub(d[0], d[2])}),
+        ((2, 4), lambda emit, d: {1: d[2], 2: emit.sub(d[4], d[2])}),
+        ((1,), lambda emit, d: {3: d[1]}),
+        ((3,), lambda emit, d: {4: d[3]}),
+    ),
 }
-"""B' d by elements, by edge: which of d some elements of the result are made of, and a function that makes them."""
+"""B' d by elements, by edge and stride: which of d some elements of the result are made of, and a function that makes them."""
 
 
 @native(inline=False)
@@ -363,6 +426,7 @@ def _transform_outputs(
     beta: float,
     kind: Static,
     edge: Static,
+    stride: Static,
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
@@ -372,13 +436,13 @@ def _transform_outputs(
         at = ((number // (down * across) * oh + h) * ow + w) * ldy
         lines, pixels = min(oh - h, edge), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
-        _output_tile(source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high, edge, lanes)
+        _output_tile(source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high, edge, stride, lanes)
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static)")
+@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -395,10 +459,11 @@ def _output_tile(
     low: Any,
     high: Any,
     edge: int,
+    stride: int,
     lanes: int,
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
-    emit = Vectors(builder, m.type.pointee, lanes)
+    emit, seen = Vectors(builder, m.type.pointee, lanes), seen_by(edge, stride)
     limits = emit.splat(low), emit.splat(high)
 
     def inside(at: Any, count: Any) -> Any:
@@ -406,16 +471,14 @@ def _output_tile(
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
-        for taken, times in _A[edge]:
+        for taken, times in _A[edge, stride]:
             columns, source = [], emit.move(m, at)
-            for _ in range(edge + 2):
-                columns.append(
-                    times(emit, {i: emit.load(emit.move(source, emit.mul(plane, (edge + 2) * i)), 0) for i in taken})
-                )
+            for _ in range(seen):
+                columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(plane, seen * i)), 0) for i in taken}))
                 source = emit.after(emit.move(source, plane), list(columns[-1].values())[-1])
             for i in columns[0]:
                 given = dict(enumerate(column[i] for column in columns))
-                row = dict(item for _taken, again in _A[edge] for item in again(emit, given).items())
+                row = dict(item for _taken, again in _A[edge, stride] for item in again(emit, given).items())
                 finish(at, i, [row[j] for j in range(edge)])
         return []
 
@@ -450,8 +513,13 @@ def _a_of_2(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
     return {0: emit.add(m[0], emit.add(m[1], m[2])), 1: emit.sub(emit.sub(m[1], m[2]), m[3])}
 
 
-_A: dict[int, tuple[_Step, ...]] = {
-    4: (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
-    2: (((0, 1, 2, 3), _a_of_2),),
+def _a_of_strides(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
+    return {0: emit.add(emit.add(m[0], m[1]), m[3]), 1: emit.add(emit.add(m[1], m[2]), m[4])}
+
+
+_A: dict[tuple[int, int], tuple[_Step, ...]] = {
+    (4, 1): (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
+    (2, 1): (((0, 1, 2, 3), _a_of_2),),
+    (2, 2): (((0, 1, 2, 3, 4), _a_of_strides),),
 }
 """A' m, as _B."""
