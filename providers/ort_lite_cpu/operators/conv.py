@@ -13,7 +13,7 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
-from ort_lite_cpu.kernels.gemm.gemm import DEPTH, depth_of
+from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -28,10 +28,7 @@ from ort_lite_cpu.registry import REAL, operator
 TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
-"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away.
-
-With a stride of 2 a tile is transformed to 25 numbers and not 16: it is the other way round, so that the second cache level holds them.
-"""
+"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
 
 
 # --- Operators
@@ -128,7 +125,7 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
         )
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
-    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
+    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
     to, lies = laid(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
     given = {**sizes.named, **lies, **epilogue.activation.named, **tile.statics}
@@ -209,9 +206,7 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
-    few = channels <= MANY_CHANNELS
-    twice = few if sizes.strides[2] == 2 else edge == 2 or not few
-    about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
+    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels > MANY_CHANNELS else 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

@@ -62,12 +62,13 @@ def channels(
         for piece in range(pieces):
             start = piece * size
             depth = min(size, k - start)
+            following = start + size if piece + 1 < pieces else 0
             mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
             for number in range(left, right):
                 group, j = number // across, number % across * width
                 a, out, some = shift(x, (i * groups + group) * k + start), group * n + j, n - j
                 factors = shift(w, (number * k + start) * width)
-                soon = shift(factors, k * width if number + 1 < right else 0)
+                soon = shift(factors, k * width) if number + 1 < right else shift(w, (left * k + following) * width)
                 c, added, other = shift(y, at + i * ldy + out), shift(bias, out), shift(residual, i * ldy + out)
                 panel(
                     a, groups * k, 0, 1, factors, soon, c, ldy, count, some, depth, mode, added, other, low, high,
