@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from ort_lite.native.cpu import host
+
 HEAVY = {
     "dataclasses", "google.protobuf.json_format", "importlib.metadata", "llvmlite.binding", "llvmlite.ir", "ml_dtypes", "numba",
     "numpy.ma", "onnx", "ort_lite.native.compiler", "ort_lite.native.workers", "pathlib", "pluggy", "rich", "tempfile",
@@ -24,6 +26,8 @@ session = ort_lite.InferenceSession(sys.argv[1], providers=["CPUExecutionProvide
 feed = {a.name: np.ones([d if isinstance(d, int) else 1 for d in a.shape], np.float32) for a in session.get_inputs()}
 (result,) = session.run(None, feed)
 assert np.isfinite(result).all()
+if sys.argv[2:]:
+    assert not any(name in line for line in open("/proc/self/maps") for name in sys.argv[2:])
 print(*sorted(set(sys.modules) - before))
 """
 
@@ -35,9 +39,9 @@ def light_model(name: str) -> str:
     return os.path.join(package.submodule_search_locations[0], "backend", "test", "data", "light", f"light_{name}.onnx")
 
 
-def modules_of_a_process(model: str) -> set[str]:
-    """Those that it imported beyond NumPy's own."""
-    done = subprocess.run([sys.executable, "-c", CHILD, model], capture_output=True, text=True, check=False)
+def modules_of_a_process(model: str, *without: str) -> set[str]:
+    """Those that it imported beyond NumPy's own. Files whose names contain one of `without` it must not have mapped."""
+    done = subprocess.run([sys.executable, "-c", CHILD, model, *without], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
@@ -47,6 +51,13 @@ def test_a_second_process_compiles_nothing_and_imports_little(name: str) -> None
     model = light_model(name)
     modules_of_a_process(model)  # fills the cache, where it is not filled yet
     assert modules_of_a_process(model) & HEAVY == set()
+
+
+@pytest.mark.skipif(host().architecture != "x86_64" or sys.platform != "linux", reason="there LLVM links")
+def test_a_second_process_does_without_llvm() -> None:
+    model = light_model("squeezenet")
+    modules_of_a_process(model)
+    modules_of_a_process(model, "libllvmlite")
 
 
 def test_shape_rules_are_imported_for_the_operators_that_a_model_has() -> None:

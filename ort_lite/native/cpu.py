@@ -4,10 +4,14 @@ A target is a set of features. How instructions are ordered and chosen among equ
 of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
 """
 
+import os
+import sys
 from functools import cache
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.native import cache as store
 from ort_lite.native import llvm
+from ort_lite.native.digest import digest
 from ort_lite.record import Record
 
 _TUNINGS = {"x86_64": "x86-64"}
@@ -82,6 +86,34 @@ class Target(Record):
 @cache
 def host() -> Target:
     """This machine."""
+    return _known() or _asked()
+
+
+def _known() -> Target | None:
+    """What LLVM says of a machine that is like this one in all that a processor says of itself: it is kept with the kernels, since
+    loading LLVM takes longer than all else that a process does before its first kernel. None where that is not known.
+    """
+    if not (sys.platform == "linux" and os.uname().machine == "x86_64"):
+        return None
+    import llvmlite
+
+    from ort_lite.native.cpuid import identity
+
+    try:
+        key = digest(b"host", llvmlite.__version__.encode(), identity()).hex()
+    except OSError:
+        return None  # LLVM may know how to make memory that can be executed; if not, it says so
+    folder = store.directory()
+    found = store.read(folder, key)
+    if found is None:
+        machine = _asked()
+        store.write(folder, key, f"{machine.triple}\n{machine.name}\n{machine.features}".encode())
+        return machine
+    return Target(*found.decode().split("\n"))
+
+
+def _asked() -> Target:
+    """What LLVM says of this machine."""
     triple, known = llvm.process_triple(), llvm.host_cpu_features()
     if triple.startswith(("aarch64", "arm64")):
         from ort_lite.native import arm

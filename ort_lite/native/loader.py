@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from ort_lite.native import cache as store
+from ort_lite.native import elf, llvm
 from ort_lite.native.cpu import Target, host
-from ort_lite.native.llvm import Engine
 from ort_lite.native.spec import Spec, key_of, symbol_of
 
 _lock = threading.RLock()
@@ -56,13 +56,24 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
 
 
 def _link(objects: Mapping[str, bytes]) -> None:
-    engine = _engine()
-    engine.add(objects.values())
+    """Gives every object an address; what the own linker does not know, LLVM's links."""
+    engine: elf.Engine | llvm.Engine = _engine()
+    try:
+        engine.add(objects.values())
+    except elf.NotLinked:
+        engine = _llvm_engine()
+        engine.add(objects.values())
     for key in objects:
         _by_key[key] = engine.address(symbol_of(key))
 
 
 @cache
-def _engine() -> Engine:
-    """Owner of all code memory; callers hold the lock."""
-    return Engine()
+def _engine() -> elf.Engine:
+    """Owner of code memory; callers hold the lock."""
+    return elf.Engine()
+
+
+@cache
+def _llvm_engine() -> llvm.Engine:
+    """As `_engine`."""
+    return llvm.Engine()

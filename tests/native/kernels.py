@@ -1,5 +1,6 @@
 """Kernels that the tests of this folder compile."""
 
+import math
 from typing import Any
 
 from ort_lite.native import lang
@@ -125,3 +126,14 @@ def large(x: int) -> int:
 @native
 def calls_large(x: int) -> int:
     return large(x) + large(x + 1)
+
+
+@native
+def curved(x: int) -> int:
+    """Calls a function of the mathematical library."""
+    return int(math.pow(x + 0.5, 2.5))
+
+
+@native
+def thirteen_times(x: int) -> int:
+    return _times_static(x, 13)

@@ -57,12 +57,14 @@ def finish(process: "subprocess.Popen[str]") -> dict[str, object]:
     return found
 
 
+FILES = 3 + (host().architecture == "x86_64")
+"""Three kernels, and what LLVM says of an x86-64 machine."""
 EXPECTED = {"result": 26, "foreign": [], "distinct": 3}
 
 
 def test_a_warm_process_compiles_nothing_and_imports_no_compiler(tmp_path: Path) -> None:
     assert finish(start(tmp_path)) == EXPECTED
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == FILES
     assert finish(start(tmp_path, "refuse")) == EXPECTED
 
 
@@ -77,7 +79,7 @@ def test_damaged_objects_are_compiled_again(tmp_path: Path) -> None:
 def test_two_processes_may_fill_one_cache(tmp_path: Path) -> None:
     both = [start(tmp_path), start(tmp_path)]
     assert [finish(process) for process in both] == [EXPECTED, EXPECTED]
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == FILES
     assert finish(start(tmp_path, "refuse")) == EXPECTED
 
 

@@ -15,8 +15,8 @@ Clock = Callable[[], float]
 
 BLOCK = 0.02
 """Seconds that the timed runs of a block take at least."""
-PAUSE = 0.005
-"""Seconds before a block."""
+PAUSE = 0.04
+"""Seconds before a block: threads of onnxruntime that have nothing to do spin for about 0.03."""
 FEWEST = 3
 """Runs of a block, and of the warm-up, at least."""
 

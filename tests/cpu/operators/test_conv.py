@@ -295,7 +295,7 @@ def test_winograd(
 ) -> None:
     monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
-    attributes = {"pads": pads, "strides": [stride, stride]}
+    attributes: dict[str, Any] = {"pads": pads, "strides": [stride, stride]}
     assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2)))
     want = convolved(x, w, b, **attributes)
     # Judged by the largest magnitude: sums of terms that cancel lose more than those of a direct convolution.

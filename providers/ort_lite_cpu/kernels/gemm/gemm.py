@@ -13,8 +13,8 @@ DEPTH = 384
 """Most of K that one pass takes: a panel of that depth and the rows that meet it fit the first cache level."""
 BLOCK = 240
 """About how many rows one block has: a block of that many rows and DEPTH columns fits the second cache level."""
-EVEN = 32
-"""A share of the work, one in so many, that a part may have more than others for what it need not read twice."""
+KEPT = 1 << 18
+"""Numbers of a b that stays in the second cache level: to read them again costs less than to read rows again."""
 
 
 @native
@@ -34,20 +34,18 @@ def depth_of(vectors: int) -> int:
 def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int) -> tuple[int, int, int, int]:
     """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
-    Of equally even ways the one wins that reads least twice: each cut through the columns reads all rows again, `height` each,
-    each cut through the rows all columns, `width` each. What another thread wrote comes out of its cache, which takes longer than
-    a 32nd part of the work: so much counts as even.
+    Of ways that are equally even, up to a 64th, the one wins that reads least twice: each cut through the columns reads all
+    rows again, `height` each, each cut through the rows all columns, `width` each.
     """
-    cells = max(rows * columns, 1)
-    best, least, across = parts * EVEN + 1, 0, 1
+    best, least, across = rows * columns + 1, 0, 1
     for cuts in range(1, parts + 1):
         if parts % cuts == 0:
             down = parts // cuts
             most = ((rows + down - 1) // down) * ((columns + cuts - 1) // cuts)
-            uneven = (most * parts - cells) * EVEN // cells
             again = rows * height * cuts + columns * width * down
-            if uneven < best or (uneven == best and again < least):
-                best, least, across = uneven, again, cuts
+            slack = most >> 6
+            if most + slack < best or (most <= best + slack and again < least):
+                best, least, across = most, again, cuts
     down = parts // across
     i, j = part // across, part % across
     return rows * i // down, rows * (i + 1) // down, columns * j // across, columns * (j + 1) // across
@@ -81,7 +79,8 @@ def gemm(
     the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = vectors * lanes
-    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, 2 * width, part, parts)
+    again = 2 * width if k * n > KEPT else 0
+    first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, again, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, depth_of(vectors) if m > rows else k)
