@@ -182,9 +182,10 @@ TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
 }
 
 
-def winograd_transform(name: str, edge: int, target: Target, taps: int = 3) -> Spec:
+def winograd_transform(name: str, edge: int, target: Target, taps: int = 3, stride: int = 1) -> Spec:
     function, signature, statics = TRANSFORMS[name]
-    return Spec.plain(function, signature, {**statics, "edge": edge, "taps": taps, "lanes": tile_for("f32", target).lanes})
+    sizes = {"edge": edge, "taps": taps, "stride": stride, "lanes": tile_for("f32", target).lanes}
+    return Spec.plain(function, signature, {**statics, **sizes})
 
 
 @pytest.mark.slow
@@ -199,10 +200,11 @@ def test_transforms_of_winograd_keep_to_32_registers(transform: str, edge: int, 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CPUS)
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_transforms_of_small_tiles_keep_to_16_registers(transform: str, name: str) -> None:
+@pytest.mark.parametrize("stride", [1, 2])
+def test_transforms_of_small_tiles_keep_to_16_registers(stride: int, transform: str, name: str) -> None:
     """They have no constants, and multiply nothing."""
     target = named(name)
-    loops = inner_loops(assembly(winograd_transform(transform, 2, target), target))
+    loops = inner_loops(assembly(winograd_transform(transform, 2, target, stride=stride), target))
     assert any(loop.loads() >= 16 for loop in loops) and spilled(loops) == []
 
 

@@ -20,7 +20,7 @@ from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
 from ort_lite_cpu.kernels.gemm.pack import filters, panels
-from ort_lite_cpu.kernels.gemm.winograd import planes_of, transform_filters, transformed_filters
+from ort_lite_cpu.kernels.gemm.winograd import transform_filters, transformed_filters
 from tests.native.calls import COMPILED, TARGETS, call
 from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
@@ -315,26 +315,27 @@ def test_a_depth_is_cut_into_pieces_that_are_small_enough_and_cover_it(k: int, d
 
 # --- Winograd
 G = {
-    (2, 3): np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
-    (4, 3): np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
-    (2, 5): np.array([[6, 0, 0, 0, 0], [-4] * 5, [-4, 4, -4, 4, -4], [1, 2, 4, 8, 16], [1, -2, 4, -8, 16], [0, 0, 0, 0, 24]])
+    (2, 3, 1): np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]]) / 2,
+    (4, 3, 1): np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]]) / 24,
+    (2, 5, 1): np.array([[6, 0, 0, 0, 0], [-4] * 5, [-4, 4, -4, 4, -4], [1, 2, 4, 8, 16], [1, -2, 4, -8, 16], [0, 0, 0, 0, 24]])
     / 24,
+    (2, 3, 2): np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0]]),
 }
-"""By edge and taps: F(2x2, 3x3), F(4x4, 3x3), F(2x2, 5x5)."""
+"""By edge, taps and stride: F(2x2, 3x3), F(4x4, 3x3), F(2x2, 5x5), and with a stride of 2 F(2, 2) beside the tap in the middle."""
 
 
-@pytest.mark.parametrize(("edge", "taps"), G)
+@pytest.mark.parametrize(("edge", "taps", "stride"), G)
 @pytest.mark.parametrize(("outputs", "dtype"), [(40, "float32"), (43, "float64")])
-def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int, taps: int) -> None:
+def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: str, edge: int, taps: int, stride: int) -> None:
     """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
-    g, by = random(2 * outputs, 3, taps, taps, dtype=dtype), G[edge, taps]
-    planes, tight = planes_of(edge, taps), 4 * np.finfo(g.dtype).eps
-    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), HOST)
+    g, by = random(2 * outputs, 3, taps, taps, dtype=dtype), G[edge, taps, stride]
+    kinds, tight = len(by) ** 2, 4 * np.finfo(g.dtype).eps
+    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), HOST, stride)
     for own, packed in zip(np.split(g, 2), made, strict=True):
-        expected = np.zeros((planes, 3, 48), dtype)
-        expected[:, :, :outputs] = (by @ own.astype(float) @ by.T).reshape(outputs, 3, planes).T
-        first, second = np.split(packed.reshape(-1, 3, 16), [planes * 2])
-        first = first.reshape(planes, 2, 3, 16)
+        expected = np.zeros((kinds, 3, 48), dtype)
+        expected[:, :, :outputs] = (by @ own.astype(float) @ by.T).reshape(outputs, 3, kinds).T
+        first, second = np.split(packed.reshape(-1, 3, 16), [kinds * 2])
+        first = first.reshape(kinds, 2, 3, 16)
         np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
 
 
@@ -343,9 +344,9 @@ def test_filters_are_transformed_alike_on_every_target(target: str) -> None:
     """As many at a time as the target's vectors hold."""
     lanes = tile_for("f32", TARGETS[target]).lanes
     g, u = random(19, 2, 3, 3), np.empty(36 * 2 * 2 * 16, np.float32)
-    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "taps": 3, "lanes": lanes})
+    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "taps": 3, "stride": 1, "lanes": lanes})
     assert call(spec, [g, u], [19, 2, 32, 16, 2], target=TARGETS[target]) == 0
     expected = np.zeros((36, 2, 32))
-    expected[:, :, :19] = (G[4, 3] @ g.astype(float) @ G[4, 3].T).reshape(19, 2, 36).T
+    expected[:, :, :19] = (G[4, 3, 1] @ g.astype(float) @ G[4, 3, 1].T).reshape(19, 2, 36).T
     panels = u.reshape(36, 2, 2, 16)
     np.testing.assert_allclose(np.concatenate([panels[:, 0], panels[:, 1]], 2), expected, rtol=1e-6, atol=1e-6)

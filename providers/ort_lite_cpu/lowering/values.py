@@ -33,6 +33,8 @@ class Values(Builder):
         """How many readers of a value, outputs of the program among them, are still to come."""
         self.coming: set[Node] = set()
         """Nodes that are still to be lowered. One that is done with another before it is taken out."""
+        self.joined: dict[Node, Tensor] = {}
+        """Results of nodes to come that those before them write into, each a part."""
         for value, info in inputs:
             self._add_input(value, info)
         self.is_body = False

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array
-from ort_lite.shapes import equal, maximum, minimum, product, same
+from ort_lite.shapes import at_least, equal, maximum, minimum, product, same
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.kernels.gemm import convolution, depthwise, pack, winograd
+from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, winograd
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
-from ort_lite_cpu.kernels.gemm.gemm import DEPTH
+from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -22,7 +22,7 @@ from ort_lite_cpu.lowering.tensor import Tensor, channels_last
 from ort_lite_cpu.operators.conv_pixels import emit_pixels, suits_pixels
 from ort_lite_cpu.operators.conv_planes import conv_planes, suits_planes
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Triple, Weight
-from ort_lite_cpu.operators.matmul import Product, emit_packed
+from ort_lite_cpu.operators.joined import joined_output, laid
 from ort_lite_cpu.operators.rounded import rounding_behind
 from ort_lite_cpu.registry import REAL, operator
 
@@ -72,24 +72,41 @@ def _convolve(op: NodeLowering, act: Activation) -> None:
         return
     pixels = array is not None and by_pixels(op, sizes)
     emit, perm = (emit_pixels, None) if pixels else (emit_conv, channels_last(len(x)))
-    residual = op.input(3, perm) if op.has(3) else None
-    emit(op, sizes, op.input(0, perm), weight, op.output(0, perm), Epilogue(op.optional(2), residual, act))
+    epilogue = Epilogue(op.optional(2), op.input(3, perm) if op.has(3) else None, act)
+    alone = pixels or sizes.is_depthwise or epilogue.residual is not None
+    image = op.input(0, perm)
+    emit(op, sizes, image, weight, op.output(0, perm) if alone else joined_output(op), epilogue)
 
 
 # --- Kernels
 def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
     """y = the convolution of x, both channels-last in memory."""
-    if weight.array is not None and sizes.is_pointwise:
-        spec = Product(sizes.pixels, sizes.outputs, sizes.channels, transposed=True)
-        spec = spec.replace(bias=epilogue.bias, residual=epilogue.residual, activation=epilogue.activation)
-        assert weight.source is not None
-        emit_packed(op, spec, x, weight.array.reshape(len(weight.array), -1), source=weight.source, y=y, form=weight.form)
+    if weight.array is not None and _is_product(op, sizes, x):
+        _emit_channels(op, sizes, x, weight, y, epilogue)
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
     elif weight.array is not None and (edge := _winograd_edge(op, sizes, x)):
         _emit_winograd(op, sizes, edge, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
+
+
+def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
+    """Whether pixels are multiplied by matrices, one a group, and groups are not joined."""
+    least = tile_for(x.native, op.target).least_columns
+    return sizes.sees_one_pixel and not sizes.is_depthwise and (sizes.groups == 1 or _joined_groups(sizes, least) == 1)
+
+
+def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue) -> None:
+    tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, laid(y)
+    n, k = sizes.outputs // groups, sizes.channels // groups
+    w = weight.packed(
+        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.target)
+    )
+    operands = [x, w, epilogue.bias, epilogue.residual, to]
+    given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.named, **tile.statics}
+    in_place = (4, 3) if at_least(depth_of(tile.vectors), k) else None
+    op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place)
 
 
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
@@ -118,10 +135,11 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
         )
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
-    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), DEPTH))
-    operands = [x, w, epilogue.bias, epilogue.residual, y, scratch]
-    act = epilogue.activation.named
-    op.emit(convolution.conv, operands, **sizes.named, groups=groups, **act, **tile.statics, work=sizes.work)
+    scratch = op.temporary(x.dtype, (op.options.threads, minimum(convolution.BLOCK, sizes.pixels), depth_of(tile.vectors)))
+    to, lies = laid(y)
+    operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
+    given = {**sizes.named, **lies, **epilogue.activation.named, **tile.statics}
+    op.emit(convolution.conv, operands, **given, groups=groups, work=sizes.work)
 
 
 def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
@@ -176,17 +194,26 @@ def _emit_winograd(
     op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
 ) -> None:
     tile = tall_tile(x.native, op.target)
-    assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int) and isinstance(sizes.kernel[1], int)
-    groups, taps = sizes.groups, sizes.kernel[1]
-    columns, block = _columns(sizes.outputs // groups, tile.lanes), _block(sizes, edge, tile)
-    form = f"winograd {edge} {groups} {columns} {tile.columns}"
-    u = weight.packed(op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.target))
-    size = winograd.scratch_size(edge, taps, block, sizes.channels // groups, columns)
+    stride = sizes.strides[2]
+    assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
+    assert isinstance(sizes.kernel[1], int) and isinstance(stride, int)
+    groups, taps, outputs = sizes.groups, sizes.kernel[1], sizes.outputs // sizes.groups
+    columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
+    form = f"winograd {edge} {stride} {groups} {columns} {tile.columns}"
+    u = weight.packed(
+        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.target, stride)
+    )
+    size = winograd.scratch_size(edge, taps, stride, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
-    operands = [x, u, epilogue.bias, epilogue.residual, y, scratch]
-    statics = {**tile.statics, "edge": edge, "taps": taps, "shares": winograd.shares_for(block, tile)}
-    given = {**sizes.named, "groups": groups, **epilogue.activation.named, **statics}
-    op.emit(winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2)
+    to, lies = laid(y)
+    operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
+    statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "shares": winograd.shares_for(block, tile)}
+    given = {**sizes.named, **lies, "groups": groups, **epilogue.activation.named, **statics}
+    whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
+    in_place = (4, 3) if whole else None
+    op.emit(
+        winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2, inplace=in_place
+    )
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:

@@ -61,7 +61,12 @@ class Geometry(Record):
 
     @property
     def is_pointwise(self) -> bool:
-        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0) and self.groups == 1
+        """Whether all pixels are multiplied by one matrix."""
+        return self.groups == 1 and self.sees_one_pixel
+
+    @property
+    def sees_one_pixel(self) -> bool:
+        plain = self.kernel == self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
         return plain and all(same(a, b) for a, b in zip(self.size, self.result, strict=True))
 
     @property
@@ -77,8 +82,11 @@ class Geometry(Record):
         By rows of products: a plane has one for each tile, but no fewer than fit into the time in which its filters arrive; the
         definition has one for each pixel and tap, and a quarter more because its lines end. A size that is not known may be large: 4.
         """
+        halves = self.strides[1:] == (2, 2)
         edges = (4, 2) if self.kernel == (1, 3, 3) else (2,) if self.kernel == (1, 5, 5) else ()
-        plain = self.strides == self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
+        if halves:
+            edges = (2,) if self.kernel == (1, 3, 3) and self.groups == 1 else ()
+        plain = self.strides in ((1, 1, 1), (1, 2, 2)) and self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
         many = all(
             isinstance(n, int) and n // self.groups >= max(FEW_CHANNELS, tile.lanes) for n in (self.channels, self.outputs)
         )
@@ -94,7 +102,8 @@ class Geometry(Record):
         for edge in reversed(edges):
             tiles = self.tiles(edge)
             assert isinstance(tiles, int)
-            costs[edge] = winograd.planes_of(edge, taps) * max(tiles, least)
+            together = {1: 9, 2: 6, 4: 1} if halves else {1: winograd.planes_of(edge, taps)}
+            costs[edge] = sum(kinds * max(planes * tiles, least) for planes, kinds in together.items())
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:

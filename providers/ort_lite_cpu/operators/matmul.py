@@ -7,7 +7,7 @@ from typing import Any
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
-from ort_lite.shapes import equal, product, same, select
+from ort_lite.shapes import at_least, equal, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
@@ -226,7 +226,8 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     operands = [a, op.packed(source, form, make), spec.bias, spec.residual, y]
-    op.emit(kernels.gemm, operands, **spec.sizes, **spec.activation.named, **tile.statics, work=spec.work)
+    in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
+    op.emit(kernels.gemm, operands, **spec.sizes, **spec.activation.named, **tile.statics, work=spec.work, inplace=in_place)
 
 
 # --- Operands

@@ -9,8 +9,9 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lowered import Requirement
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
-from ort_lite_cpu.lowering.tensor import Tensor, bits
+from ort_lite_cpu.lowering.tensor import Tensor, bits, same_shape
 from ort_lite_cpu.operators.fill import emit_fill
+from ort_lite_cpu.operators.joined import is_part
 from ort_lite_cpu.registry import MOVABLE, operator
 
 
@@ -76,15 +77,20 @@ def split(op: NodeLowering) -> None:
 
 @operator("Concat", types=MOVABLE)
 def concat(op: NodeLowering) -> None:
-    """Copies each input to its place; keeps a storage order that the first input has."""
-    raws = [op.raw(k) for k in range(len(op.node.inputs))]
-    perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
-    y = op.output(0, perm)
-    emit_concat(op, [op.input(k, perm) for k in range(len(raws))], y, op.attr("axis", 1) % len(y.shape))
+    """Copies each input that is not there yet to its place; keeps a storage order that the first input has."""
+    raws, whole = [op.raw(k) for k in range(len(op.node.inputs))], op.lowering.joined.get(op.node)
+    if whole is not None and same_shape(whole.shape, op.info().shape or ()):
+        y, perm = whole, whole.perm
+        op.set(0, y)
+    else:
+        perm = next((raw.perm for raw in raws if raw.perm is not None and raw.pending is None), None)
+        y = op.output(0, perm)
+    inputs = [raw if is_part(raw, y) else op.input(k, perm) for k, raw in enumerate(raws)]
+    emit_concat(op, inputs, y, op.attr("axis", 1) % len(y.shape))
 
 
 def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int) -> None:
-    """y = the inputs, all in y's storage order, behind each other along the logical axis."""
+    """y = the inputs, all in y's storage order, behind each other along the logical axis; parts of y are there already."""
     order = y.perm or tuple(range(len(y.shape)))
     axis = order.index(axis)
     strides = contiguous(y.stored_shape)
@@ -92,7 +98,8 @@ def emit_concat(op: NodeLowering, inputs: Sequence[Tensor], y: Tensor, axis: int
     for x in inputs:
         others = [k for k in range(len(order)) if k != axis]
         op.agree([x.stored_shape[k] for k in others], [y.stored_shape[k] for k in others], "dimensions of its inputs differ")
-        emit_strided(op, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
+        if not is_part(x, y):
+            emit_strided(op, x, y, x.stored_shape, contiguous(x.stored_shape), strides, 0, at * strides[axis])
         at = at + x.stored_shape[axis]
 
 

@@ -17,7 +17,7 @@ from ort_lite.native.cpu import host
 from ort_lite.shapes import symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tile_for
-from ort_lite_cpu.operators import conv, conv_pixels
+from ort_lite_cpu.operators import conv, conv_pixels, slices
 from ort_lite_cpu.operators.convolutions import Geometry
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
@@ -107,7 +107,7 @@ def chosen(x: str, w: Shape, body: str) -> set[str]:
         ("float[1,32,30,30] x", (1, 32, 3, 3), "", "conv_pixels"),
         ("float[1,128,30,30] x", (128, 4, 3, 3), "<group=32>", "conv_pixels"),
         ("float[N,32,H,W] x", (1, 32, 3, 3), "", "conv_pixels"),
-        ("float[1,128,30,30] x", (128, 128, 3, 3), "<strides=[2,2]>", "conv"),
+        ("float[1,128,30,30] x", (128, 128, 3, 3), "<dilations=[2,2]>", "conv"),
     ],
     ids=str,
 )
@@ -171,9 +171,69 @@ def test_no_image() -> None:
 
 # --- The kernels for special cases
 def test_pointwise_convolutions_are_one_product() -> None:
-    assert "gemm" in names(op_program("Conv", [ramp((2, 8, 5, 6)), weights(20, 8, 1, 1)], constants=(1,)))
+    assert "channels" in names(op_program("Conv", [ramp((2, 8, 5, 6)), weights(20, 8, 1, 1)], constants=(1,)))
     check_op("Conv", ramp((2, 8, 5, 6)), weights(20, 8, 1, 1), ramp((20,)), expected=convolved, constants=(1, 2), atol=1e-5)
     check_op("Conv", ramp((2, 8, 5)), weights(20, 8, 1), expected=convolved, constants=(1,), atol=1e-5)
+
+
+@pytest.mark.parametrize("act", ["Relu", "Tanh"])
+def test_pointwise_convolutions_of_wide_groups_are_a_product_each(act: str) -> None:
+    """Between those who want channels last: here pools of one pixel."""
+    text = f"""(float[2,21,h,w] x, float[111,7,1,1] w, float[111] b) => (float[2,111,h,w] y) {{ p = MaxPool<kernel_shape = [1,1]>(x)
+        q = com.microsoft.FusedConv<group = 3, activation = "{act}">(p, w, b)  y = MaxPool<kernel_shape = [1,1]>(q) }}"""
+    x, held, oracle = ramp((2, 21, 6, 7)), {"w": weights(111, 7, 1, 1), "b": ramp((111,))}, ACTIVATIONS[act][1]
+    programs = [text_program(text, constants=held, threads=threads) for threads in (1, 3)]
+    assert "channels" in names(programs[0])
+    results = [program([x])[0] for program in programs]
+    assert_close(results[0], oracle(convolved(x, held["w"], held["b"], group=3)), 1e-5, 1e-5, "groups")
+    assert_same(results[0], results[1], "threads change the result")
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_what_is_added_and_not_read_again_is_written_over(kernel: int) -> None:
+    """By the last instruction that reads it: the sum needs no memory of its own."""
+    text = """(float[1,32,9,10] x, float[48,32,1,1] w, float[48,32,k,k] v) => (float[1,48,4,5] y) {{
+        a = Conv(x, w)  b = com.microsoft.FusedConv<pads = [{p},{p},{p},{p}], activation = "Relu">(x, v, , a)
+        y = MaxPool<kernel_shape = [2,2], strides = [2,2]>(b) }}"""
+    x, held = ramp((1, 32, 9, 10)), {"w": weights(48, 32, 1, 1), "v": weights(48, 32, kernel, kernel)}
+    pad = kernel // 2
+    program = text_program(text.format(p=pad), constants=held)
+    assert program._only is not None and not {"a", "b"} <= set(program._only.segment.names)
+    added = np.maximum(convolved(x, held["v"], pads=[pad] * 4) + convolved(x, held["w"]), 0)
+    want = added[:, :, :8].reshape(1, 48, 4, 2, 5, 2).max((3, 5))
+    assert_close(program([x])[0], want, 1e-4, 1e-4, "in place")
+
+
+JOINED = """(float[2,16,h,w] x, float[20,16,1,1] a, float[20] d, float[17,16,3,3] b, float[48,16,5,5] c) => (float[2,101,h,w] y)
+    <float[2,20,h,w] p, float[2,17,h,w] q, float[2,48,h,w] r, float[2,16,h,w] s> {
+    s = MaxPool<kernel_shape = [3,3], pads = [1,1,1,1]>(x)  p = com.microsoft.FusedConv<activation = "Tanh">(s, a, d)
+    q = Conv<pads = [1,1,1,1]>(s, b)  r = Conv<pads = [2,2,2,2]>(s, c)  t = Concat<axis = 1>(p, s, q, r)
+    y = MaxPool<kernel_shape = [1,1]>(t) }"""
+"""Three kernels and a pool write into one result."""
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_convolutions_write_where_a_concat_wants_them(in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads them elsewhere after all gets a copy."""
+    if not in_place:
+        monkeypatch.setattr(slices, "same_shape", lambda *_: False)
+    held = {"a": weights(20, 16, 1, 1), "d": ramp((20,)), "b": weights(17, 16, 3, 3), "c": weights(48, 16, 5, 5)}
+    programs = [text_program(JOINED, constants=held, threads=threads) for threads in (1, 3)]
+    assert programs[0]._only is not None
+    count = len(programs[0]._only.segment.instructions)
+    x = ramp((2, 16, 12, 13))
+    seen = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    s = sliding_window_view(seen, (3, 3), (2, 3)).max((-1, -2))
+    p, q, r = (
+        np.tanh(convolved(s, held["a"], held["d"])),
+        convolved(s, held["b"], pads=[1] * 4),
+        convolved(s, held["c"], pads=[2] * 4),
+    )
+    want = np.concatenate([p, s, q, r], 1)
+    results = [program([x])[0] for program in programs]
+    assert_close(results[0], want, 1e-4, 1e-4, "joined")
+    assert_same(results[0], results[1], "threads change the result")
+    assert count == 5 + 2 + (1 if in_place else 4 + 3)  # kernels, changes of order, copies
 
 
 @pytest.mark.parametrize("channels", [1, 7, 8, 20, 48])
@@ -210,7 +270,7 @@ LANES = tile_for("f32", host()).lanes
 """Channels come in whole vectors of this machine's."""
 
 
-@pytest.mark.parametrize(("edge", "tolerance"), [(2, 3e-6), (4, 3e-5)])
+@pytest.mark.parametrize(("edge", "stride", "tolerance"), [(2, 1, 3e-6), (2, 2, 3e-6), (4, 1, 3e-5)])
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
 @pytest.mark.parametrize(
     ("size", "channels", "outputs"),
@@ -224,14 +284,22 @@ LANES = tile_for("f32", host()).lanes
     ids=["few", "two blocks of outputs and a vector", "many channels", "parts of vectors", "more parts of vectors"],
 )
 def test_winograd(
-    size: Shape, channels: int, outputs: int, pads: list[int], edge: int, tolerance: float, monkeypatch: pytest.MonkeyPatch
+    size: Shape,
+    channels: int,
+    outputs: int,
+    pads: list[int],
+    edge: int,
+    stride: int,
+    tolerance: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
     x, w, b = ramp((2, channels, *size)), weights(outputs, channels, 3, 3), ramp((outputs,))
-    assert "winograd" in names(op_program("Conv", [x, w, b], {"pads": pads}, constants=(1, 2)))
-    want = convolved(x, w, b, pads=pads)
+    attributes: dict[str, Any] = {"pads": pads, "strides": [stride, stride]}
+    assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2)))
+    want = convolved(x, w, b, **attributes)
     # Judged by the largest magnitude: sums of terms that cancel lose more than those of a direct convolution.
-    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), pads=pads)
+    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), **attributes)
 
 
 @pytest.mark.parametrize(("edge", "taps", "groups"), [(2, 5, 1), (2, 5, 2), (4, 3, 3)])
@@ -285,6 +353,16 @@ def test_tiles_of_winograd_for_groups_and_for_five_taps(taps: int, groups: int, 
 
 
 @pytest.mark.parametrize(
+    ("channels", "size", "wide", "narrow"),
+    [(64, 7, 2, 2), (64, 14, 2, 2), (512, 7, 0, 2), (256, 14, 2, 2), (64, symbol("N"), 2, 2)],
+)
+def test_tiles_of_a_stride_of_two_are_small(channels: int, size: Dim, wide: int, narrow: int) -> None:
+    image, y = (1, channels, size * 2, size * 2), (1, channels, size, size)
+    sizes = conv.sizes_of(image, y, (3, 3), (2, 2), (1, 1), (1, 1), 1)
+    assert [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))] == [wide, narrow]
+
+
+@pytest.mark.parametrize(
     ("channels", "size", "block"), [(64, 28, 25), (256, 28, 49), (64, 12, 9), (64, symbol("N"), 24)], ids=str
 )
 def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None:
@@ -292,6 +370,12 @@ def test_blocks_of_tiles_are_alike(channels: int, size: Dim, block: int) -> None
     image = (1, channels, size, size)
     sizes = conv.sizes_of(image, image, (3, 3), (1, 1), (1, 1), (1, 1), 1)
     assert conv._block(sizes, 4, Tile(12, 2, 16)) == block
+
+
+@pytest.mark.parametrize(("channels", "block"), [(64, 49), (128, 49), (160, 25)])
+def test_blocks_of_a_stride_of_two_are_small_where_channels_are_many(channels: int, block: int) -> None:
+    sizes = conv.sizes_of((1, channels, 56, 56), (1, channels, 28, 28), (3, 3), (2, 2), (1, 1), (1, 1), 1)
+    assert conv._block(sizes, 2, Tile(12, 2, 16)) == block
 
 
 def test_winograd_can_be_turned_off() -> None:
@@ -469,6 +553,6 @@ def test_planes_go_on_channels_last_where_that_moves_less() -> None:
     """The change of order comes before or after; what reads the result says which it is."""
     text = """(float[1,8,16,64] x, float[{o},8,1,1] w) => (float[1,{o},8,32] y) {{
         a = Conv(x, w)  y = MaxPool<kernel_shape = [2,2], strides = [2,2]>(a) }}"""
-    for outputs, kernel in ((8, "pointwise"), (16, "gemm")):
+    for outputs, kernel in ((8, "pointwise"), (16, "channels")):
         held = {"w": weights(outputs, 8, 1, 1)}
         assert kernel in names(text_program(text.format(o=outputs), constants=held))

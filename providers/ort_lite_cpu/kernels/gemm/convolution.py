@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, shift
 from ort_lite_cpu.kernels.gemm.activation import activate
-from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
+from ort_lite_cpu.kernels.gemm.gemm import cut, depth_of, grid
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 BLOCK = 120
 """Output pixels that a block has at most."""
+NARROW, WIDE = depth_of(3), depth_of(4)
+"""Most of the depth that a piece has, for panels of fewer than four vectors and for those of four."""
 LONG, MANY = 4, 4
 """Tiles that a row of pixels fills, and panels of output channels, from which on: a shorter row leaves the last of its tiles
 half empty, so where panels are many a copy of the block, whose tiles go on in the next row, costs less. Panels of all parts count:
@@ -33,7 +35,8 @@ class Sizes(NamedTuple):
     id_: int
     ih: int
     iw: int
-    o: int
+    ldy: int
+    """From one pixel of y to the next."""
     od: int
     oh: int
     ow: int
@@ -77,9 +80,9 @@ class Block(NamedTuple):
     x="n * id_ * ih * iw * c",
     w="groups * ceildiv(o // groups, vectors * lanes) * kd * kh * kw * (c // groups) * vectors * lanes",
     bias="o",
-    residual="n * od * oh * ow * o",
-    y="n * od * oh * ow * o",
-    scratch="parts * min(BLOCK, n * od * oh * ow) * DEPTH",
+    residual="walk(0, n * od * oh * ow, ldy, o, 1)",
+    y="walk(at, n * od * oh * ow, ldy, o, 1)",
+    scratch="parts * min(BLOCK, n * od * oh * ow) * select(less(vectors, 4), NARROW, WIDE)",
 )
 def conv(
     x: Ptr,
@@ -110,6 +113,8 @@ def conv(
     dh: int,
     dw: int,
     groups: int,
+    at: int,
+    ldy: int,
     low: float,
     high: float,
     alpha: float,
@@ -121,19 +126,19 @@ def conv(
     part: int,
     parts: int,
 ) -> int:
-    """y (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
+    """y[at:] (n, od, oh, ow, o) = kind(clip(conv(x (n, id, ih, iw, c), w) + bias (o,) + residual, low, high)), w from `filters`.
 
-    Names as in Sizes; scratch (parts, min(BLOCK, pixels), DEPTH). A block is some whole rows of output pixels, or a part of
-    one; parts share blocks and panels. Spec: ONNX Conv-22.
+    Pixels of y and of the residual lie `ldy` apart. Names as in Sizes; scratch (parts, min(BLOCK, pixels), depth). A block is some
+    whole rows of output pixels, or a part of one; parts share blocks and panels. Spec: ONNX Conv-22.
     """
     width = vectors * lanes
-    g = Sizes(c, id_, ih, iw, o, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
+    g = Sizes(c, id_, ih, iw, ldy, od, oh, ow, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, c // groups, o // groups)
     across = max((g.outputs + width - 1) // width, 1)
-    scratch = shift(scratch, part * min(BLOCK, n * od * oh * ow) * DEPTH)
+    scratch, y = shift(scratch, part * min(BLOCK, n * od * oh * ow) * depth_of(vectors)), shift(y, at)
     lines = kd * kh
-    heights = max(BLOCK // max(ow, 1), 1)
     chunks, length = cut(ow, BLOCK)
     all_rows = n * od * oh
+    heights = max(cut(all_rows, max(BLOCK // max(ow, 1), 1))[1], 1)  # blocks alike: parts that have as many take as long
     first, last, left, right = _share((all_rows + heights - 1) // heights * chunks, groups * across, part, parts)
     for number in range(first, last):
         top, begin = number // chunks * heights, number % chunks * length
@@ -146,7 +151,7 @@ def conv(
             _block(own, factors, bias, residual, y, scratch, j, count, g, block, lines, flat, low, high, rows, vectors, lanes)
             if kind != "":
                 for row in range(block.top, block.bottom):
-                    activate(shift(y, (row * ow + begin) * o + j), o, block.end - begin, count, alpha, beta, kind)
+                    activate(shift(y, (row * ow + begin) * ldy + j), ldy, block.end - begin, count, alpha, beta, kind)
     return OK
 
 
@@ -186,16 +191,16 @@ def _block(
     A piece is some whole runs, or a part of one; where taps are no neighbours, some whole taps, or a part of one.
     """
     width = vectors * lanes
-    run = g.kw * g.channels
+    run, deep = g.kw * g.channels, depth_of(vectors)
     ldw = lines * run * width
     if _neighbours(g):
-        cuts, most = cut(run, DEPTH)
-        stacks, some = cut(lines, max(DEPTH // max(run, 1), 1))
-    elif g.channels <= DEPTH:
-        cuts, most = cut(g.kw, max(DEPTH // max(g.channels, 1), 1))
+        cuts, most = cut(run, deep)
+        stacks, some = cut(lines, max(deep // max(run, 1), 1))
+    elif g.channels <= deep:
+        cuts, most = cut(g.kw, max(deep // max(g.channels, 1), 1))
         stacks, some, most = lines, 1, most * g.channels
     else:
-        cuts, most = cut(g.channels, DEPTH)
+        cuts, most = cut(g.channels, deep)
         stacks, some, cuts = lines, 1, cuts * g.kw
     # Pixels from `west` to `east` of a row see no padding at its sides: what they see is read in place.
     west = min(max((g.pw + g.sw - 1) // g.sw, 0), g.ow)
@@ -204,25 +209,64 @@ def _block(
     clips = low > -math.inf or high < math.inf
     for step in range(stacks * cuts):
         r0, o0 = step // cuts * some, step % cuts * most
-        if g.channels > DEPTH and not _neighbours(g):
+        if g.channels > deep and not _neighbours(g):
             o0 = step % cuts // (cuts // g.kw) * g.channels + step % (cuts // g.kw) * most
             piece = Piece(r0, r0 + 1, o0, min(o0 + most, (o0 // g.channels + 1) * g.channels))
         else:
             piece = Piece(r0, min(r0 + some, lines), o0, min(o0 + most, run))
         mode = mode_of(step == 0, step == stacks * cuts - 1, bias, residual, clips)
         b = shift(w, (r0 * run + o0) * width)
+        after = (piece.r1 - piece.r0) * (piece.o1 - piece.o0) * width if step + 1 < stacks * cuts else 0
         added, other, out = shift(bias, j), shift(residual, j), shift(y, j)
         if direct and east - west >= rows * (LONG if g.outputs >= MANY * width else 1):
             inside = Block(block.top, block.bottom, max(block.begin, west), min(block.end, east))
             _in_place(x, b, added, other, out, count, ldw, g, inside, piece, mode, low, high, rows, vectors, lanes)
             for column in range(block.begin, block.end):
                 if column < west or column >= east:
-                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.o
+                    edge, ldy = Block(block.top, block.bottom, column, column + 1), g.ow * g.ldy
                     _gathered(
-                        x, b, added, other, out, scratch, count, ldw, g, edge, ldy, piece, mode, low, high, rows, vectors, lanes
+                        x,
+                        b,
+                        after,
+                        added,
+                        other,
+                        out,
+                        scratch,
+                        count,
+                        ldw,
+                        g,
+                        edge,
+                        ldy,
+                        piece,
+                        mode,
+                        low,
+                        high,
+                        rows,
+                        vectors,
+                        lanes,
                     )
         else:
-            _gathered(x, b, added, other, out, scratch, count, ldw, g, block, g.o, piece, mode, low, high, rows, vectors, lanes)
+            _gathered(
+                x,
+                b,
+                after,
+                added,
+                other,
+                out,
+                scratch,
+                count,
+                ldw,
+                g,
+                block,
+                g.ldy,
+                piece,
+                mode,
+                low,
+                high,
+                rows,
+                vectors,
+                lanes,
+            )
 
 
 @native(inline=False)
@@ -263,7 +307,7 @@ def _in_place(
             while r0 < r1 and h + (r1 - 1) * g.dh >= g.ih:
                 r1 -= 1
             start = (((batch * g.id_ + d) * g.ih + h) * g.iw + block.begin * g.sw - g.pw) * g.c + r0 * line
-            at = (row * g.ow + block.begin) * g.o + p * width
+            at = (row * g.ow + block.begin) * g.ldy + p * width
             step, lines = line, r1 - r0
             if _neighbours(g):
                 start += piece.o0
@@ -272,7 +316,7 @@ def _in_place(
             a, pixel = shift(x, start), g.sw * g.c
             b = shift(w, p * ldw + (r0 - piece.r0) * g.kw * g.channels * width)
             out, added, other, m, n_ = shift(y, at), shift(bias, p * width), shift(residual, at), count, n - p * width
-            panel(a, pixel, step, lines, b, b, out, g.o, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
+            panel(a, pixel, step, lines, b, b, out, g.ldy, m, n_, depth, mode, added, other, low, high, rows, vectors, lanes)
 
 
 @native
@@ -285,6 +329,7 @@ def _neighbours(g: Sizes) -> bool:
 def _gathered(
     x: Ptr,
     w: Ptr,
+    after: int,
     bias: Ptr,
     residual: Ptr,
     y: Ptr,
@@ -302,15 +347,18 @@ def _gathered(
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see."""
+    """n output channels of a block whose pixels lie `ldy` apart in y, by way of a copy of what they see.
+
+    after: from this piece's filters to the next one's, whose first panel comes into the cache with the last one here; 0 if none.
+    """
     width = vectors * lanes
     depth = (piece.r1 - piece.r0) * (piece.o1 - piece.o0)
     gather(x, scratch, g, block, piece, lanes)
-    at, count = (block.top * g.ow + block.begin) * g.o, (block.bottom - block.top) * (block.end - block.begin)
+    at, count = (block.top * g.ow + block.begin) * g.ldy, (block.bottom - block.top) * (block.end - block.begin)
     for p in range((n + width - 1) // width):
         factors, out, some = shift(w, p * ldw), shift(y, at + p * width), n - p * width
         added, other = shift(bias, p * width), shift(residual, at + p * width)
-        soon, m = shift(factors, ldw if some > width else 0), count
+        soon, m = shift(factors, ldw) if some > width else shift(w, after if after > 0 else p * ldw), count
         panel(
             scratch, depth, 0, 1, factors, soon, out, ldy, m, some, depth, mode, added, other, low, high, rows, vectors, lanes
         )

@@ -26,6 +26,12 @@ def cut(k: int, depth: int) -> tuple[int, int]:
 
 
 @native
+def depth_of(vectors: int) -> int:
+    """Most of K that one pass takes of constant panels: wide ones are read from the second cache level in any case."""
+    return DEPTH if vectors < 4 else 2 * DEPTH
+
+
+@native
 def grid(rows: int, columns: int, height: int, width: int, part: int, parts: int) -> tuple[int, int, int, int]:
     """This part's first and last row, first and last column, of a grid that all parts share as evenly as they can.
 
@@ -71,15 +77,14 @@ def gemm(
     """c (m, n) = kind(clip(a (m, k) @ b + bias (n,) + residual (m, n), low, high)); b as `pack.panels` makes it.
 
     For each block of rows, each piece of the depth and each panel: the panel stays in the first cache level, the block in
-    the second. Spec: ONNX MatMul-13, Gemm-13.
+    the second. c may be the residual's memory where one pass takes all of k. Spec: ONNX MatMul-13, Gemm-13.
     """
     width = vectors * lanes
     again = 2 * width if k * n > KEPT else 0
     first, last, left, right = grid((m + rows - 1) // rows, (n + width - 1) // width, rows, again, part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
-    most = DEPTH if vectors < 4 else 2 * DEPTH  # wide panels are read from the second level in any case
-    pieces, size = cut(k, most if m > rows else k)
+    pieces, size = cut(k, depth_of(vectors) if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
     streams = m == 1 and k * n > KEPT
     for i in range(first * rows, last, block):

@@ -5,7 +5,12 @@ A tile of 4x4 outputs sees 6x6 inputs, one of 2x2 sees 4x4, or 6x6 with five tap
 which the convolution is a product; over channels and tiles these are 36, or 16, matrix products: the planes. Tiles are taken in blocks
 whose transforms stay in the cache. The error is about 1e-5 of the largest magnitude where 6x6 are seen, 1e-6 for F(2x2, 3x3), whose
 inputs and outputs are only added. Below, `edge` is 4 or 2, and `taps` 3 or 5. Inputs are transformed alike where as many are seen.
-Groups are convolutions of their own. Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+Groups are convolutions of their own.
+
+With a stride of 2 and three taps, the even numbers of a line meet two taps and the odd ones the third: F(2, 2) for the former, 3
+products, and 2 for the latter, where the definition has 6. A tile of 2x2 outputs sees 5x5 inputs, 25 planes for 36 products. Both odd
+numbers meet the same tap: of 25 planes some share their filters, and filters are 16, as those of F(2x2). All transforms are sums.
+Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 """
 
 import math
@@ -30,14 +35,22 @@ GAP = 16
 """Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""
 
 
-def planes_of(edge: int, taps: int) -> int:
-    """Numbers that a tile of edge x edge outputs of taps x taps is transformed to."""
-    return (edge + taps - 1) * (edge + taps - 1)
+def planes_of(edge: int, taps: int, stride: int = 1) -> int:
+    """Numbers that a tile of edge x edge outputs of taps x taps sees, and is transformed to."""
+    return seen_by(edge, taps, stride) * seen_by(edge, taps, stride)
 
 
-def transformed_filters(weight: Array, groups: int, edge: int, columns: int, tile: Tile, target: Target) -> Array:
-    """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (planes, some, C / groups, tile.columns),
-    in the order of their use.
+@native
+def seen_by(edge: int, taps: int, stride: int) -> int:
+    """Numbers of a line that `edge` outputs see."""
+    return (edge - 1) * stride + taps
+
+
+def transformed_filters(
+    weight: Array, groups: int, edge: int, columns: int, tile: Tile, target: Target, stride: int = 1
+) -> Array:
+    """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (kinds, some, C / groups, tile.columns),
+    in the order of their use. Kinds are (edge + taps - 1) x (edge + taps - 1), one a plane where the stride is 1.
 
     O(planes * size), in float64 before rounding.
     """
@@ -47,7 +60,7 @@ def transformed_filters(weight: Array, groups: int, edge: int, columns: int, til
     u = aligned_empty((groups, planes_of(edge, taps) * count * channels * tile.columns), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
     for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
-        run_once(transform_filters, [own, made], target, **sizes, edge=edge, taps=taps, lanes=tile.lanes)
+        run_once(transform_filters, [own, made], target, **sizes, edge=edge, taps=taps, stride=stride, lanes=tile.lanes)
     return u
 
 
@@ -63,36 +76,39 @@ def transform_filters(
     count: int,
     edge: Static,
     taps: Static,
+    stride: Static,
     lanes: Static,
     part: int,
     parts: int,
 ) -> int:
     """As `transformed_filters`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
-    each, planes, depth = (columns + width - 1) // width, (edge + taps - 1) * (edge + taps - 1), channels * taps * taps
+    each, kinds, depth = (columns + width - 1) // width, (edge + taps - 1) * (edge + taps - 1), channels * taps * taps
     for panel_number in span(count, part, parts):
         block, local = panel_number // each, panel_number % each
         some = min(columns, outputs - block * columns)
         plane = (some + width - 1) // width * channels * width
         first, filled = block * columns + local * width, min(width, some - local * width)
         for c in range(channels):
-            target = (planes * block * each + local) * channels * width + c * width
+            target = (kinds * block * each + local) * channels * width + c * width
             source = shift(w, first * depth + c * taps * taps)
             i = 0
             while i + lanes <= filled:
-                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, lanes)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, lanes)
                 i += lanes
             while i < filled:
-                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, 1)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, 1)
                 i += 1
             for j in range(filled, width):
-                for k in range(planes):
+                for k in range(kinds):
                     u[target + k * plane + j] = like(u, 0)
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static,static)")
-def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, lanes: int) -> None:
-    """u[plane * k], k < planes, of `lanes` filters that lie `depth` apart.
+@emitted("void(*F,i64,*F,i64,static,static,static,static)")
+def _transform_filter(
+    builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, stride: int, lanes: int
+) -> None:
+    """u[plane * k], k < kinds, of `lanes` filters that lie `depth` apart.
 
     The planes of a model's usual sizes are a power of two apart and so fall on the same lines of the cache: whole lines are written.
     """
@@ -106,12 +122,12 @@ def _transform_filter(builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge
             vector = builder.insert_element(vector, builder.load(place), narrow.ir.Constant(narrow.ir.IntType(32), lane))
         return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
 
-    times, seen = _G[edge, taps], edge + taps - 1
+    times, kinds = _G[edge, taps, stride], edge + taps - 1
     columns = [times(emit, [taken(taps * i + j) for i in range(taps)]) for j in range(taps)]
-    for i in range(seen):
+    for i in range(kinds):
         for j, value in enumerate(times(emit, [column[i] for column in columns])):
             rounded = value if narrow.nbytes == 8 else builder.fptrunc(value, narrow.type)
-            narrow.store(rounded, emit.move(u, emit.mul(plane, seen * i + j)), 0)
+            narrow.store(rounded, emit.move(u, emit.mul(plane, kinds * i + j)), 0)
 
 
 def _g_of_4(emit: Vectors, g: Sequence[Any]) -> list[Any]:
@@ -147,13 +163,17 @@ def _g_of_five(emit: Vectors, g: Sequence[Any]) -> list[Any]:
     ]
 
 
-_G = {(4, 3): _g_of_4, (2, 3): _g_of_2, (2, 5): _g_of_five}
-"""G g, by edge and taps."""
+def _g_of_strides(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+    return [g[0], emit.add(g[0], g[2]), g[2], g[1]]
 
 
-def scratch_size(edge: int, taps: int, tiles: int, channels: int, columns: int) -> int:
+_G = {(4, 3, 1): _g_of_4, (2, 3, 1): _g_of_2, (2, 5, 1): _g_of_five, (2, 3, 2): _g_of_strides}
+"""G g, by edge, taps and stride."""
+
+
+def scratch_size(edge: int, taps: int, stride: int, tiles: int, channels: int, columns: int) -> int:
     """Elements that one part needs, for the channels of one group: both transforms of a block, and a patch for tiles at the border."""
-    return planes_of(edge, taps) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+    return planes_of(edge, taps, stride) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
 def shares_for(block: int, tile: Tile) -> int:
@@ -167,10 +187,10 @@ def shares_for(block: int, tile: Tile) -> int:
     u="groups * (edge + taps - 1) * (edge + taps - 1) * (c // groups) * vectors * lanes"
     " * (o // groups // columns * ceildiv(columns, vectors * lanes) + ceildiv(o // groups % columns, vectors * lanes))",
     bias="o",
-    residual="n * oh * ow * o",
-    y="n * oh * ow * o",
-    scratch="(parts - 1) * size"
-    " + (edge + taps - 1) * (edge + taps - 1) * (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)",
+    residual="walk(0, n * oh * ow, ldy, o, 1)",
+    y="walk(at, n * oh * ow, ldy, o, 1)",
+    scratch="(parts - 1) * size + (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)"
+    " * ((edge - 1) * stride + taps) * ((edge - 1) * stride + taps)",
 )
 def winograd(
     x: Ptr,
@@ -204,6 +224,8 @@ def winograd(
     block: int,
     columns: int,
     size: int,
+    at: int,
+    ldy: int,
     low: float,
     high: float,
     alpha: float,
@@ -211,6 +233,7 @@ def winograd(
     kind: Static,
     edge: Static,
     taps: Static,
+    stride: Static,
     shares: Static,
     rows: Static,
     vectors: Static,
@@ -218,15 +241,16 @@ def winograd(
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a kernel of taps x taps, strides and dilations 1.
+    """As `convolution.conv` for a kernel of taps x taps, both strides `stride`, dilations 1.
 
     Of each group channels, outputs, `columns` and what is left of the outputs behind the last of them are a vector at least. block:
-    tiles, columns: outputs taken together, size: what `scratch_size` says of both. Parts share blocks, and columns of all groups.
+    tiles, columns: outputs taken together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks, and columns
+    of all groups.
     """
-    width, seen = vectors * lanes, edge + taps - 1
+    width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
     planes, depth, outputs = seen * seen, c // groups, o // groups
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
-    filters_of_group = planes * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
+    filters_of_group = kinds * kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
     down, across = (oh + edge - 1) // edge, (ow + edge - 1) // edge
     tiles = n * down * across
     v = shift(scratch, part * size)
@@ -244,46 +268,72 @@ def winograd(
             if i == left or j == 0:
                 own = shift(x, group * depth)
                 _transform_inputs(
-                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda, edge, taps, lanes
+                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda, edge, taps, stride, lanes
                 )
             some = min(columns, outputs - j)
-            filters = shift(u, group * filters_of_group + planes * (j // columns) * each * depth)
-            _multiply(v, filters, m, count, some, depth, lda, line, block, planes, rows, vectors, lanes, shares)
-            at, plane_size = group * outputs + j, block * line
-            out, b, r = shift(y, at), shift(bias, at), shift(residual, at)
+            filters = shift(u, group * filters_of_group + kinds * kinds * (j // columns) * each * depth)
+            _multiply(
+                v,
+                filters,
+                m,
+                count,
+                some,
+                depth,
+                block * lda,
+                block * line,
+                line,
+                edge,
+                taps,
+                stride,
+                rows,
+                vectors,
+                lanes,
+                shares,
+            )
+            start, plane_size = group * outputs + j, block * line
+            out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
-                m, out, b, r, first, count, down, across, some, o, oh, ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, taps, lanes,
+                m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
+                kind, edge, taps, stride, lanes,
             )  # fmt: skip
     return OK
 
 
-@native
+@native(inline=False)
 def _multiply(
     v: Ptr,
-    filters: Ptr,
+    u: Ptr,
     m: Ptr,
     count: int,
     some: int,
     depth: int,
-    lda: int,
+    plane: int,
+    result: int,
     line: int,
-    block: int,
-    planes: int,
+    edge: Static,
+    taps: Static,
+    stride: Static,
     rows: Static,
     vectors: Static,
     lanes: Static,
     shares: Static,
 ) -> None:
-    """m (planes, block, some) = v (planes, block, depth) @ filters (planes, depth, some) for the first `count` tiles of a block."""
-    width = vectors * lanes
-    for plane in range(planes):
+    """m (planes, count, some) = v (planes, count, depth) times u (kinds, some, depth): planes of v lie `plane` apart, of m `result`.
+
+    The last of the kinds of a direction meets all of the numbers that are left.
+    """
+    width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
+    for number in range(kinds * kinds):
+        top, first = number // kinds, number % kinds
         for p in range(0, some, width):
-            a, into = shift(v, plane * block * lda), shift(m, plane * block * line + p)
-            f, filters, rest = filters, shift(filters, depth * width), some - p
-            panel_in_shares(
-                a, lda, 0, 1, f, filters, into, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
-            )
+            f, u = u, shift(u, depth * width)
+            for i in range(top, seen if top == kinds - 1 else top + 1):
+                for j in range(first, seen if first == kinds - 1 else first + 1):
+                    at = i * seen + j
+                    a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
+                    panel_in_shares(
+                        a, depth + GAP, 0, 1, f, u, y, line, count, rest, depth, 0, f, f, 0.0, 0.0, rows, vectors, lanes, shares
+                    )
 
 
 @native(inline=False)
@@ -304,21 +354,22 @@ def _transform_inputs(
     plane: int,
     edge: Static,
     taps: Static,
+    stride: Static,
     lanes: Static,
 ) -> None:
     """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros.
 
     Pixels of x lie `pixel` apart, of which c channels count.
     """
-    seen = edge + taps - 1
+    seen, step = seen_by(edge, taps, stride), edge * stride
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * edge - ph, number % across * edge - pw
+        h, w = number // across % down * step - ph, number % across * step - pw
         target = shift(v, tile * (c + GAP))
         start = ((batch * ih + h) * iw + w) * pixel
         if h >= 0 and w >= 0 and h + seen <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, lanes)
+            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, stride, lanes)
         else:
             for i in range(seen):
                 for j in range(seen):
@@ -328,19 +379,19 @@ def _transform_inputs(
                             patch[at + k] = like(patch, 0)
                     else:
                         copy_run(shift(patch, at), shift(x, start + (i * iw + j) * pixel), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, lanes)
+            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, stride, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static)")
+@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static)")
 def _input_tile(
-    builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, taps: int, lanes: int
+    builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, taps: int, stride: int, lanes: int
 ) -> None:
-    """v[(edge + taps - 1) * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
+    """v[seen * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
     Row by row of B', or two that share their sums: more of it at once than the registers hold would go to the stack and back.
     The last vector ends with the channels: some of them are computed twice.
     """
-    emit, seen = Vectors(builder, x.type.pointee, lanes), edge + taps - 1
+    emit, seen = Vectors(builder, x.type.pointee, lanes), seen_by(edge, taps, stride)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
@@ -392,6 +443,12 @@ _B: dict[int, tuple[_Step, ...]] = {
         ((1, 2), lambda emit, d: {1: emit.add(d[1], d[2]), 2: emit.sub(d[2], d[1])}),
         ((1, 3), lambda emit, d: {3: emit.sub(d[1], d[3])}),
     ),
+    5: (
+        ((0, 2), lambda emit, d: {0: emit.sub(d[0], d[2])}),
+        ((2, 4), lambda emit, d: {1: d[2], 2: emit.sub(d[4], d[2])}),
+        ((1,), lambda emit, d: {3: d[1]}),
+        ((3,), lambda emit, d: {4: d[3]}),
+    ),
 }
 """B' d by elements, by what a tile sees: which of d some elements of the result are made of, and a function that makes them."""
 
@@ -407,7 +464,7 @@ def _transform_outputs(
     down: int,
     across: int,
     some: int,
-    o: int,
+    ldy: int,
     oh: int,
     ow: int,
     line: int,
@@ -420,22 +477,25 @@ def _transform_outputs(
     kind: Static,
     edge: Static,
     taps: Static,
+    stride: Static,
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
     for tile in range(count):
         number = first + tile
         h, w = number // across % down * edge, number % across * edge
-        at = ((number // (down * across) * oh + h) * ow + w) * o
+        at = ((number // (down * across) * oh + h) * ow + w) * ldy
         lines, pixels = min(oh - h, edge), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
-        _output_tile(source, plane, out, ow * o, o, some, lines, pixels, mode, bias, other, low, high, edge, taps, lanes)
+        _output_tile(
+            source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high, edge, taps, stride, lanes
+        )
         if kind != "":
             for i in range(lines):
-                activate(shift(y, at + i * ow * o), o, pixels, some, alpha, beta, kind)
+                activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static)")
+@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -453,25 +513,26 @@ def _output_tile(
     high: Any,
     edge: int,
     taps: int,
+    stride: int,
     lanes: int,
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
     emit = Vectors(builder, m.type.pointee, lanes)
-    seen, limits = edge + taps - 1, (emit.splat(low), emit.splat(high))
+    seen, limits = seen_by(edge, taps, stride), (emit.splat(low), emit.splat(high))
 
     def inside(at: Any, count: Any) -> Any:
         return builder.icmp_signed("<", emit.integer(at), count)
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
-        for taken, times in _A[edge, taps]:
+        for taken, times in _A[edge, taps, stride]:
             columns, source = [], emit.move(m, at)
             for _ in range(seen):
                 columns.append(times(emit, {i: emit.load(emit.move(source, emit.mul(plane, seen * i)), 0) for i in taken}))
                 source = emit.after(emit.move(source, plane), list(columns[-1].values())[-1])
             for i in columns[0]:
                 given = dict(enumerate(column[i] for column in columns))
-                row = dict(item for _taken, again in _A[edge, taps] for item in again(emit, given).items())
+                row = dict(item for _taken, again in _A[edge, taps, stride] for item in again(emit, given).items())
                 finish(at, i, [row[j] for j in range(edge)])
         return []
 
@@ -514,9 +575,14 @@ def _a_second(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
     return {1: emit.add(emit.fma(emit.sub(m[3], m[4]), emit.constant(2.0), emit.sub(m[1], m[2])), m[5])}
 
 
-_A: dict[tuple[int, int], tuple[_Step, ...]] = {
-    (4, 3): (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
-    (2, 3): (((0, 1, 2, 3), _a_of_2),),
-    (2, 5): (((0, 1, 2, 3, 4), _a_first), ((1, 2, 3, 4, 5), _a_second)),
+def _a_of_strides(emit: Vectors, m: Mapping[int, Any]) -> dict[int, Any]:
+    return {0: emit.add(emit.add(m[0], m[1]), m[3]), 1: emit.add(emit.add(m[1], m[2]), m[4])}
+
+
+_A: dict[tuple[int, int, int], tuple[_Step, ...]] = {
+    (4, 3, 1): (((0, 1, 2, 3, 4), _a_even), ((1, 2, 3, 4, 5), _a_odd)),
+    (2, 3, 1): (((0, 1, 2, 3), _a_of_2),),
+    (2, 5, 1): (((0, 1, 2, 3, 4), _a_first), ((1, 2, 3, 4, 5), _a_second)),
+    (2, 3, 2): (((0, 1, 2, 3, 4), _a_of_strides),),
 }
-"""A' m, as _B, by edge and taps."""
+"""A' m, as _B, by edge, taps and stride."""

@@ -1,0 +1,81 @@
+"""Pointwise convolution, channels last: products of rows of pixels and constant panels, group by group, into rows of any length."""
+
+import math
+
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import OK, Ptr, Static, native, shift
+from ort_lite_cpu.kernels.gemm.activation import activate
+from ort_lite_cpu.kernels.gemm.gemm import BLOCK, cut, depth_of, grid
+from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
+
+
+@native
+@extents(
+    x="m * groups * k",
+    w="groups * ceildiv(n, vectors * lanes) * k * vectors * lanes",
+    bias="groups * n",
+    residual="walk(0, m, ldy, groups * n, 1)",
+    y="walk(at, m, ldy, groups * n, 1)",
+)
+def channels(
+    x: Ptr,
+    w: Ptr,
+    bias: Ptr,
+    residual: Ptr,
+    y: Ptr,
+    m: int,
+    n: int,
+    k: int,
+    groups: int,
+    at: int,
+    ldy: int,
+    low: float,
+    high: float,
+    alpha: float,
+    beta: float,
+    kind: Static,
+    rows: Static,
+    vectors: Static,
+    lanes: Static,
+    part: int,
+    parts: int,
+) -> int:
+    """y[at:] (m, groups * n) = kind(clip(x (m, groups * k) times w + bias + residual, low, high)), rows `ldy` apart.
+
+    n, k: of one group; w from `pack.filters`; the residual lies as y does. For each block of rows, each piece of the depth and each
+    panel: the block stays in the second cache level. y may be the residual's memory where one pass takes all of k.
+    Spec: ONNX Conv-22.
+    """
+    width = vectors * lanes
+    across = max((n + width - 1) // width, 1)
+    down, apart = (
+        (m + rows - 1) // rows,
+        width // (2 * groups),
+    )  # pixels come from another core's cache, weights from what all share
+    first, last, left, right = grid(down, groups * across, rows, apart, part, parts)
+    last = min(last * rows, m)
+    clips = low > -math.inf or high < math.inf
+    pieces, size = cut(k, depth_of(vectors) if m > rows else k)
+    block = max(BLOCK // rows, 1) * rows
+    for i in range(first * rows, last, block):
+        count = min(block, last - i)
+        for piece in range(pieces):
+            start = piece * size
+            depth = min(size, k - start)
+            following = start + size if piece + 1 < pieces else 0
+            mode = mode_of(piece == 0, piece == pieces - 1, bias, residual, clips)
+            for number in range(left, right):
+                group, j = number // across, number % across * width
+                a, out, some = shift(x, (i * groups + group) * k + start), group * n + j, n - j
+                factors = shift(w, (number * k + start) * width)
+                soon = shift(factors, k * width) if number + 1 < right else shift(w, (left * k + following) * width)
+                c, added, other = shift(y, at + i * ldy + out), shift(bias, out), shift(residual, i * ldy + out)
+                panel(
+                    a, groups * k, 0, 1, factors, soon, c, ldy, count, some, depth, mode, added, other, low, high,
+                    rows, vectors, lanes,
+                )  # fmt: skip
+        if kind != "":
+            begin = left // across * n + left % across * width
+            end = right // across * n + right % across * width if right % across > 0 else right // across * n
+            activate(shift(y, at + i * ldy + begin), ldy, count, end - begin, alpha, beta, kind)
+    return OK

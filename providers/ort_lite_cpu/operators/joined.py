@@ -1,0 +1,68 @@
+"""Images that a Concat will join, written into its result at once: it then has nothing to copy."""
+
+from __future__ import annotations
+
+from ort_lite.graph import Node, Value
+from ort_lite.record import Record
+from ort_lite.shapes import same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, channels_last
+
+
+class Part(Record, eq=False):
+    """Some channels of a wider tensor that lies channels last; `op` is the node that writes them."""
+
+    op: NodeLowering
+    whole: Tensor
+    at: int
+
+    def emit(self, y: Tensor) -> None:
+        """A copy: somebody else than the Concat reads them after all."""
+        x, shape = self.whole, y.stored_shape
+        emit_strided(self.op, x, y, shape, contiguous(x.stored_shape), contiguous(shape), x_at=self.at)
+
+
+def is_part(x: Tensor, whole: Tensor) -> bool:
+    """Whether x lies in `whole`."""
+    return isinstance(x.later, Part) and x.later.whole is whole
+
+
+def laid(y: Tensor) -> tuple[Tensor, dict[str, Dim]]:
+    """(the tensor in whose memory images y lie, where they begin and how far one pixel is from the next there)."""
+    part = y.later
+    if isinstance(part, Part):
+        return part.whole, {"at": part.at, "ldy": part.whole.shape[1]}
+    return y, {"at": 0, "ldy": y.shape[1]}
+
+
+def joined_output(op: NodeLowering) -> Tensor:
+    """Output 0, channels last, for a kernel that writes where `laid` says: a part of a Concat's result if nobody else reads it."""
+    value, info = op.node.outputs[0], op.info()
+    assert value is not None and info.shape is not None and info.dtype is not None
+    reader, perm = value.readers[0] if len(value.uses) == 1 else None, channels_last(len(info.shape))
+    cuts = None if reader is None or op.lowering.remaining.get(value) != 1 else _cuts(reader, len(info.shape))
+    if reader is None or cuts is None or not same(cuts[value], info.shape[1]):
+        return op.output(0, perm)
+    whole = op.lowering.joined.get(reader)
+    if whole is None:
+        whole = op.lowering.new(info.dtype, (info.shape[0], sum(cuts.values()), *info.shape[2:]), perm)
+        op.lowering.joined[reader] = whole
+    at = sum(list(cuts.values())[: list(cuts).index(value)])
+    y = Tensor(info.dtype, info.shape, perm=perm, later=Part(op, whole, at))
+    op.set(0, y)
+    return y
+
+
+def _cuts(node: Node, rank: int) -> dict[Value, int] | None:
+    """The channels of what a node joins along them, in order; None where it is another node, or they are not all known."""
+    if node.op_type != "Concat" or node.domain or node.attr("axis", 1) % rank != 1:
+        return None
+    known: dict[Value, int] = {}
+    for value in node.inputs:
+        shape = None if value is None else value.shape
+        if value is None or shape is None or len(shape) != rank or not isinstance(shape[1], int):
+            return None
+        known[value] = shape[1]
+    return known if len(known) == len(node.inputs) else None
