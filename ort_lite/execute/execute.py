@@ -170,6 +170,14 @@ class CompiledBody(Record, frozen=False):
     """What it must be called with, where its provider is not `exact`."""
     copies: "list[CompiledBody]" = field(default_factory=list)
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.executable.steps
+
+    @property
+    def returned(self) -> tuple[int | Any, ...]:
+        return self.executable.returned
+
     def captured_as(self, captures: tuple[Value, ...]) -> "CompiledBody":
         """The same body for a copy of the graph around it, whose values `captures` stand for this one's."""
         self.copies.append(self.replace(captures=captures, copies=[]))

@@ -115,7 +115,9 @@ def contract(function: Callable[..., Any]) -> Contract:
             raise TypeError(f"{function.__qualname__}: extents of {list(texts)}, its pointers are {list(pointers)}")
         names = ", ".join([*(name for name, _ in scalars), "*", "parts", *statics])
         values = ", ".join("None" if text == GIVEN else f"({text})" for text in texts.values())
-        made = eval(f"lambda {names}: ({values},)", {**function.__globals__, "__builtins__": {}, **_LANGUAGE})
+        made = eval(
+            f"lambda {names}: ({values + ',' * bool(values)})", {**function.__globals__, "__builtins__": {}, **_LANGUAGE}
+        )
         _check(function, texts, made.__code__.co_names)
     floats = [kind == "f64" for _, kind in scalars]
     return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made)

@@ -81,15 +81,34 @@ class Capability(Record):
             object.__setattr__(self, name, value)
 
 
+class BodyStep(Protocol):
+    """A compiled partition of a body, or a copy between two devices. Values are numbered, the inputs and captures first."""
+
+    @property
+    def function(self) -> CompiledPartition: ...
+    @property
+    def inputs(self) -> tuple[int, ...]: ...
+    @property
+    def outputs(self) -> tuple[int, ...]: ...
+
+
 class Body(Protocol):
     """A compiled nested graph, for the provider that runs its If, Loop or Scan.
 
     `captures` lists the outer values that a call needs beside the inputs, in order, without constants; all values are on
     the CPU. An output may be one of the inputs, captures or constants itself. Many threads may be in one call at once.
+    `steps` is what a call goes through, and `returned` has an output's number, or the constant that it is: for a provider that
+    compiled every step itself, and can do without the call.
     """
 
     @property
     def captures(self) -> tuple[Value, ...]: ...
+
+    @property
+    def steps(self) -> Sequence[BodyStep]: ...
+
+    @property
+    def returned(self) -> tuple[int | Any, ...]: ...
 
     def __call__(self, inputs: Sequence[Any], captures: Sequence[Any]) -> list[Any]: ...
 

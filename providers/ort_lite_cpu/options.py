@@ -24,7 +24,8 @@ class CPUOptions(Record):
     winograd: 3x3 and 5x5 convolutions may use Winograd's F(4x4, 3x3), F(2x2, 3x3) and F(2x2, 5x5): errors about 1e-5 of the largest
     magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
-    planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`.
+    planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
+    and Scan become part of the program around them where they can.
     """
 
     threads: int = 1
@@ -34,3 +35,4 @@ class CPUOptions(Record):
     recorder: Recorder | None = None
     planner: MemoryPlanner = DEFAULT_PLANNER
     target: str = "host"
+    inline: bool = True

@@ -79,24 +79,22 @@ class Row(Record):
 def rows() -> Iterator[Row]:
     """In the order of the table; the same ones each time."""
     for name in NAMES:
-        yield _row(f"light_{name}", (Path(FOLDER) / f"light_{name}.onnx").read_bytes(), 1e-3)  # their weights are large
+        yield row(f"light_{name}", (Path(FOLDER) / f"light_{name}.onnx").read_bytes(), 1e-3)  # their weights are large
     for name, text in TEXTS.items():
-        yield _row(name, _weighted(text))
-    yield _row("200 tiny nodes", chain(200))
+        yield row(name, weighted(text))
+    yield row("200 tiny nodes", chain(200))
     for name, (size, channels) in CONVOLUTIONS.items():
         x = np.zeros((1, channels, size, size), np.float32)
-        yield _row(name, model_of([layer(channels, channels, 3, 1, 1)], x))
+        yield row(name, model_of([layer(channels, channels, 3, 1, 1)], x))
     x = np.zeros((1, 96, 56, 56), np.float32)
     relu: Any = ("Relu", {}, [])
-    yield _row(
-        "depthwise-separable block, 96 at 56", model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x)
-    )
+    yield row("depthwise-separable block, 96 at 56", model_of([layer(96, 96, 3, 1, 96), relu, layer(96, 96, 1, 1, 1), relu], x))
     for name, (m, k, n) in PRODUCTS.items():
         w = np.random.default_rng(k).standard_normal((k, n), np.float32)
-        yield _row(name, model_of([("MatMul", {}, [w])], np.zeros((m, k), np.float32)))
+        yield row(name, model_of([("MatMul", {}, [w])], np.zeros((m, k), np.float32)))
 
 
-def _row(name: str, model: bytes, scale: float = 1.0) -> Row:
+def row(name: str, model: bytes, scale: float = 1.0) -> Row:
     graph = onnx.load_from_string(model).graph
     held = {tensor.name for tensor in graph.initializer}
     (x,) = (value for value in graph.input if value.name not in held)
@@ -104,7 +102,7 @@ def _row(name: str, model: bytes, scale: float = 1.0) -> Row:
     return Row(name, model, {x.name: np.float32(scale) * np.random.default_rng(0).standard_normal(shape, np.float32)})
 
 
-def _weighted(text: str) -> bytes:
+def weighted(text: str) -> bytes:
     """The model with small random numbers for the weights that its text declares without values."""
     model, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
     for value in model.graph.value_info:

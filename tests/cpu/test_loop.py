@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from ort_lite_cpu.kernels.jumps import again, begin
 from ort_lite_cpu.run.loop import HALTED, Halt, Job
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
@@ -37,6 +38,18 @@ def test_a_halt_and_a_failure_end_a_round_and_what_would_follow() -> None:
     failing = Program([Step(fail, [], [3, 5, 9], parts=2, rounds=4), Step(log, [y], [1])])
     assert failing.run() == (0, 3 + 256 * 5)
     assert logged(y) == []
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_jumps_repeat_and_leave_out_instructions(limit: int) -> None:
+    y, operands = np.zeros(100, np.int64), [np.full(1, 9), np.full(1, limit), np.full(1, 1)]
+    enter, repeat = Step(begin, operands, [], rounds=-1 - 3), Step(again, operands, [], rounds=-1 - 1)
+    program = Program([enter, Step(log, [y], [7]), repeat, Step(log, [y], [8])])
+    assert program.run() is None
+    assert [mark for mark, _, _ in logged(y)] == [7] * limit + [8]
+    operands[0][0] = 0
+    assert program.job.run(2, 3) == 0  # alone: where it leads to is said, and not gone to
+    assert program.job.next == (1 if limit > 1 else 3)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, 2), (1, 3), (2, 2), (3, 1)])

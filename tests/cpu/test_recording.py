@@ -14,12 +14,12 @@ from ort_lite_cpu.program.segment_run import SegmentRun
 from tests.models.light_models import randomised
 
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
-main (float[N,4] x, bool c) => (float[N,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}> {
+main (float[N,4] x, bool c) => (float[M,L] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}> {
     [product] p = MatMul(x, w)
     [soft] s = Softmax<axis=-1>(p)
     [choice] y = If (c) <
-        then_branch = a () => (float[N,3] t) { [twice] t = Add(s, s) },
-        else_branch = b () => (float[N,3] e) { [same] e = Identity(s) }
+        then_branch = a () => (float[M,L] t) { [twice] t = Add(s, s) },
+        else_branch = b () => (float[M,L] e) { [turned] e = Transpose(s) }
     >
 }"""
 

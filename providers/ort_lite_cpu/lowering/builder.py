@@ -197,9 +197,8 @@ class Builder:
         for left in self._wall.check(self.owner if node is NOWHERE else node, spec, operands, scalars, touched):
             self.require(left.node, left.condition, left.message, left.numbers)
         buffers = tuple(None if tensor is None else tensor.buffer for tensor in operands)
-        for buffer in buffers:
-            if buffer in self._unseen:
-                self._require_shape(*self._unseen.pop(buffer))
+        for tensor in operands:
+            self.look_at(tensor)
         self.result.items.append(Instruction(node, spec, buffers, tuple(scalars), work, message, inplace, rounds))
 
     def require(self, node: Node, condition: Dim, message: str, numbers: tuple[Dim, ...]) -> None:
@@ -211,6 +210,11 @@ class Builder:
         if condition not in self._required:
             self._required.add(condition)
             self.result.items.append(Requirement(node, condition, message, numbers))
+
+    def look_at(self, tensor: Tensor | None) -> None:
+        """What a step made is about to be read by native code."""
+        if tensor is not None and tensor.buffer in self._unseen:
+            self._require_shape(*self._unseen.pop(tensor.buffer))
 
     def _require_shape(self, node: Node, tensor: Tensor) -> None:
         """The array that a step made has the shape that kernels believe. Without elements any other will do: none is read."""

@@ -43,7 +43,16 @@ class Lowering(Values):
     ) -> None:
         """`program` makes one of nodes, inputs and outputs, and then of rules, options and bodies, as the class `Program` does."""
         super().__init__(inputs, rules, options, bodies)
+        self._make = program
         self._program = partial(program, rules=rules, options=options, bodies=bodies)
+
+    def child(self, bodies: Mapping[Graph, Body]) -> Lowering:
+        """For a body of a node of this program, whose instructions may become part of it: what it is not given it does not touch."""
+        made = Lowering((), self.inference.rules, self.options, bodies, self._make)
+        made.outer, made.is_body = self.known, True
+        made.free = self.free
+        made.result.assumptions = self.result.assumptions
+        return made
 
     # --- nodes
     def run(self, nodes: Sequence[Node], outputs: Sequence[Value]) -> Lowered:

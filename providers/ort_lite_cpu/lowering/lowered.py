@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.graph import Node
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import Info
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec
+from ort_lite.provider import Body
 from ort_lite.record import Record, field
 from ort_lite.shapes import Symbol
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+from ort_lite_cpu.options import CPUOptions
 
 if TYPE_CHECKING:
     from ort_lite_cpu.lowering.failure import Failure
@@ -50,6 +52,18 @@ class Instruction(Record, frozen=False):
     inplace: tuple[int, int] | None
     rounds: Dim = 1
     """How often it is called, each time with all parts: see `run.loop`."""
+    jump: int = 0
+    """How many instructions further the program goes on where the kernel returns TAKEN; 0: it is no jump. Back where negative."""
+
+
+class Source(Record):
+    """What a program was lowered from: it may be lowered again, inside of another one."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    bodies: Mapping[Graph, Body]
+    options: CPUOptions
 
 
 class HostStep(Record, frozen=False):
@@ -76,6 +90,8 @@ class Requirement(Record, frozen=False):
     condition: Dim
     message: str
     numbers: tuple[Dim, ...]
+    expected: bool = False
+    """Whether it is no condition of the operator: where it does not hold, another program runs."""
 
 
 class Lowered(Record, frozen=False):
@@ -89,6 +105,8 @@ class Lowered(Record, frozen=False):
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
     target: Target = field(default_factory=host)
+    assumptions: list[Dim] = field(default_factory=list)
+    """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
 
 
 NOWHERE = Node("Copy", (), (), name="(inserted)")

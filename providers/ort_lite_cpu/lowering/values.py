@@ -11,7 +11,7 @@ from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import CONTENTS_LIMIT, Inference, Info, ShapeRules
 from ort_lite.native.cpu import runnable
 from ort_lite.provider import Body
-from ort_lite.shapes import Symbol, product, symbol
+from ort_lite.shapes import Expr, Symbol, product, same, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.builder import Builder
 from ort_lite_cpu.lowering.lowered import SymbolSource
@@ -35,6 +35,33 @@ class Values(Builder):
         """Nodes that are still to be lowered. One that is done with another before it is taken out."""
         for value, info in inputs:
             self._add_input(value, info)
+        self.is_body = False
+        self.outer: frozenset[Symbol] = frozenset()
+        """Symbols that the program around this body has values for."""
+        self.free = frozenset(self.result.sources)
+        """Dimensions of the program's inputs."""
+
+    @property
+    def known(self) -> frozenset[Symbol]:
+        """Symbols that have a value when what is lowered next runs."""
+        return self.outer | self.result.sources.keys()
+
+    def assume(self, conditions: Sequence[Dim]) -> bool:
+        """Takes all of them to be 1. False, with nothing taken, where one is 0, or the shapes of the program's inputs do not tell."""
+        open_ = [condition for condition in conditions if not same(condition, 1)]
+        if not all(isinstance(condition, Expr) for condition in open_) or not self.free.issuperset(symbols(open_)):
+            return False
+        self.result.assumptions += open_
+        return True
+
+    def give(self, value: Value, tensor: Tensor, info: Info) -> None:
+        """Makes a tensor of the program around this body an input: a tensor of its own over the same memory."""
+        self.inference.infos[value] = info
+        own = self.tensors[value] = tensor.replace(layouts={}, casts={}, name=value.name)
+        if own.buffer is not None:
+            self.result.primary[own.buffer] = own
+            self._pinned[own.buffer] = own.shape
+            self.result.inputs.append(own.buffer)
 
     def tensor(self, value: Value) -> Tensor:
         found = self.tensors.get(value)

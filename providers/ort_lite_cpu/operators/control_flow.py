@@ -10,6 +10,7 @@ from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
 from ort_lite_cpu.registry import ANY, operator
 
 
@@ -37,6 +38,8 @@ def _passed_on(graph: Graph) -> set[int]:
 @operator("If", types=frozenset({"bool"}))
 def if_(op: NodeLowering) -> None:
     """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
+    if as_branches(op):
+        return
     then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
     captures = captures_of(op, then_graph, else_graph)
     branches = (Captured(op, else_graph, captures), Captured(op, then_graph, captures))
@@ -51,6 +54,8 @@ def if_(op: NodeLowering) -> None:
 @operator("Loop", types=ANY)
 def loop(op: NodeLowering) -> None:
     """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
+    if as_loop(op):
+        return
     body_graph: Graph = op.attr("body")
     captures = captures_of(op, body_graph)
     body = Captured(op, body_graph, captures)
@@ -103,6 +108,8 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
 @operator("Scan", since=9, types=ANY)
 def scan(op: NodeLowering) -> None:
     """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
+    if as_scan(op):
+        return
     body_graph: Graph = op.attr("body")
     captures = captures_of(op, body_graph)
     body = Captured(op, body_graph, captures)

@@ -45,6 +45,10 @@ class Bound(Record, frozen=False):
     offsets: Array
     """Of the scratch buffers, and their sizes: what `plans.memory_plan` shows and the overlap checker looks at."""
     sizes: Array
+    tries: int = 0
+    """Runs that were timed; `brief`: whether the next one keeps the GIL. See `segment_run`."""
+    least_us: float = math.inf
+    brief: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -19,7 +19,7 @@ from ort_lite.memory.planning.planner import MemoryPlanner
 from ort_lite.memory.planning.requests import align_up
 from ort_lite.memory.pool import ScratchPool
 from ort_lite.shapes import substitute
-from ort_lite_cpu.lowering.lowered import HostStep, Lowered
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -56,6 +56,8 @@ def _reordered(program: Runnable, order: Sequence[int]) -> SegmentRun:
     if len(segments) != 1 or len(program.steps) != 1:
         raise InvalidArgument(f"a program of {len(program.steps)} steps between which data decides sizes has one order")
     instructions = segments[0].segment.instructions
+    if any(each.jump for each in instructions):
+        raise InvalidArgument("a program that branches or loops has one order")
     if sorted(order) != list(range(len(instructions))):
         raise InvalidArgument(f"{list(order)[:8]}...: expected an order of {len(instructions)} instructions")
     lowered = program.lowered.replace(
@@ -224,23 +226,25 @@ class ProgramImage:
                     assert descriptors[start + 2 * k] == NULL
                     descriptors[start + 2 * k + 1] = base + self._constants[id(buffer.constant)][1]
         self._keep += [descriptors, table]
+        units = _units(segment.instructions)
 
         def execute(start: int, stop: int) -> None:
             job = self._lease.job
             job.attach(table.ctypes.data, self._lease.memory_address, bound.cost_us)
-            if job.run(start, stop):
+            if job.run(units[start].start, units[stop - 1].stop):
                 raise step.error(bound, self._lease.memory, *job.failure)
 
         self._slices.append(execute)
-        self._where += [(number, index) for index in range(len(segment.instructions))]
+        self._where += [(number, index) for index in range(len(units))]
+        made_of = [segment.instructions[unit.start : unit.stop] for unit in units]
         return [
             MachineInstruction(
-                instruction.node,
-                instruction.spec.name,
-                tuple(self._names[b] for b in instruction.operands if b is not None),
+                inside[0].node,
+                inside[0].spec.name,
+                tuple(self._names[b] for each in inside for b in each.operands if b is not None),
                 partial(execute, k, k + 1),
             )
-            for k, instruction in enumerate(segment.instructions)
+            for k, inside in enumerate(made_of)
         ]
 
     def run(self, start: int, stop: int) -> None:
@@ -251,6 +255,16 @@ class ProgramImage:
                 count += 1
             self._slices[number](index, index + count)
             start += count
+
+
+def _units(instructions: Sequence[Instruction]) -> list[range]:
+    """What is one instruction of the machine: each alone, and a branch or a loop with all that is in it."""
+    joined = [False] * (len(instructions) + 1)
+    for k, each in enumerate(instructions):
+        first, last = (k, k + each.jump - 1) if each.jump >= 0 else (k + each.jump, k)
+        joined[first + 1 : last + 1] = [True] * max(last - first, 0)
+    starts = [k for k in range(len(instructions)) if not joined[k]]
+    return [range(*pair) for pair in zip(starts, [*starts[1:], len(instructions)], strict=True)]
 
 
 def _buffers(step: SegmentRun | HostStep) -> list[Buffer]:

@@ -11,7 +11,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidArgument, RunTerminated
+from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated
 from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
@@ -19,13 +19,13 @@ from ort_lite.provider import CURRENT, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
-from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered
+from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
 from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
-from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, allocate
+from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.run.kept import Kept
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ort_lite_cpu.lowering.tail import TailProgram
     from ort_lite_cpu.program.image import ProgramImage
 
+_WITH_CALLS = "with calls"
+"""Beside shapes, the key of the program that does not inline bodies."""
 _SHAPE = attrgetter("shape")
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
@@ -55,8 +57,8 @@ class Program:
         options: CPUOptions,
         bodies: Mapping[Graph, Body],
     ) -> None:
-        self._make = (tuple(nodes), tuple(outputs), rules, options, bodies)
-        self._values, self._options, self.planner = tuple(value for value, _ in inputs), options, options.planner
+        self.source = Source(tuple(nodes), tuple(value for value, _ in inputs), tuple(outputs), bodies, options)
+        self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
         self.lowered = lowering.run(nodes, outputs)
         helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
@@ -152,7 +154,10 @@ class Program:
         from ort_lite_cpu.program.image import machine_image
 
         special = self._check(tuple([getattr(array, "shape", None) for array in inputs]))
-        return machine_image(self if special is None else special, inputs, order)
+        try:
+            return machine_image(self if special is None else special, inputs, order)
+        except Unforeseen:
+            return machine_image(self._with_calls(), inputs, order)
 
     def into(self, inputs: Sequence[Any], targets: Sequence[Any]) -> list[Any]:
         """As a call. Outputs that a program of one segment allocates are computed in their `targets` instead."""
@@ -176,6 +181,8 @@ class Program:
         lease = self.pool.lease(bound.scratch)
         try:
             only.run(bound, places, lease, CURRENT.options)
+        except Unforeseen:
+            return self._with_calls()(inputs, targets)
         finally:
             self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
@@ -216,6 +223,8 @@ class Program:
             lease = self.pool.lease(bound.scratch)
             try:
                 step.run(bound, places, lease, options)
+            except Unforeseen:
+                return self._with_calls()(inputs)
             finally:
                 self.pool.release(lease)
         return list(map(places.__getitem__, self.output_places))
@@ -225,18 +234,36 @@ class Program:
         program = self._checked.get(shapes, self)
         if program is not self:
             return program
-        return self._checked.keep(shapes, None if _fits(self.lowered.input_infos, shapes) else self._specialised(shapes))
+        if _fits(self.lowered, shapes):
+            return self._checked.keep(shapes, None)
+        try:
+            special = self._specialised(shapes)
+        except OrtLiteError:
+            if not self.lowered.assumptions:
+                raise
+            special = self._with_calls()  # a branch does not fit these shapes, which may not be the one that runs
+        return self._checked.keep(shapes, special)
+
+    def _with_calls(self) -> Program:
+        """The same, whose bodies are called: for whatever comes."""
+        known = self._checked.get(_WITH_CALLS)
+        if known is None:
+            source, infos = self.source, self.lowered.input_infos
+            inputs, options = zip(source.inputs, infos, strict=True), source.options.replace(inline=False)
+            made = Program(source.nodes, list(inputs), source.outputs, self._rules, options, source.bodies)
+            known = self._checked.keep(_WITH_CALLS, made) or made
+        return known
 
     def _specialised(self, shapes: tuple[Any, ...]) -> Program:
-        nodes, outputs, rules, options, bodies = self._make
+        source = self.source
         inputs = []
-        for value, info, shape in zip(self._values, self.lowered.input_infos, shapes, strict=True):
+        for value, info, shape in zip(source.inputs, self.lowered.input_infos, shapes, strict=True):
             if shape is not None and isinstance(info.type, TensorType):
                 if info.shape is not None and len(info.shape) != len(shape):
                     raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
                 info = Info(TensorType(info.type.dtype, shape), info.contents)
             inputs.append((value, info))
-        return Program(nodes, inputs, outputs, rules, options, bodies)
+        return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
 
 
 def _may_share(lowered: Lowered) -> bool:
@@ -279,9 +306,10 @@ def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:
     return result
 
 
-def _fits(infos: Sequence[Info], shapes: Sequence[Any]) -> bool:
-    """Whether concrete input shapes agree with the symbolic ones: one value a symbol, expressions come out right."""
+def _fits(lowered: Lowered, shapes: Sequence[Any]) -> bool:
+    """Whether concrete input shapes agree with the symbolic ones: one value a symbol, expressions and assumptions come out right."""
     values: dict[str, Dim] = {}
+    infos = lowered.input_infos
     pairs = [
         (dim, actual)
         for info, shape in zip(infos, shapes, strict=True)
@@ -294,4 +322,6 @@ def _fits(infos: Sequence[Info], shapes: Sequence[Any]) -> bool:
         found: Symbol | None = as_symbol(dim)
         if found is not None and values.setdefault(found.name, actual) != actual:
             return False
-    return all(substitute(dim, values) == actual for dim, actual in pairs)
+    if not all(substitute(dim, values) == actual for dim, actual in pairs):
+        return False
+    return all(substitute(condition, values) != 0 for condition in lowered.assumptions)

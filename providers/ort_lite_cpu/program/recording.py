@@ -115,8 +115,8 @@ class _RecordedJob:
     def __init__(self, job: Job, run: RecordedRun, bound: Bound) -> None:
         self._job, self._run, self._bound = job, run, bound
 
-    def attach(self, table: int, memory: int, cost_us: float) -> None:
-        self._job.attach(table, memory, cost_us)
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool) -> None:
+        self._job.attach(table, memory, cost_us, hold)
 
     def watch(self, halt: Halt) -> None:
         self._job.watch(halt)
@@ -126,14 +126,15 @@ class _RecordedJob:
         return self._job.failure
 
     def run(self, start: int, stop: int) -> int:
-        note, event = self._run.recorder.note, self._run.event
-        for index in range(start, stop):
+        note, event, index = self._run.recorder.note, self._run.event, start
+        while start <= index < stop:
             begin = perf_counter_ns()
             failed = self._job.run(index, index + 1)
             end = perf_counter_ns()
             note(partial(event, self._bound, index, begin, end))
             if failed:
                 return failed
+            index = self._job.next
         return 0
 
 

@@ -154,6 +154,8 @@ def _groups(lowered: Lowered) -> list[_Group | HostStep]:
 def _scheduled(group: _Group) -> _Group:
     """In an order that keeps fewer bytes alive, where all sizes are numbers and there is one."""
     instructions = [item for item in group if isinstance(item, Instruction)]
+    if any(instruction.jump for instruction in instructions):
+        return group
     uses = [[b for b in i.operands if b is not None and b.constant is None] for i in instructions]
     sizes: dict[Any, int] = {}
     for own in uses:
@@ -213,11 +215,12 @@ class _Assembler:
         instructions = [item for item in group if isinstance(item, Instruction)]
         requirements = [item for item in group if isinstance(item, Requirement)]
         written = [self._note_uses(number, instruction) for number, instruction in enumerate(instructions)]
+        self._outlive_loops(instructions)
         dims = self._doubtful_dims(instructions)
         index, descriptor_starts = self._descriptors(instructions, self._share_in_place(instructions))
         size_slots = [self.code.slot(buffer.nbytes) for buffer in self.scratch]
         parts_slots = [self._parts(instruction) for instruction in instructions]
-        rounds_slots = [self.code.slot(instruction.rounds) for instruction in instructions]
+        rounds_slots = [self._rounds(number, instruction) for number, instruction in enumerate(instructions)]
         work_slots = [self.code.slot(instruction.work) for instruction in instructions]
         result_slots = [self.code.slot(nbytes) for nbytes in written]
         requirement_slots = [self.code.slot(requirement.condition) for requirement in requirements]
@@ -305,6 +308,16 @@ class _Assembler:
                 self.allocations.append(Allocation(buffer.place, to_numpy(tensor.dtype), dims, instruction.node))
         return sum(found, start=0) if found else 1
 
+    def _outlive_loops(self, instructions: Sequence[Instruction]) -> None:
+        """What is in use on both sides of a loop's border has its memory during the whole loop: turns come again."""
+        for end, instruction in enumerate(instructions):
+            if instruction.jump >= 0:
+                continue
+            begin = end + instruction.jump
+            for span in self.scratch.values():
+                if span[0] < begin <= span[1] or span[0] <= end < span[1]:
+                    span[:] = min(span[0], begin), max(span[1], end)
+
     def _share_in_place(self, instructions: Sequence[Instruction]) -> dict[Buffer, Buffer]:
         """Lets an output lie in the memory of an input that dies there; returns buffer -> the one it lies in."""
         roots: dict[Buffer, Buffer] = {}
@@ -345,8 +358,11 @@ class _Assembler:
             return self.code.slot(struct.unpack("<q", struct.pack("<d", value))[0])
         return self.code.slot(value)
 
+    def _rounds(self, number: int, instruction: Instruction) -> int:
+        return self.code.slot(-1 - (number + instruction.jump) if instruction.jump else instruction.rounds)
+
     def _parts(self, instruction: Instruction) -> int:
-        if self.threads == 1:
+        if self.threads == 1 or instruction.jump:
             return self.code.slot(1)
         least = instruction.rounds * ROUND_GRAIN if instruction.rounds != 1 else GRAIN
         return self.code.slot(select(less(instruction.work, least), 1, self.threads))

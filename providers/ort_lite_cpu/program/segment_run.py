@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import OutOfMemory, RunTerminated, RuntimeException
+from ort_lite.errors import InvalidArgument, OutOfMemory, RunTerminated, RuntimeException
 from ort_lite.provider import RunOptions
+from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
 from ort_lite_cpu.run.address import write_addresses
@@ -15,8 +17,21 @@ from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.loop import HALTED, Halt, Job
 
+
+class Unforeseen(Exception):
+    """The program was not lowered for the case that came: its caller runs another one. Nobody has seen what it has written."""
+
+
 BOUND_LIMIT, BOUND_BYTES = 512, 32 << 20
 """Bound programs kept for one segment, and their tables' bytes; the oldest are dropped first."""
+
+
+TRIES = 5
+"""Runs of a bound program that are timed; they keep the GIL."""
+WORTH_RELEASING_US = 35.0
+"""Below, runs keep the GIL: two callers that hand it to each other so often take twice the time that they need in turn."""
+NEVER_BRIEF_US = 1000.0
+"""From this estimate on all runs release it. That of a loop whose turns only the run counts is as large at least."""
 
 
 class SegmentRun:
@@ -44,6 +59,7 @@ class SegmentRun:
 
     def bind(self, key: Any, values: Sequence[int]) -> Bound:
         bound = self.binder.bind(values)
+        bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
@@ -53,20 +69,28 @@ class SegmentRun:
         memory[SCRATCH] = lease.address
         write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us)
-        failed = job.run(0, bound.count) if options is None else _run_halting(job, bound.count, options)
+        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief)
+        if options is not None:
+            failed = _run_halting(job, bound.count, options)
+        elif bound.tries < TRIES:
+            failed = _timed(job, bound)
+        else:
+            failed = job.run(0, bound.count)
         if failed:
             raise self.error(bound, memory, *job.failure)
 
-    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> RuntimeException:
+    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> Exception:
         instruction = self.segment.instructions[index]
         if status == HALTED:
             return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
+        if instruction.spec.function is jumps.expect:
+            return Unforeseen()
         from ort_lite_cpu.lowering.failure import Failure
 
         descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
         failure = Failure(instruction, descriptor, memory, status)
-        return RuntimeException(f"{instruction.node} (CPUExecutionProvider): {failure}")
+        kind = InvalidArgument if instruction.spec.function is jumps.refuse else RuntimeException
+        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}")
 
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
@@ -77,6 +101,16 @@ def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
     except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
         [node] = [allocation.node for allocation in run.segment.allocations if allocation.place == place]
         raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}") from error
+
+
+def _timed(job: Job, bound: Bound) -> int:
+    """Runs, and finds out whether it is worth while to release the GIL."""
+    begin = perf_counter_ns()
+    failed = job.run(0, bound.count)
+    bound.tries += 1
+    bound.least_us = min(bound.least_us, (perf_counter_ns() - begin) / 1000)
+    bound.brief = bound.cost_us < NEVER_BRIEF_US and bound.least_us < WORTH_RELEASING_US
+    return failed
 
 
 def _run_halting(job: Job, count: int, options: RunOptions) -> int:

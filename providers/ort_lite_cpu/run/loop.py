@@ -4,7 +4,8 @@ A program is a table of instructions, four int64 each: address of the kernel's e
 rounds. The entry is called as `status = entry(descriptor, memory, part, parts)`, once a part; `memory` is the address
 of a table of int64 base addresses whose first is 0. An instruction of one part runs without any synchronisation.
 One of several rounds (0 counts as 1) is called again and again, no round before all parts of the one before have ended; its
-`part` goes on counting, so that round r has the parts from r * parts on.
+`part` goes on counting, so that round r has the parts from r * parts on. Where rounds are negative, -1 - i, the instruction has one
+part, and the run goes on at instruction i if its kernel returns TAKEN: branches and loops.
 """
 
 import ctypes
@@ -20,6 +21,7 @@ from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
 
 INSTRUCTION = 4  # int64s of one row of the table
 HALTED = -1  # the status of a run that a Halt stopped
+TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
 
 # The job record: byte offsets of its words.
 CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS = range(0, 72, 8)
@@ -28,11 +30,14 @@ JOB_NBYTES = 72
 
 # --- Native
 def execute(job: int) -> int:
-    """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with INDEX and STATUS of what stopped it."""
+    """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with STATUS of what stopped it. INDEX is that of the instruction
+    that stopped it, or that would be next: a jump leads anywhere, and one out of [START, STOP) ends the run.
+    """
     memory = load64(job + MEMORY)
     control = hire(load64(job + CONTROL), load64(job + THREADS), memory)
     halt = load64(job + HALT)
-    index, stop = load64(job + START), load64(job + STOP)
+    start, stop = load64(job + START), load64(job + STOP)
+    index = start
     row = load64(job + TABLE) + 8 * INSTRUCTION * index
     status = done = 0
     while index < stop:
@@ -47,7 +52,14 @@ def execute(job: int) -> int:
         else:
             status = _alone(row, memory, parts, done * parts)
         if status != 0:
-            break
+            if status != TAKEN or load64(row + 24) >= 0:
+                break
+            index = -1 - load64(row + 24)
+            row = load64(job + TABLE) + 8 * INSTRUCTION * index
+            status = done = 0
+            if index < start:
+                break
+            continue
         done += 1
         if done >= load64(row + 24):
             done = 0
@@ -55,9 +67,9 @@ def execute(job: int) -> int:
             row += 8 * INSTRUCTION
     if control != 0:
         release(control)
+    store64(job + INDEX, index)
     if status == 0:
         return 0
-    store64(job + INDEX, index)
     store64(job + STATUS, status)
     return 1
 
@@ -76,10 +88,12 @@ EXECUTE = Spec.plain(execute, "i64(i64)")
 
 
 @cache
-def _entry() -> Any:
+def _entries() -> tuple[Any, Any]:
+    """What runs a job: with the GIL released, and with the GIL held."""
     [address] = load([EXECUTE])
     # c_void_p converts an int in a third of c_int64's time.
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)
+    signature = ctypes.c_int64, ctypes.c_void_p
+    return ctypes.CFUNCTYPE(*signature)(address), ctypes.PYFUNCTYPE(*signature)(address)
 
 
 class Halt:
@@ -128,7 +142,7 @@ class Job:
         self._record = (ctypes.c_int64 * (JOB_NBYTES // 8))()
         self._address = ctypes.addressof(self._record)
         self._record[CONTROL // 8] = team.control
-        self._entry = _entry()
+        self._entry = _entries()[0]
         self.watch(halt or Halt())
 
     def watch(self, halt: Halt) -> None:
@@ -136,19 +150,20 @@ class Job:
         self._halt = halt
         self._record[HALT // 8] = halt.address
 
-    def attach(self, table: int, memory: int, cost_us: float) -> None:
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool = False) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
-        A program that takes less than WORTH_WAKING_US runs on the calling thread.
+        A program that takes less than WORTH_WAKING_US runs on the calling thread. hold: with the GIL; for what ends soon.
         """
         self._record[TABLE // 8], self._record[MEMORY // 8] = table, memory
         self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
         self._record[THREADS // 8] = self._threads
+        self._entry = _entries()[hold]
 
     def run(self, start: int, stop: int) -> int:
         """Runs instructions [start, stop). Returns 0, or 1 where `failure` says what happened.
 
-        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL.
+        Costs half a microsecond, 5 ns an instruction of one part, 100 to 200 ns a shared one. Releases the GIL unless `attach` says so.
         """
         if self._threads > self._team.asked:
             self._team.grow(self._threads)
@@ -157,6 +172,11 @@ class Job:
         record[STOP // 8] = stop
         failed: int = self._entry(self._address)
         return failed
+
+    @property
+    def next(self) -> int:
+        """The instruction that would have followed those of the last run that returned 0."""
+        return self._record[INDEX // 8]
 
     @property
     def failure(self) -> tuple[int, int]:

@@ -1,5 +1,8 @@
 """If, Loop and Scan in whole models, against onnx.reference or values that can be read."""
 
+import json
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,9 @@ from onnx.reference import ReferenceEvaluator
 
 import ort_lite
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument, RuntimeException
+from ort_lite.errors import InvalidArgument, RunTerminated, RuntimeException
+from ort_lite.machine import Machine
+from ort_lite_cpu.program.program import Program
 from tests.cpu.check import assert_close, ramp
 
 
@@ -23,6 +28,19 @@ def run(text: str, opset: int | Any = 21, **feeds: Array) -> list[Any]:
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     return first
+
+
+def native(text: str, **feeds: Array) -> list[Any]:
+    """What one native call gives: the bits that called bodies give."""
+    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    [program] = [step.function for step in session._prepared.compiled.executable.steps]
+    assert isinstance(program, Program)
+    assert program.facts()["control_flow_steps"] == 0
+    got = session.run(None, feeds)
+    want = program._with_calls()([feeds[value.name] for value in program.source.inputs])
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b.reshape(a.shape))  # without a turn a call does not know the shape of a row
+    return got
 
 
 def check(text: str, **feeds: Array) -> None:
@@ -288,3 +306,123 @@ def test_a_trip_count_below_zero_is_no_trip_and_none_at_all_an_error() -> None:
     np.testing.assert_array_equal(run(text, n=np.array([-5]), x=ramp((3,)))[0], ramp((3,)))
     with pytest.raises(RuntimeException, match=r"Loop .*index 0 is out of bounds"):
         run(text, n=np.array([], np.int64), x=ramp((3,)))
+
+
+# --- Bodies inside of the program
+
+EITHER = """(bool c, float[N] x, float[M] z) => (float y) {
+    y = If (c) <then_branch = g () => (float a) { [dot] a = MatMul(x, z) },
+                else_branch = h () => (float b) { b = ReduceMax<keepdims = 0>(x) }>
+}"""
+
+
+def test_what_a_branch_requires_is_asked_when_its_turn_comes() -> None:
+    x = ramp((3,))
+    np.testing.assert_allclose(native(EITHER, c=np.array(True), x=x, z=x)[0], x @ x, rtol=1e-6)
+    assert native(EITHER, c=np.array(False), x=x, z=ramp((2,)))[0] == x.max()
+    with pytest.raises(InvalidArgument, match=r"MatMul 'dot'"):
+        run(EITHER, c=np.array(True), x=x, z=ramp((2,)))
+
+
+SQUEEZED = """(bool c, float[N,K] x) => (float[L] y) {
+    two = Constant<value_float = 2.0>()  one = Constant<value_int = 1>()
+    y = If (c) <
+        then_branch = g () => (float[L] a) {
+            k = Shape<start = 1>(x)  few = Equal(k, one)
+            a = If (few) <then_branch = p () => (float[L] d) { axis = Constant<value_ints = [1]>()  d = Squeeze(x, axis) },
+                          else_branch = q () => (float[N,K] e) { e = Mul(x, two) }>
+        },
+        else_branch = h () => (float[N] b) { axis = Constant<value_ints = [1]>()  b = ReduceSum<keepdims = 0>(x, axis) }>
+}"""
+
+
+def test_a_program_for_the_likely_branch_gives_way_to_another() -> None:
+    """Shapes say what an inner condition is: for those of the other case the bodies are called, in the branch that runs alone."""
+    x, wide = ramp((4, 1)), ramp((2, 3))
+    assert native(SQUEEZED, c=np.array(True), x=x)[0].shape == (4,)
+    assert native(SQUEEZED, c=np.array(False), x=x)[0].shape == (4,)
+    assert native(SQUEEZED, c=np.array(True), x=wide)[0].shape == (2, 3)
+    assert native(SQUEEZED, c=np.array(False), x=wide)[0].shape == (2,)
+
+
+def test_states_that_change_places_are_not_mixed_up() -> None:
+    text = """(int64 n, float[K] x, float[K] w) => (float[K] a, float[K] b, float[K] c) {
+        a, b, c = Loop (n, , x, w, w) <body = body (int64 i, bool go, float[K] p, float[K] q, float[K] r)
+            => (bool more, float[K] q1, float[K] p1, float[K] t) {
+            more = Identity(go)  q1 = Identity(q)  p1 = Identity(p)  t = Add(r, p)
+        }>
+    }"""
+    a, b, c = native(text, n=np.array(3), x=ramp((2,)), w=10 + ramp((2,)))
+    np.testing.assert_array_equal(a, 10 + ramp((2,)))
+    np.testing.assert_array_equal(b, ramp((2,)))
+    np.testing.assert_allclose(c, 2 * (10 + ramp((2,))) + 2 * ramp((2,)), rtol=1e-6)
+
+
+def test_loops_and_branches_nest_in_one_program() -> None:
+    text = """(int64 n, float[T,K] xs, float[K] w) => (float[K] last, float[T,K] ys) {
+        last, ys = Scan (w, xs) <num_scan_inputs = 1, body = b (float[K] s, float[K] x) => (float[K] t, float[K] y) {
+            u = Loop (n, , s) <body = inner (int64 j, bool on, float[K] v) => (bool again, float[K] v1) {
+                again = Identity(on)  v1 = Add(v, x)
+            }>
+            zero = Constant<value_float = 0.0>()
+            top = ReduceMax<keepdims = 0>(u)
+            high = Greater(top, zero)
+            t = If (high) <then_branch = g () => (float[K] c) { c = Sub(u, w) }, else_branch = h () => (float[K] d) { d = Add(u, w) }>
+            y = Mul(t, x)
+        }>
+    }"""
+    xs, w = ramp((5, 3)) - 4, ramp((3,))
+    last, ys = native(text, n=np.array(3), xs=xs, w=w)
+    state = w
+    for x, y in zip(xs, ys, strict=True):
+        u = state + 3 * x
+        state = u - w if u.max() > 0 else u + w
+        np.testing.assert_allclose(y, state * x, rtol=1e-4)
+    np.testing.assert_allclose(last, state, rtol=1e-4)
+
+
+def test_loops_that_the_condition_ends_and_trips_from_an_input_are_native() -> None:
+    doubled = """(float[1] x, float limit) => (float[1] last) {
+        yes = Constant<value = bool {1}>()
+        last = Loop ("", yes, x) <body = b (int64 i, bool go, float[1] s) => (bool more, float[1] t) {
+            t = Add(s, s)  less = Less(t, limit)  more = Squeeze(less)
+        }>
+    }"""
+    assert native(doubled, x=np.array([3], np.float32), limit=np.array(100, np.float32))[0].tolist() == [192]
+    for trips in (0, 1, 5):
+        assert native(SUMS, n=np.array(trips), x=ramp((3,)))[1].shape == (trips, 3)
+
+
+def test_terminate_ends_a_native_loop() -> None:
+    text = """(float[K] x) => (float[K] y) {
+        yes = Constant<value = bool {1}>()
+        y = Loop ("", yes, x) <body = b (int64 i, bool go, float[K] s) => (bool more, float[K] t) {
+            more = Identity(go)  [turn] t = Add(s, x)
+        }>
+    }"""
+    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    options = ort_lite.RunOptions()
+    timer = threading.Timer(0.1, lambda: setattr(options, "terminate", True))
+    timer.start()
+    with pytest.raises(RunTerminated):
+        session.run(None, {"x": ramp((3,))}, options)
+    timer.join()
+
+
+def test_a_profile_has_each_turn(tmp_path: Path) -> None:
+    options = ort_lite.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = ort_lite.InferenceSession(model(SUMS).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session.run(None, {"n": np.array(4), "x": ramp((3,))})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    assert sum("give" in str(event["args"].get("kernel")) for event in events) == 4, [e["args"] for e in events]
+
+
+def test_a_machine_takes_a_loop_as_one_instruction() -> None:
+    session = ort_lite.InferenceSession(model(SUMS).SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {"n": np.array(4), "x": ramp((3,))}
+    machine = Machine(session, feeds)
+    looping = [each for each in machine.instructions if each.node.op_type == "Loop" and len(each.operands) > 3]
+    for got, want in zip(machine.run(), session.run(None, feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert len(looping) == 1

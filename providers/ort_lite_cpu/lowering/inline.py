@@ -1,0 +1,184 @@
+"""A compiled body lowered once more, inside of the program around it: its instructions, between some that jump.
+
+A body is inlined where it is made of programs of this provider which become nothing but instructions whose sizes the program around
+it knows. All others are called as functions, see `operators.control_flow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ort_lite.dtypes import from_numpy
+from ort_lite.errors import OrtLiteError
+from ort_lite.graph import Graph, Value
+from ort_lite.inference import Info, constant_info
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record
+from ort_lite.shapes import less, symbols
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import jumps
+from ort_lite_cpu.lowering.failure import Failure
+from ort_lite_cpu.lowering.lowered import Instruction, Requirement, Source
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.lower import Lowering
+
+Known = tuple[Tensor, Info]
+"""A value of a body, and what is known of it."""
+
+_NUMBERS = 8
+"""What `jumps.refuse` has room for; a message that has more numbers is cut."""
+
+
+class Inlined(Record, frozen=False):
+    """A body's instructions, and where its results are after them. Those may be tensors that it was given, or constants."""
+
+    items: list[Instruction | Requirement]
+    primary: dict[Buffer, Tensor]
+    """Of what the instructions make."""
+    results: list[Known]
+
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether its instructions make it."""
+        return tensor.buffer in self.primary
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        return [item for item in self.items if isinstance(item, Instruction)]
+
+
+def given(lowering: Lowering, value: Value) -> Known | None:
+    """An outer value as bodies get it: in memory, unless its elements are known. None: it is no tensor of known rank and numbers."""
+    tensor, info = lowering.tensor(value), lowering.inference.of(value)
+    if not tensor.ranked or not tensor.dtype or tensor.dtype == "string":
+        return None
+    return in_memory(lowering, tensor), info
+
+
+def in_memory(lowering: Lowering, tensor: Tensor) -> Tensor:
+    """The tensor as instructions may read it wherever they are: what is computed in a branch is computed there alone."""
+    if tensor.buffer is None and tensor.contents is not None:
+        return tensor.replace()
+    tensor = lowering.stored(tensor)
+    lowering.look_at(tensor)
+    return tensor
+
+
+def inlined(lowering: Lowering, graph: Graph, inputs: Sequence[Known]) -> Inlined | None:
+    """The body for these inputs, not yet part of the program. None where it has to be called."""
+    body = lowering.bodies[graph]
+    captured = [given(lowering, value) for value in body.captures]
+    if None in captured:
+        return None
+    slots: dict[int, Known] = dict(enumerate([*inputs, *(one for one in captured if one is not None)]))
+    made = Inlined([], {}, [])
+    for step in body.steps:
+        source = getattr(step.function, "source", None)
+        if not isinstance(source, Source) or source.options.replace(inline=True) != lowering.options:
+            return None
+        outputs = _lowered(lowering, source, [slots[slot] for slot in step.inputs], made)
+        if outputs is None:
+            return None
+        slots.update(zip(step.outputs, outputs, strict=True))
+    for slot in body.returned:
+        known = slots[slot] if type(slot) is int else _constant(slot)
+        if known is None:
+            return None
+        made.results.append(known)
+    return made
+
+
+def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:
+    """The outputs of a program whose instructions are added to `made`. None, with nothing added, where those are not all of it."""
+    child = lowering.child(source.bodies)
+    for value, (tensor, info) in zip(source.inputs, inputs, strict=True):
+        child.give(value, tensor, info)
+    outer = {tensor.buffer for tensor, _ in inputs}
+    try:
+        found = child.run(source.nodes, source.outputs)
+    except OrtLiteError:  # what is wrong with the body is told when it is called
+        return None
+    items = [item for item in found.items if isinstance(item, Instruction | Requirement)]
+    primary = {buffer: tensor for buffer, tensor in found.primary.items() if buffer not in outer}
+    if len(items) < len(found.items) or not child.known.issuperset(symbols(_numbers(items, primary.values()))):
+        return None
+    # A run fails for a negative dimension when it is bound, and also where the body's turn would not come.
+    if not lowering.assume([less(-1, dim) for tensor in primary.values() for dim in tensor.shape]):
+        return None
+    made.items += items
+    made.primary |= primary
+    return [(t, child.inference.of(value)) for t, value in zip(found.outputs, source.outputs, strict=True)]
+
+
+def _numbers(items: Iterable[Instruction | Requirement], tensors: Iterable[Tensor]) -> Iterator[Dim]:
+    """All that has to have a value when the instructions run."""
+    for tensor in tensors:
+        yield from tensor.shape
+    for item in items:
+        if isinstance(item, Requirement):
+            yield from (item.condition, *item.numbers)
+        else:
+            yield from (item.work, item.rounds, *(scalar for scalar in item.scalars if not isinstance(scalar, float)))
+
+
+def _constant(array: Any) -> Known | None:
+    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+        return None
+    array = np.require(array, requirements="C")
+    return Tensor(from_numpy(array.dtype), array.shape, Buffer(array.nbytes, array)), constant_info(array)
+
+
+# --- Into the program
+def splice(lowering: Lowering, made: Inlined, sure: bool, targets: Mapping[Buffer | None, Buffer] = {}) -> None:
+    """Appends the body's instructions. What they make in one of `targets` they make in another buffer instead.
+
+    sure: they run whenever the program does. Others look at what they require when their turn comes.
+    """
+    for item in made.items:
+        if isinstance(item, Requirement):
+            if item.expected:
+                expect(lowering, item, sure)
+            elif sure:
+                lowering.require(item.node, item.condition, item.message, item.numbers)
+            else:
+                _refuse(lowering, item)
+        else:
+            operands = tuple(targets.get(buffer, buffer) for buffer in item.operands) if targets else item.operands
+            lowering.result.items.append(item.replace(operands=operands))
+    lowering.result.primary.update((b, tensor) for b, tensor in made.primary.items() if b not in targets)
+
+
+def expect(lowering: Lowering, required: Requirement, sure: bool) -> None:
+    """Goes on for those cases in which the condition is not 0. Others have another program, which the run changes to."""
+    if sure and lowering.is_body:
+        lowering.result.items.append(required)  # whether it is sure there, the program around says
+    elif not (sure and lowering.assume([required.condition])):
+        lowering.emit(required.node, EXPECT, [], scalars=(required.condition,), work=1)
+
+
+def _refuse(lowering: Lowering, required: Requirement) -> None:
+    def message(failure: Failure) -> str:
+        return required.message.format(*(failure.scalar(f"v{k}") for k in range(_NUMBERS)))
+
+    numbers = (*required.numbers, *[0] * _NUMBERS)[:_NUMBERS]
+    lowering.emit(required.node, REFUSE, [], scalars=(required.condition, *numbers), work=1, message=message)
+
+
+def jump(lowering: Lowering, kernel: Any, operands: Sequence[Tensor], work: Dim = 1) -> Instruction:
+    """Appends an instruction that jumps; where to is said later, see `count`."""
+    lowering.emit(lowering.owner, Spec(kernel, [tensor.native for tensor in operands]), operands, work=work)
+    made = lowering.result.items[-1]
+    assert isinstance(made, Instruction)
+    return made
+
+
+def count(lowering: Lowering) -> int:
+    """How many instructions there are by now: the number of the next."""
+    return sum(isinstance(item, Instruction) for item in lowering.result.items)
+
+
+REFUSE, EXPECT = Spec(jumps.refuse), Spec(jumps.expect)

@@ -1,0 +1,359 @@
+"""If, Loop and Scan as instructions that jump, where their bodies can be inlined: no Python between the turns.
+
+A state has memory of its own, which a turn reads and then overwrites. What is scanned is copied row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ort_lite.dtypes import DType
+from ort_lite.graph import Graph, TensorType, Value
+from ort_lite.inference import Info
+from ort_lite.record import Record
+from ort_lite.shapes import maximum, product, same
+from ort_lite.shapes.expr import Dim
+from ort_lite_cpu.kernels import jumps, primitives
+from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, given, inlined, jump, splice
+from ort_lite_cpu.lowering.lower import Lowering
+from ort_lite_cpu.lowering.lowered import Requirement
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.tensor import Buffer, Tensor, bits, same_shape
+
+ANY_TURNS = 1000
+"""What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
+GIL: whoever ends it (`RunOptions.terminate`) has to come to it."""
+LONG = 1_000_000
+NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
+
+
+# --- If
+def as_branches(op: NodeLowering) -> bool:
+    """False, with nothing emitted, where the branches have to be called."""
+    lowering = _lowering(op)
+    condition = _number(op, 0) if op.options.inline else None
+    if condition is None:
+        return False
+    tensor, info = condition
+    known = None if info.contents is None else info.contents[0]
+    graphs: list[Graph] = [op.attr("else_branch"), op.attr("then_branch")]
+    if isinstance(known, int):
+        return _surely(op, lowering, inlined(lowering, graphs[known != 0], []))
+    otherwise, then = (inlined(lowering, graph, []) for graph in graphs)
+    if otherwise is not None and then is not None and _alike(otherwise, then):
+        _either(op, lowering, lowering.stored(tensor), then, otherwise)
+        return True
+    if then is None or known is None:
+        return False
+    expect(lowering, Requirement(op.node, known, "", (), expected=True), sure=True)
+    return _surely(op, lowering, then)
+
+
+def _surely(op: NodeLowering, lowering: Lowering, branch: Inlined | None) -> bool:
+    if branch is None:
+        return False
+    splice(lowering, branch, sure=True)
+    for k, (tensor, info) in enumerate(branch.results):
+        _set(op, k, tensor, info)
+    return True
+
+
+def _alike(a: Inlined, b: Inlined) -> bool:
+    """Whether the results have the same types and shapes, for all values of symbols."""
+    pairs = zip(a.results, b.results, strict=True)
+    return all(x.dtype == y.dtype and same_shape(x.shape, y.shape) for (x, _), (y, _) in pairs)
+
+
+def _either(op: NodeLowering, lowering: Lowering, condition: Tensor, then: Inlined, otherwise: Inlined) -> None:
+    """then, or else otherwise, as the condition says; both leave their results in the same memory."""
+    outs = [lowering.new(tensor.dtype, tensor.shape) for tensor, _ in then.results]
+    for branch in (then, otherwise):
+        branch.results = [(_readable(lowering, branch, tensor), info) for tensor, info in branch.results]
+    test = jump(lowering, jumps.unless, [condition])
+    begin = count(lowering)
+    _land(lowering, then, outs)
+    leave = jump(lowering, jumps.always, [])
+    middle = count(lowering)
+    _land(lowering, otherwise, outs)
+    test.jump, leave.jump = middle - begin + 1, count(lowering) - middle + 1
+    for k, out in enumerate(outs):
+        _set(op, k, out, Info(TensorType(out.dtype, out.shape)))
+
+
+def _readable(lowering: Lowering, branch: Inlined, tensor: Tensor) -> Tensor:
+    """What is no result of the branch is in memory, in logical order, before it."""
+    return tensor if branch.owns(tensor) else lowering.stored(tensor)
+
+
+def _land(lowering: Lowering, branch: Inlined, outs: Sequence[Tensor]) -> None:
+    """Appends a branch that leaves its results in `outs`: they are made there, or copied."""
+    targets: dict[Buffer | None, Buffer] = {}
+    for (tensor, _), out in zip(branch.results, outs, strict=True):
+        if _fits(branch, tensor, out) and tensor.buffer not in targets:
+            assert out.buffer is not None
+            targets[tensor.buffer] = out.buffer
+    splice(lowering, branch, sure=False, targets=targets)
+    for (tensor, _), out in zip(branch.results, outs, strict=True):
+        source = _moved(tensor, targets)
+        if source.buffer is not out.buffer:
+            _copy(lowering, source, out)
+
+
+def _fits(branch: Inlined, tensor: Tensor, out: Tensor) -> bool:
+    """Whether the branch may make it in the memory of `out`."""
+    assert out.buffer is not None
+    return branch.owns(tensor) and tensor.buffer is not None and same(tensor.buffer.nbytes, out.buffer.nbytes)
+
+
+# --- Loop and Scan
+class Row(Record):
+    """A slice of a tensor, of which each turn has its own, along `axis`; from the last to the first where `back`."""
+
+    whole: Tensor
+    slice: Tensor
+    axis: int
+    back: bool
+
+    @property
+    def sizes(self) -> dict[str, Dim]:
+        """Of the kernels that copy it."""
+        shape = bits(self.whole).shape
+        outer, inner = product(shape[: self.axis]), product(shape[self.axis + 1 :])
+        return {"outer": outer, "turns": shape[self.axis], "inner": inner, "back": int(self.back)}
+
+
+class State(Record):
+    """What goes from turn to turn: before the first turn, during one, and at its end."""
+
+    start: Tensor
+    held: Tensor
+    result: Tensor
+
+
+class Turns(Record):
+    """How often a body runs: `turn` counts, up to `limit`, as long as `going` is true. `number`: of all turns, where it is known."""
+
+    turn: Tensor
+    limit: Tensor
+    going: Tensor
+    number: Dim | None
+
+    @property
+    def operands(self) -> list[Tensor]:
+        return [self.turn, self.limit, self.going]
+
+
+def as_loop(op: NodeLowering) -> bool:
+    """As `as_branches`, of a Loop whose states keep their shapes, and whose turns are known before where rows are stacked."""
+    if not op.options.inline:
+        return False
+    lowering, graph = _lowering(op), op.attr("body")
+    returned, values = lowering.bodies[graph].returned, op.node.inputs[2:]
+    stacks = len(returned) > 1 + len(values)
+    number = _trips(op, stacks)
+    limit = _number(op, 0) if op.has(0) else (op.array(NEVER_ENDS), Info())
+    begun = [None if value is None else given(lowering, value) for value in values]
+    condition = _number(op, 1) if op.has(1) else _true()
+    starts = [one for one in begun if one is not None]
+    if limit is None or condition is None or len(starts) < len(begun):
+        return False
+    turn = lowering.new("int64", (1,))
+    held = [_held(lowering, one, fixed=returned[1 + k] == 2 + k) for k, one in enumerate(starts)]
+    made, going, always = _while(lowering, graph, condition, [(lowering.view(turn, ()), _plain("int64")), *held])
+    if made is None or (stacks and (number is None or not always)):
+        return False
+    pairs = [(condition, (going, condition[1])), *zip(starts, held, strict=True)]
+    states = _states(pairs, made.results)
+    turns = Turns(turn, lowering.stored(limit[0]), lowering.stored(going), number if always else None)
+    if states is None or not made.instructions:
+        return False
+    rows = [] if number is None else [_stacked(lowering, tensor, number, 0) for tensor, _ in made.results[len(pairs) :]]
+    _roll(lowering, made, turns, states, [], rows)
+    _leave(op, [*zip(starts, held, strict=True)], rows)
+    return True
+
+
+def _trips(op: NodeLowering, wanted: bool) -> Dim | None:
+    """How many turns a Loop has that no condition ends, where that is known when it is bound; read from an input if it is wanted."""
+    if not op.has(0):
+        return None
+    info = op.lowering.inference.of(_input(op, 0))
+    contents = info.contents
+    if contents is None and wanted and not _lowering(op).is_body and info.shape is not None and same(product(info.shape), 1):
+        contents = op.contents(0)
+    return None if contents is None else maximum(contents[0], 0)
+
+
+def _while(lowering: Lowering, graph: Graph, condition: Known, others: Sequence[Known]) -> tuple[Inlined | None, Tensor, bool]:
+    """(the body of a Loop, where its condition is during a turn, whether that is always true)."""
+    number, *states = others
+    if condition[1].contents == (1,):
+        true = _true()
+        made = inlined(lowering, graph, [number, true, *states])
+        if made is None or made.results[0][1].contents == (1,):
+            return made, true[0], True
+    fixed = lowering.bodies[graph].returned[0] == 1
+    going = lowering.view(condition[0], ()) if fixed else lowering.new("bool", ())
+    return inlined(lowering, graph, [number, (going, _plain("bool")), *states]), going, False
+
+
+def as_scan(op: NodeLowering) -> bool:
+    """As `as_branches`, of a Scan whose states keep their shapes."""
+    lowering, graph, scans = _lowering(op), op.attr("body"), op.attr("num_scan_inputs")
+    if not op.options.inline or not scans:
+        return False
+    begun = [None if value is None else given(lowering, value) for value in op.node.inputs]
+    found = [one for one in begun if one is not None]
+    split = len(begun) - scans
+    if len(found) < len(begun):
+        return False
+    axes, backs = op.attr("scan_input_axes", [0] * scans), op.attr("scan_input_directions", [0] * scans)
+    taken = [_taken(lowering, x, axis, back) for (x, _), axis, back in zip(found[split:], axes, backs, strict=True)]
+    number = taken[0].whole.shape[taken[0].axis]
+    if not all(same(row.whole.shape[row.axis], number) for row in taken):
+        return False
+    starts, returned = found[:split], lowering.bodies[graph].returned
+    held = [_held(lowering, one, fixed=returned[k] == k) for k, one in enumerate(starts)]
+    slices = [(row.slice, Info(TensorType(row.slice.dtype, row.slice.shape))) for row in taken]
+    made = inlined(lowering, graph, [*held, *slices])
+    states = None if made is None else _states([*zip(starts, held, strict=True)], made.results)
+    if made is None or states is None:
+        return False
+    results = [tensor for tensor, _ in made.results[split:]]
+    axes, backs = op.attr("scan_output_axes", [0] * len(results)), op.attr("scan_output_directions", [0] * len(results))
+    rows = [_stacked(lowering, x, number, axis, back) for x, axis, back in zip(results, axes, backs, strict=True)]
+    limit = lowering.stored(Tensor("int64", (1,), contents=(number,)))
+    _roll(lowering, made, Turns(lowering.new("int64", (1,)), limit, _true()[0], number), states, taken, rows)
+    _leave(op, [*zip(starts, held, strict=True)], rows)
+    return True
+
+
+# --- Parts of a loop
+def _true() -> Known:
+    array = np.ones((), np.bool_)
+    return Tensor("bool", (), Buffer(1, array)), Info(TensorType("bool", ()), (1,))
+
+
+def _plain(dtype: DType) -> Info:
+    return Info(TensorType(dtype, ()))
+
+
+def _held(lowering: Lowering, start: Known, fixed: bool) -> Known:
+    """A state during the turns: no more is known of it than its shape, unless every turn hands it on as it is."""
+    if fixed:
+        return start
+    tensor = lowering.new(start[0].dtype, start[0].shape)
+    return tensor, Info(TensorType(tensor.dtype, tensor.shape))
+
+
+def _states(pairs: Sequence[tuple[Known, Known]], results: Sequence[Known]) -> list[State] | None:
+    """Those that change. None where one does not keep its type and shape."""
+    states = []
+    for ((start, _), (held, _)), (result, _) in zip(pairs, results, strict=False):
+        if result.dtype != held.dtype or not same_shape(result.shape, held.shape):
+            return None
+        if held.buffer is not None and held.buffer.constant is None and start.buffer is not held.buffer:
+            states.append(State(start, held, result))
+    return states
+
+
+def _taken(lowering: Lowering, x: Tensor, axis: int, back: int) -> Row:
+    axis += len(x.shape) if axis < 0 else 0
+    slice_ = lowering.new(x.dtype, x.shape[:axis] + x.shape[axis + 1 :])
+    return Row(lowering.stored(x), slice_, axis, back != 0)
+
+
+def _stacked(lowering: Lowering, row: Tensor, number: Dim, axis: int, back: int = 0) -> Row:
+    axis += len(row.shape) + 1 if axis < 0 else 0
+    return Row(lowering.new(row.dtype, (*row.shape[:axis], number, *row.shape[axis:])), row, axis, back != 0)
+
+
+def _roll(
+    lowering: Lowering, made: Inlined, turns: Turns, states: Sequence[State], taken: Sequence[Row], rows: Sequence[Row]
+) -> None:
+    """Appends the loop: states begin, then for each turn its slices, the body, its rows, and the states of the next one."""
+    for state in states:
+        _copy(lowering, lowering.stored(state.start), state.held)
+    ends = [lowering.stored(x.result) if not made.owns(x.result) else x.result for x in states]
+    slices = [lowering.stored(row.slice) if not made.owns(row.slice) else row.slice for row in rows]
+    enter = jump(lowering, jumps.begin, turns.operands)
+    begin = count(lowering)
+    for row in taken:
+        lowering.emit(lowering.owner, jumps.take, [bits(row.whole), turns.turn, bits(row.slice)], named=row.sizes)
+    targets = _overwritten(made, states)
+    splice(lowering, made, sure=False, targets=targets)
+    for row, slice_ in zip(rows, slices, strict=True):
+        source = _moved(slice_, targets)
+        lowering.emit(lowering.owner, jumps.give, [bits(source), turns.turn, bits(row.whole)], named=row.sizes)
+    # A result that the body does not make may be another state, which is overwritten below.
+    ends = [end if made.owns(end) else lowering.copied(end, lowering.owner) for end in ends]
+    for state, end in zip(states, ends, strict=True):
+        source = _moved(end, targets)
+        if source.buffer is not state.held.buffer:
+            _copy(lowering, source, state.held)
+    work = sum((each.work for each in made.instructions), start=0)
+    cost = maximum(ANY_TURNS * work, LONG) if turns.number is None else turns.number * work
+    again = jump(lowering, jumps.again, turns.operands, cost)
+    after = count(lowering)
+    enter.jump, again.jump = after - begin + 1, begin - after + 1
+
+
+def _overwritten(made: Inlined, states: Sequence[State]) -> dict[Buffer | None, Buffer]:
+    """Results that the body may make in the memory of the state that they become: nobody reads that any more."""
+    instructions, targets = made.instructions, dict[Buffer | None, Buffer]()
+    if any(each.jump < 0 for each in instructions):
+        return targets  # an inner loop reads again what it has read
+    passed = {tensor.buffer for tensor, _ in made.results}
+    for state in states:
+        old, new = state.held.buffer, state.result.buffer
+        if old is None or old in passed or new in targets or not _fits(made, state.result, state.held):
+            continue
+        last = max((k for k, each in enumerate(instructions) if old in each.operands), default=-1)
+        if last < min(k for k, each in enumerate(instructions) if new in each.operands):
+            targets[new] = old
+    return targets
+
+
+def _moved(tensor: Tensor, targets: Mapping[Buffer | None, Buffer]) -> Tensor:
+    buffer = targets.get(tensor.buffer)
+    return tensor if buffer is None else tensor.replace(buffer=buffer)
+
+
+def _leave(op: NodeLowering, states: Sequence[tuple[Known, Known]], rows: Sequence[Row]) -> None:
+    """Makes states and rows the outputs of the node."""
+    for k, (_, (tensor, info)) in enumerate(states):
+        _set(op, k, tensor, info)
+    for k, row in enumerate(rows, len(states)):
+        _set(op, k, row.whole, Info(TensorType(row.whole.dtype, row.whole.shape)))
+
+
+# --- Of all three
+def _lowering(op: NodeLowering) -> Lowering:
+    assert isinstance(op.lowering, Lowering)
+    return op.lowering
+
+
+def _input(op: NodeLowering, index: int) -> Value:
+    value = op.node.inputs[index]
+    assert value is not None
+    return value
+
+
+def _number(op: NodeLowering, index: int) -> Known | None:
+    """An input of one element, as a body gets it."""
+    found = given(_lowering(op), _input(op, index))
+    return found if found is not None and same(found[0].size, 1) else None
+
+
+def _set(op: NodeLowering, index: int, tensor: Tensor, info: Info) -> None:
+    value = op.node.outputs[index] if index < len(op.node.outputs) else None
+    if value is not None:
+        op.set(index, tensor)
+        op.lowering.inference.infos[value] = info
+
+
+def _copy(lowering: Lowering, x: Tensor, y: Tensor) -> None:
+    source, target = bits(x), bits(y)
+    lowering.emit(lowering.owner, primitives.copy, [source, target], named={"count": target.size}, work=x.size)
