@@ -29,7 +29,10 @@ from ort_lite_cpu.registry import REAL, operator
 TILES, COLUMNS = 24, 32
 """About how many tiles of a Winograd transform make a block, and how many output channels are taken together."""
 MANY_CHANNELS = 128
-"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away."""
+"""Above it a block takes twice the tiles: reading the filters again and again costs more than a transform that is far away.
+
+With a stride of 2 a tile is transformed to 25 numbers and not 16: it is the other way round, so that the second cache level holds them.
+"""
 
 
 # --- Operators
@@ -220,7 +223,9 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     """Tiles of a transform that are taken together: as many in each block, so that no block reads all filters for the last few."""
     tiles, channels = sizes.tiles(edge), sizes.channels
     assert isinstance(channels, int)
-    about = -(-TILES // tile.rows) * tile.rows * (2 if edge == 2 or channels // sizes.groups > MANY_CHANNELS else 1)
+    few = channels // sizes.groups <= MANY_CHANNELS
+    twice = few if sizes.strides[2] == 2 else edge == 2 or not few
+    about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 
