@@ -111,6 +111,16 @@ def test_every_target_that_runs_here(target: Target, dtype: str) -> None:
         assert_near(got, np.clip(exact(a, b) + bias + residual, -1, 2))
 
 
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_columns_of_narrow_panels_are_summed_up_as_all_others(target: Target) -> None:
+    """For whole tiles of rows: a network whose channels are all alike gives results that are all alike."""
+    tile = tile_for("f32", target)
+    a, b = random(2 * tile.rows, 37), np.tile(random(37, 1, seed=1), 4 * tile.columns)
+    for n in range(tile.columns + 1, 2 * tile.columns, tile.lanes):
+        got = product(a, b[:, :n], target=target)
+        np.testing.assert_array_equal(got, got[:, :1].repeat(n, 1))
+
+
 @pytest.mark.parametrize("target", COMPILED, ids=lambda target: str(target.name))
 def test_every_target_compiles_and_needs_no_symbol(target: Target) -> None:
     kernel, _ = spec(target=target)

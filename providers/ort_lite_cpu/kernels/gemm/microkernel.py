@@ -246,7 +246,8 @@ def _products(
     shares: int,
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
-    count, chains, width = rows * vectors, min(max(8 // (rows * vectors), 1), UNROLLED), across * emit.lanes
+    count, width = rows * vectors, across * emit.lanes
+    chains = min(8 // count, UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
     addresses = Rows(emit, lda, rows)
     asks = vectors == across and rows > 2  # one or two rows are what is left over: nobody takes a panel next
 
