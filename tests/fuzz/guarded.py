@@ -82,13 +82,12 @@ class GuardedRun(SegmentRun):
         super().__init__(segment, self.both, needs)
 
     def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
-        if options is not None and options.terminate:
-            raise RunTerminated(f"the run was ended by RunOptions.terminate before {self._names()}")
+        self._look(options)
         if lease.fits is not self.needs:
             lease.fit(self.needs)
         found: list[tuple[tuple[int, int] | None, list[bytes]]] = []
         for (own, scratch), side in zip(self.both.bounds[id(bound)], SIDES, strict=True):
-            found.append(self._one_side(own, scratch, side, places, lease))
+            found.append(self._one_side(own, scratch, side, places, lease, options))
         (failure, results), (other_failure, other_results) = found
         if failure != other_failure:
             raise GuardError(f"{self._names()}: fails with {failure} or {other_failure}, by what nobody wrote")
@@ -99,8 +98,19 @@ class GuardedRun(SegmentRun):
             if first != second:
                 State.differing[id(places[place])] = (places[place], second)
 
+    def _look(self, options: RunOptions | None) -> None:
+        if options is not None and options.terminate:
+            State.at = "nothing native"
+            raise RunTerminated(f"the run was ended by RunOptions.terminate before {self._names()}")
+
     def _one_side(
-        self, bound: Bound, scratch: Sequence[Place], side: Side, places: Sequence[Any], lease: Lease
+        self,
+        bound: Bound,
+        scratch: Sequence[Place],
+        side: Side,
+        places: Sequence[Any],
+        lease: Lease,
+        options: RunOptions | None,
     ) -> tuple[tuple[int, int] | None, list[bytes]]:
         """The failure, and what was written into the arrays that the segment allocates."""
         memory, mark = lease.memory, walls().mark()
@@ -112,7 +122,7 @@ class GuardedRun(SegmentRun):
         for place, stand_in in taken.items():
             memory[FIRST_PLACE + place] = stand_in.address if stand_in is not None else 0
         lease.job.attach(bound.table_address, lease.memory_address, bound.cost_us)
-        failure = self._instructions(lease.job, bound.count, side)
+        failure = self._instructions(lease.job, bound.count, side, options)
         try:
             for place, stand_in in taken.items():
                 if place not in made and stand_in is not None and _bytes(stand_in) != _contents(places[place], side):
@@ -131,13 +141,16 @@ class GuardedRun(SegmentRun):
             ctypes.memmove(taken.address, _contents(array, side), array.nbytes)
         return taken
 
-    def _instructions(self, job: Job, count: int, side: Side) -> tuple[int, int] | None:
-        """Runs them one by one: who dies is known."""
-        for index in range(count):
+    def _instructions(self, job: Job, count: int, side: Side, options: RunOptions | None) -> tuple[int, int] | None:
+        """Runs them one by one, as they jump: who dies is known."""
+        index = 0
+        while index < count:
+            self._look(options)
             State.at = At(self.segment, index, side)
             if job.run(index, index + 1):
                 State.at = "nothing native"
                 return job.failure
+            index = job.next
         State.at = "nothing native"
         return None
 

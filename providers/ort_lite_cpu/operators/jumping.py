@@ -13,7 +13,7 @@ from ort_lite.dtypes import DType
 from ort_lite.graph import Graph, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.record import Record
-from ort_lite.shapes import maximum, product, same
+from ort_lite.shapes import maximum, minimum, product, same
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import jumps, primitives
 from ort_lite_cpu.lowering.inline import Inlined, Known, count, expect, given, inlined, jump, splice
@@ -26,6 +26,8 @@ ANY_TURNS = 1000
 """What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
 GIL: whoever ends it (`RunOptions.terminate`) has to come to it."""
 LONG = 1_000_000
+MANY_TURNS = 1_000_000
+"""What a loop of more turns is taken to cost: the product of any number of them would be no number of nanoseconds."""
 NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
 
 
@@ -294,7 +296,7 @@ def _roll(
         if source.buffer is not state.held.buffer:
             _copy(lowering, source, state.held)
     work = sum((each.work for each in made.instructions), start=0)
-    cost = maximum(ANY_TURNS * work, LONG) if turns.number is None else turns.number * work
+    cost = maximum(ANY_TURNS * work, LONG) if turns.number is None else minimum(turns.number, MANY_TURNS) * work
     again = jump(lowering, jumps.again, turns.operands, cost)
     after = count(lowering)
     enter.jump, again.jump = after - begin + 1, begin - after + 1

@@ -69,7 +69,8 @@ class SegmentRun:
         memory[SCRATCH] = lease.address
         write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief)
+        # Whoever ends a run with options needs the GIL for it.
+        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None)
         if options is not None:
             failed = _run_halting(job, bound.count, options)
         elif bound.tries < TRIES:
