@@ -58,7 +58,7 @@ def test_sessions_of_mutants_run_between_walls(constants: list[int], monkeypatch
 
     def noted(self: GuardedRun, job: Job, count: int, side: Side) -> tuple[int, int] | None:
         met.append(side)
-        return run_instructions(self, job, count, side)
+        return run_instructions(self, job, count, side, None)
 
     monkeypatch.setattr(GuardedRun, "_instructions", noted)
     draft = fresh(seeds()["", "Tanh", 13][0], Random(0))

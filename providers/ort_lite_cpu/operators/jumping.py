@@ -26,8 +26,8 @@ ANY_TURNS = 1000
 """What a loop is taken to cost, in turns, whose number only the run tells; and at least `LONG` nanoseconds, for which no run keeps the
 GIL: whoever ends it (`RunOptions.terminate`) has to come to it."""
 LONG = 1_000_000
-MANY_TURNS = 1_000_000
-"""What a loop of more turns is taken to cost: the product of any number of them would be no number of nanoseconds."""
+MANY_TURNS, SECOND = 1_000_000, 1_000_000_000
+"""Turns and nanoseconds that a loop is taken to cost at most: the product of any numbers would be none of 64 bits."""
 NEVER_ENDS = np.full(1, np.iinfo(np.int64).max)
 
 
@@ -297,7 +297,7 @@ def _roll(
             _copy(lowering, source, state.held)
     work = sum((each.work for each in made.instructions), start=0)
     cost = maximum(ANY_TURNS * work, LONG) if turns.number is None else minimum(turns.number, MANY_TURNS) * work
-    again = jump(lowering, jumps.again, turns.operands, cost)
+    again = jump(lowering, jumps.again, turns.operands, minimum(cost, SECOND))
     after = count(lowering)
     enter.jump, again.jump = after - begin + 1, begin - after + 1
 
