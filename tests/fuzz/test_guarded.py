@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from ort_lite.provider import RunOptions
 from ort_lite_cpu.run.loop import Job
 from tests.fuzz import reaching
 from tests.fuzz.checking import linux
@@ -56,9 +57,9 @@ def test_sessions_of_mutants_run_between_walls(constants: list[int], monkeypatch
     met: list[str] = []
     run_instructions = GuardedRun._instructions
 
-    def noted(self: GuardedRun, job: Job, count: int, side: Side) -> tuple[int, int] | None:
+    def noted(self: GuardedRun, job: Job, count: int, side: Side, options: RunOptions | None) -> tuple[int, int] | None:
         met.append(side)
-        return run_instructions(self, job, count, side, None)
+        return run_instructions(self, job, count, side, options)
 
     monkeypatch.setattr(GuardedRun, "_instructions", noted)
     draft = fresh(seeds()["", "Tanh", 13][0], Random(0))
