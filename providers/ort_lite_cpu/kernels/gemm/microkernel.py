@@ -247,7 +247,7 @@ def _products(
 ) -> list[list[Any]]:
     """sums[i][j]: vector j of row i of A @ B."""
     count, width = rows * vectors, across * emit.lanes
-    chains = min(8 // count, UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
+    chains = min(max(8 // count, 1), UNROLLED) if rows <= 2 else 1  # columns of a narrow panel are summed up as all others
     addresses = Rows(emit, lda, rows)
     asks = vectors == across and rows > 2  # one or two rows are what is left over: nobody takes a panel next
 
