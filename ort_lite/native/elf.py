@@ -12,12 +12,8 @@ from typing import NamedTuple
 
 X86_64, AARCH64 = 62, 183  # machines
 ABSOLUTE = {1, 257}  # R_X86_64_64, R_AARCH64_ABS64: an address of 8 bytes
-HALVES = {
-    264: 0,
-    266: 16,
-    268: 32,
-    269: 48,
-}  # R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: an instruction takes 16 bits from here on
+# R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC, G3: an instruction takes 16 bits from here on.
+HALVES = {264: 0, 266: 16, 268: 32, 269: 48}
 BRANCHES = {282, 283}  # R_AARCH64_JUMP26, CALL26: a branch over at most 128 MB
 VENEER = 16  # bytes of code that reaches any address on behalf of branches
 

@@ -21,10 +21,8 @@ Leaf = Callable[[int, int], tuple[int, ...]]
 _EAX, _EBX, _ECX, _EDX = range(4)
 _BASIC, _EXTENDED = 0, 0x80000000  # leaves that say how many there are
 _HAS_XGETBV = 27
-_AVX_STATE, _AVX512_STATE = (
-    0b110,
-    0b11100110,
-)  # registers that the operating system saves: XMM and YMM; masks and all of ZMM too
+# Registers that the operating system saves: XMM and YMM; masks and all of ZMM too.
+_AVX_STATE, _AVX512_STATE = 0b110, 0b11100110
 
 # LLVM's feature -> (leaf, its part, register, bit, state that it takes). Those that change what LLVM makes of a kernel; nothing for
 # what takes an intrinsic that no kernel has (AES, SHA, AMX, ...): machines that differ in these share their kernels.

@@ -88,12 +88,22 @@ def test_every_edge_of_the_depth(k: int) -> None:
 def test_one_row_and_a_matrix_beyond_a_cache(dtype: str, k: int) -> None:
     """Several panels at once, and what is left of them one by one, the last one narrow: the same bits, however many there are."""
     a, b, n = random(1, k, dtype=dtype), random(k, 301, dtype=dtype, seed=1), 301
-    bias, residual = random(n, dtype=dtype, seed=2), random(1, n, dtype=dtype, seed=3)
+    bias = random(n, dtype=dtype, seed=2)
     assert k * n > KEPT
-    alone, *shared = [product(a, b, bias, residual, (-30.0, 40.0, 0.0, 0.0), parts=parts) for parts in (1, 2, 3, 7)]
-    assert_near(alone, np.clip(exact(a, b) + bias + residual, -30, 40))
+    alone, *shared = [product(a, b, bias, None, (-30.0, 40.0, 0.0, 0.0), parts=parts) for parts in (1, 2, 3, 7)]
+    assert_near(alone, np.clip(exact(a, b) + bias, -30, 40))
     for got in shared:
         np.testing.assert_array_equal(got, alone)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 300, 900), (7, 33, 50)])
+def test_a_residual_may_lie_where_the_result_goes(m: int, k: int, n: int) -> None:
+    """Also beside one row and a matrix beyond a cache."""
+    a, b, residual = random(m, k), random(k, n, seed=1), random(m, n, seed=2)
+    kernel, tile = spec()
+    c = residual.copy()
+    assert call(kernel, [a, panels(b, tile.columns, HOST), None, c, c], [m, n, k, *NO_LIMITS]) == 0
+    assert_near(c, exact(a, b) + residual)
 
 
 def test_more_rows_than_a_block_has() -> None:

@@ -1,5 +1,6 @@
 """Operators on texts as one Python step: what one hands to the next is a list, and no array of objects."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Finish = Callable[[list[str], Dims], Array]
 """What becomes of the texts at last."""
 
 
-class Streamed:
+class Streamed(ABC):
     """A stage from texts to rows of words. `stream` says them as bytes (see `words`)."""
 
     least = 1
@@ -30,12 +31,12 @@ class Streamed:
         """`fill` is what rows are filled up with."""
         self.fill = fill
 
-    def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]:
-        raise NotImplementedError
+    @abstractmethod
+    def __call__(self, texts: list[str], shape: Dims) -> tuple[list[str], Dims]: ...
 
+    @abstractmethod
     def stream(self, texts: list[str]) -> bytes:
         """The words of all texts, a row each."""
-        raise NotImplementedError
 
 
 class TextStep:

@@ -1,4 +1,7 @@
-"""Conv and onnxruntime's FusedConv: every kernel that lowering may choose."""
+"""Conv and onnxruntime's FusedConv: every kernel that lowering may choose.
+
+Long, and one file: one oracle, and the choice between kernels, is what everything here is about.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -48,11 +48,8 @@ def channels(
     """
     width = vectors * lanes
     across = max((n + width - 1) // width, 1)
-    down, apart = (
-        (m + rows - 1) // rows,
-        width // (2 * groups),
-    )  # pixels come from another core's cache, weights from what all share
-    first, last, left, right = grid(down, groups * across, rows, apart, part, parts)
+    # Pixels come from another core's cache, weights from what all share.
+    first, last, left, right = grid((m + rows - 1) // rows, groups * across, rows, width // (2 * groups), part, parts)
     last = min(last * rows, m)
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, depth_of(vectors) if m > rows else k)
@@ -76,6 +73,6 @@ def channels(
                 )  # fmt: skip
         if kind != "":
             begin = left // across * n + left % across * width
-            end = right // across * n + right % across * width if right % across > 0 else right // across * n
+            end = right // across * n + right % across * width
             activate(shift(y, at + i * ldy + begin), ldy, count, end - begin, alpha, beta, kind)
     return OK

@@ -3,7 +3,7 @@
 import math
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, like, native, shift, span, wadd, wmul
+from ort_lite.native.lang import OK, Ptr, Static, like, native, null, shift, span, wadd, wmul
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.few_rows import FEW, few_rows
 from ort_lite_cpu.kernels.gemm.microkernel import mode_of, panel
@@ -86,12 +86,11 @@ def gemm(
     clips = low > -math.inf or high < math.inf
     pieces, size = cut(k, depth_of(vectors) if m > rows else k)
     block = max(BLOCK // rows, 1) * rows
-    streams = m == 1 and k * n > KEPT
+    streams = m == 1 and k * n > KEPT and null(residual)  # one_row writes sums before it finishes them
     for i in range(first * rows, last, block):
         count = min(block, last - i)
         if streams:
-            mode = mode_of(True, True, bias, residual, clips)
-            one_row(a, b, bias, residual, c, n, k, left, right, mode, low, high, vectors, lanes)
+            one_row(a, b, bias, c, n, k, left, right, low, high, vectors, lanes)
         for piece in range(0 if streams else pieces):
             start = piece * size
             depth = min(size, k - start)

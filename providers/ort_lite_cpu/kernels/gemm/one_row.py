@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ort_lite.memory.arenas import CACHE_LINE
-from ort_lite.native.lang import Ptr, Static, emitted, like, native, select, shift
-from ort_lite_cpu.kernels.gemm.microkernel import BIAS, RESIDUAL, UNROLLED
+from ort_lite.native.lang import Ptr, Static, emitted, like, native, null, select, shift
+from ort_lite_cpu.kernels.gemm.microkernel import UNROLLED
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 
 STREAMS = 2
@@ -23,19 +23,17 @@ def one_row(
     a: Ptr,
     b: Ptr,
     bias: Ptr,
-    residual: Ptr,
     c: Ptr,
     n: int,
     k: int,
     left: int,
     right: int,
-    mode: int,
     low: float,
     high: float,
     vectors: Static,
     lanes: Static,
 ) -> None:
-    """Panels `left` to `right` of c (n,) = clip(a (k,) @ b + bias + residual, low, high); b as `pack.panels` makes it.
+    """Panels `left` to `right` of c (n,) = clip(a (k,) @ b + bias, low, high); b as `pack.panels` makes it.
 
     Every element is one chain of multiply-adds in the order of k, whichever panels are read beside its own.
     """
@@ -47,10 +45,8 @@ def one_row(
         panels_times_row(a, shift(b, p * k * width), shift(c, p * width), 0, n - p * width, k, 1, vectors, lanes)
     for j in range(left * width, min(right * width, n)):
         x = c[j]
-        if mode & BIAS:
+        if not null(bias):
             x += bias[j]
-        if mode & RESIDUAL:
-            x += residual[j]
         x = select(x < like(c, low), like(c, low), x)
         c[j] = select(x > like(c, high), like(c, high), x)
 

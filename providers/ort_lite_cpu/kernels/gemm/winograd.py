@@ -11,6 +11,8 @@ With a stride of 2 and three taps, the even numbers of a line meet two taps and 
 products, and 2 for the latter, where the definition has 6. A tile of 2x2 outputs sees 5x5 inputs, 25 planes for 36 products. Both odd
 numbers meet the same tap: of 25 planes some share their filters, and filters are 16, as those of F(2x2). All transforms are sums.
 Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+
+Long, and one file: four forms of one algorithm, which share all but the sums of their transforms.
 """
 
 import math
