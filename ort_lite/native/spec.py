@@ -129,7 +129,7 @@ def key_of(spec: Spec, target: Target) -> str:
     code = _code(spec)
     aim = target.narrowed(code.needs)
     state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
-    return digest(_base(), code.digest, state.encode()).hex()
+    return digest(base(), code.digest, state.encode()).hex()
 
 
 def compiled_for(spec: Spec, target: Target) -> Target:
@@ -150,8 +150,8 @@ def symbol_of(key: str) -> str:
 
 
 @cache
-def _base() -> bytes:
-    """Digest of what all objects depend on."""
+def base() -> bytes:
+    """Digest of what all keys depend on."""
     parts = [repr((FORMAT, sys.implementation.cache_tag, MAGIC_NUMBER, compilers(tuple(sys.path)))).encode()]
     for name in _CODE_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:

@@ -240,7 +240,7 @@ def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
 
 def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     def key() -> str:
-        keys._base.cache_clear()
+        keys.base.cache_clear()
         return key_of(Spec(kernels.large, ("f32",)), HASWELL)
 
     same = key()
@@ -252,4 +252,4 @@ def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch)
         assert key() != same
     finally:
         monkeypatch.undo()
-        keys._base.cache_clear()
+        keys.base.cache_clear()
