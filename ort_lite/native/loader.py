@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import KernelLoadError
+from ort_lite.errors import KernelCompileError, KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
 from ort_lite.native.cpu import Target, host
@@ -56,10 +56,27 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
     absent = {key: specs[key] for key, data in found.items() if data is None}
     compiled: dict[str, bytes] = {}
     if absent:
+        _require_compiler(next(iter(absent.values())).name, len(absent))
         from ort_lite.native import workers
 
         compiled = workers.compile_all(absent, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
+
+
+def _require_compiler(name: str, count: int) -> None:
+    """Raises KernelCompileError, which names a kernel, where nothing can compile it."""
+    from importlib.util import find_spec
+
+    try:
+        missing = [package for package in ("numba", "llvmlite") if find_spec(package) is None]
+    except (ImportError, ValueError) as error:  # something keeps it from being imported
+        missing = [str(error)]
+    if missing:
+        others = f" and {count - 1} more" if count > 1 else ""
+        raise KernelCompileError(
+            f"kernel {name}{others}: in no installed kernel pack and not in {store.directory()}, and no compiler is there "
+            f"({', '.join(missing)}): install numba and llvmlite; ort_lite.compile says what may be compiled"
+        )
 
 
 def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:
