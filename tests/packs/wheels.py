@@ -1,4 +1,4 @@
-"""Wheels of kernel packs, and whether they do in a fresh environment what they are for."""
+"""Wheels of kernel packs."""
 
 import base64
 import hashlib
@@ -51,7 +51,3 @@ def kernels(pack: Path, folder: Path) -> Path:
 
 def _hash(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-
-
-def check(wheels: list[Path]) -> int:
-    raise NotImplementedError
