@@ -9,10 +9,9 @@ environment that has no compiler, and compares the time from import to the first
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import ort_lite
 from ort_lite.native import Spec, cpu
 from tests.emulation.work import Work, cases, models
 from tests.packs import asked, fresh, listing, wheels
@@ -46,7 +45,7 @@ def main() -> int:
     return 0
 
 
-def _listed(files: Iterable[Path]) -> dict[Spec, set[str]]:
+def _listed(files: Sequence[Path]) -> dict[Spec, set[str]]:
     """By spec, for which targets it is."""
     own_models, suite = list(models()), list(cases(0, 1))
     found: dict[Spec, set[str]] = {}
@@ -57,29 +56,22 @@ def _listed(files: Iterable[Path]) -> dict[Spec, set[str]]:
         for spec in specs:
             found.setdefault(spec, set()).add(name)
         print(f"{name}: {len(specs)} kernels", flush=True)
-    for spec in _of_runs_alone([*own_models, *suite]):
-        found[spec] = {*TARGETS["x86_64"], *TARGETS["aarch64"]}
+    for spec in _of_runs_alone(files, [*own_models, *suite]):
+        found.setdefault(spec, set()).update(*TARGETS.values())
     return found
 
 
-def _of_runs_alone(work: Sequence[Work]) -> set[Spec]:
-    """What is not asked for while a model is loaded, but in a run: parts of control flow. It is the same for all targets."""
+def _of_runs_alone(files: Sequence[Path], work: Sequence[Work]) -> set[Spec]:
+    """What is asked for in a run alone: parts of control flow, the planner. It is the same for all targets."""
     with asked.pretended(cpu.host()) as loaded:
-        for one in work:
-            asked.load(one.model)
+        for model in (*files, *(one.model for one in work)):
+            asked.load(model)
     with asked.recorded() as all_of_them:
         for one in work:
-            _run(one)
-    return {spec for spec in all_of_them - loaded if not spec.signature}
-
-
-def _run(work: Work) -> None:
-    try:
-        session = ort_lite.InferenceSession(work.model, providers=["CPUExecutionProvider"])
-        for feeds in work.runs:
-            session.run(None, feeds)
-    except ort_lite.errors.OrtLiteError:
-        return
+            asked.run(one.model, one.runs)
+        for file in files:
+            asked.run(file, None)
+    return all_of_them - loaded
 
 
 def _build(file: Path, names: Sequence[str], every: int) -> int:

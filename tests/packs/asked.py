@@ -4,14 +4,19 @@ While a target is pretended to be this machine, every kernel that is loaded is a
 run: what is lowered in a run alone, as the bodies of control flow may be, is recorded of runs on this machine (`recorded`).
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
+
+import numpy as np
 
 import ort_lite
 from ort_lite.native import Spec, cpu, loader
 from ort_lite.native.cpu import Target
 from ort_lite_cpu.program.segment import NOTHING
+
+_DTYPES = {"float": "float32", "double": "float64"}
+"""NumPy's names of element types that ONNX names otherwise."""
 
 
 @contextmanager
@@ -85,11 +90,31 @@ def recorded() -> Iterator[set[Spec]]:
         loader._load = load
 
 
-def load(model: Any) -> None:
-    """A model on the CPU provider; one that is refused asks for nothing more."""
+def load(model: Any) -> ort_lite.InferenceSession | None:
+    """A model on the CPU provider; None for one that is refused, which asks for nothing more."""
     options = ort_lite.SessionOptions()
     options.log_severity_level = 4
     try:
-        ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except ort_lite.errors.OrtLiteError:
+        return None
+
+
+def run(model: Any, runs: Iterable[Mapping[str, Any]] | None) -> None:
+    """With given feeds, or once with ones that are made up; those that are refused ask for nothing more."""
+    session = load(model)
+    if session is None:
         return
+    with suppress(ort_lite.errors.OrtLiteError):
+        for feeds in [_made_up(session)] if runs is None else runs:
+            session.run(None, feeds)
+
+
+def _made_up(session: ort_lite.InferenceSession) -> dict[str, Any]:
+    """Ones, in batches of one; other free dimensions are 32."""
+    feeds = {}
+    for given in session.get_inputs():
+        shape = [size if isinstance(size, int) else 32 if axis else 1 for axis, size in enumerate(given.shape)]
+        name = given.type.removeprefix("tensor(").removesuffix(")")
+        feeds[given.name] = np.full(shape, "1", object) if name == "string" else np.ones(shape, _DTYPES.get(name, name))
+    return feeds
