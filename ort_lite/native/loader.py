@@ -75,7 +75,7 @@ def _require_compiler(name: str, count: int) -> None:
         others = f" and {count - 1} more" if count > 1 else ""
         raise KernelCompileError(
             f"kernel {name}{others}: in no installed kernel pack and not in {store.directory()}, and no compiler is there "
-            f"({', '.join(missing)}): install numba and llvmlite; ort_lite.compile says what may be compiled"
+            f"({', '.join(missing)}): install numba and llvmlite, or a kernel pack that has it"
         )
 
 
