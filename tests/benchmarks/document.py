@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 SIDE_BY_SIDE = "Side by side"
 MEAN = "geometric mean"
+DIFFERS = "results differ"
+"""Instead of a ratio."""
 
 Ratios = Mapping[str, tuple[float, ...]]
 """By row, a ratio for each number of threads."""
@@ -36,10 +38,10 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def ratios(section: str) -> dict[str, tuple[float, ...]]:
-    """Out of a section's table: the columns that are called ratio."""
+    """Out of a section's table: the columns that are called ratio, of rows that have one."""
     lines = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
     columns = [k for k, name in enumerate(lines[0] if lines else []) if name.startswith("ratio")]
-    return {line[0]: tuple(float(line[k]) for k in columns) for line in lines[2:]}
+    return {line[0]: tuple(float(line[k]) for k in columns) for line in lines[2:] if DIFFERS not in line}
 
 
 def geometric_mean(values: Iterable[float]) -> float:
