@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 SIDE_BY_SIDE = "Side by side"
 MEAN = "geometric mean"
+MODELS = "; models in use"
+"""The end of headings of sections that have other rows: they are not compared side by side."""
 DIFFERS = "results differ"
 """Instead of a ratio."""
 
@@ -19,7 +21,7 @@ def with_section(document: str, heading: str, body: str) -> str:
     sections[heading] = body.strip() + "\n"
     sections.pop(SIDE_BY_SIDE, None)
     names = sorted(sections, key=str.lower)
-    compared = side_by_side({name: ratios(sections[name]) for name in names})
+    compared = side_by_side({name: ratios(sections[name]) for name in names if not name.endswith(MODELS)})
     whole = {SIDE_BY_SIDE: compared, **{name: sections[name] for name in names}}
     return "\n".join([preamble.rstrip() + "\n", *(f"## {name}\n\n{text}" for name, text in whole.items())])
 
