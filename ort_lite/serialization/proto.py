@@ -12,6 +12,7 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
@@ -138,10 +139,18 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     1: ("FLOAT", lambda a: a.f),
     2: ("INT", lambda a: a.i),
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
-    6: ("FLOATS", lambda a: list(a.floats)),
-    7: ("INTS", lambda a: list(a.ints)),
+    6: ("FLOATS", lambda a: _numbers(a.floats, np.float32)),
+    7: ("INTS", lambda a: _numbers(a.ints, np.int64)),
     8: ("STRINGS", lambda a: _texts(list(a.strings))),
 }
+
+
+def _numbers(field: Any, dtype: Any) -> list[Any]:
+    """The list of a repeated field; of a long one, as forests have, over an array, which protobuf gives in one piece."""
+    return list(field) if len(field) < _MANY else np.asarray(field, dtype).tolist()
+
+
+_MANY = 64
 
 
 def _texts(strings: list[bytes]) -> list[str]:
