@@ -59,12 +59,17 @@ def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.Mo
     outlined = None
     if in_place or len(data) >= OUTLINE_FROM:
         outlined = outline(data, 1) if in_place else outline(data)
-    small, spans = outlined or (bytes(data), frozenset())
+    small, spans = outlined or (_whole(data), frozenset())
     try:
         return pb.ModelProto.FromString(small), spans
     except DecodeError as error:
         problem = "cannot be read as a ModelProto: it is no ONNX model, or was cut short"
         raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
+
+
+def _whole(data: memoryview) -> bytes:
+    """Its bytes: the object itself that it is a view of, where that is `bytes`."""
+    return data.obj if type(data.obj) is bytes and len(data.obj) == data.nbytes else bytes(data)
 
 
 def serialize(proto: "pb.ModelProto") -> bytes:
