@@ -7,21 +7,29 @@ from importlib import import_module
 
 from ort_lite._version import __version__
 from ort_lite.errors import OrtLiteError
+from ort_lite.native.progress import heard_by
 
 LEVELS = ("disable", "basic", "extended", "all")
 STAGES = ("load", "transform", "partition", "compile", "plan")
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 1 after an error, which is printed."""
+    """The exit status: 0, or 1 after an error, which is printed; 130 after Ctrl-C, as shells have it."""
     arguments = _parser().parse_args(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
+    from ort_lite.commands.compiling import Shown
+
     try:
-        command.main(arguments)
+        with heard_by(Shown()):
+            status: int | None = command.main(arguments)
     except (OrtLiteError, OSError) as error:
         print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        print(f"ort-lite {arguments.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:
