@@ -145,6 +145,8 @@ class Batch:
         self._seats: list[Seat] = []
         self._running: dict[Future[bytes], tuple[str, Seat]] = {}
         self._pause = _SHORTEST
+        self._seen = 0
+        """The cache's state when it was looked at last."""
 
     def compile_here(self) -> dict[str, bytes]:
         """In this process, one after the other."""
@@ -221,8 +223,11 @@ class Batch:
             sleep(self._pause)
         self._claims.wait(bool(self._running))
         self._pause = min(2 * self._pause, _LONGEST)
-        for key in list(self._waiting):
-            self._is_there(key)
+        state = cache.state(self._folder)
+        if state != self._seen:
+            self._seen = state
+            for key in list(self._waiting):
+                self._is_there(key)
         self._progress.tell()
 
     def _is_there(self, key: str) -> bool:
