@@ -37,17 +37,22 @@ def read(folder: str, key: str) -> bytes | None:
         return None
     path = os.path.join(folder, key)
     try:
-        with open(path, "rb", buffering=0, opener=private.opener) as file:
-            state = os.fstat(file.fileno())
-            if trouble := private.trouble_of(state, final=True):
-                _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
-                return None
-            data = file.read()
-            if state.st_mtime < time() - _DAY:
-                with suppress(OSError):  # one that can only be read
-                    os.utime(file.fileno())
+        file = private.opener(path, os.O_RDONLY)
     except OSError:
         return None
+    try:
+        found = os.fstat(file)
+        if trouble := private.trouble_of(found, final=True):
+            _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
+            return None
+        data = os.read(file, found.st_size)
+        if found.st_mtime < time() - _DAY:
+            with suppress(OSError):  # one that can only be read
+                os.utime(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
     return body_of(key, data)
 
 
@@ -123,10 +128,14 @@ def _trouble(folder: str, *_state: int) -> str:
     return private.trouble(folder)
 
 
-@cache
+_said: dict[str, object] = {}
+
+
 def _say(text: str) -> None:
-    """Once a process."""
-    log.logger().warning("%s", text)
+    """Once a process, whatever number of threads find it out."""
+    here = object()
+    if _said.setdefault(text, here) is here:
+        log.logger().warning("%s", text)
 
 
 def _digest(key: str, body: bytes) -> bytes:

@@ -14,7 +14,7 @@ KEY = "0123456789abcdef" * 2
 
 @pytest.fixture(autouse=True)
 def nothing_is_said_yet() -> None:
-    cache._say.cache_clear()
+    cache._said.clear()
     cache._trouble.cache_clear()
 
 
