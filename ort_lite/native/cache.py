@@ -24,7 +24,9 @@ def directory() -> str:
     override = os.environ.get("ORT_LITE_CACHE_DIR")
     if override:
         return override
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # which its specification calls invalid
+        base = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ort-lite", "kernels") if os.path.isabs(base) else ""
 
 
