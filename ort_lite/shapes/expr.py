@@ -3,8 +3,10 @@
 Everything is kept canonical: terms in order, nothing that is a constant an Expr, what a divisor divides exactly divided.
 """
 
+import os
 import struct
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Union
 from weakref import WeakValueDictionary
 from zlib import crc32
@@ -29,7 +31,8 @@ class Symbol:
         if found is None:
             made = super().__new__(cls)
             made.name, made.signed, made.least = name, signed, None if signed else 0
-            found = _SYMBOLS.setdefault((name, signed), made)
+            with _MAKING:  # or two threads would have one each
+                found = _SYMBOLS.setdefault((name, signed), made)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -42,6 +45,11 @@ class Symbol:
 
 
 _SYMBOLS: WeakValueDictionary[tuple[str, bool], Symbol] = WeakValueDictionary()
+_MAKING = Lock()
+
+if hasattr(os, "register_at_fork"):
+    # A forked child must not inherit the lock from a thread that it does not have.
+    os.register_at_fork(before=_MAKING.acquire, after_in_parent=_MAKING.release, after_in_child=_MAKING.release)
 
 
 class Call:
