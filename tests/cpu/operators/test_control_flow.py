@@ -106,9 +106,7 @@ def test_a_body_that_cannot_be_lowered_is_told_when_the_session_is_made() -> Non
         y = If (c) <then_branch = g () => (float[N,4] a) { a = LpNormalization<p = 3>(x) },
                     else_branch = h () => (float[N,4] b) { b = Neg(x) }>
     }"""
-    with pytest.raises(
-        ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: LpNormalization"
-    ):
+    with pytest.raises(ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: LpNormalization"):
         ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
 
 
