@@ -16,7 +16,6 @@ FILE = ".claims"
 PATIENCE = 10.0
 """Seconds without a sign of life from those who compile (a process that was stopped), after which nobody waits for them."""
 _A_MOMENT = 1.0
-_DIGITS = 15  # of a key: a number of 60 bits
 _PLACES = 1 << 62
 
 
@@ -36,7 +35,7 @@ class Claims:
 
     def take(self, key: str) -> bool:
         """True if this process shall compile the kernel: nobody else does, as far as can be known."""
-        taken = self._lock(int(key[:_DIGITS], 16))
+        taken = self._lock(_byte(key))
         if taken and self._file is not None:
             with suppress(OSError):
                 os.utime(self._file)
@@ -44,7 +43,7 @@ class Claims:
 
     def give(self, key: str) -> None:
         """The kernel is compiled, or nobody will."""
-        self._unlock(int(key[:_DIGITS], 16))
+        self._unlock(_byte(key))
 
     def take_place(self, most: int) -> int | None:
         """A place among `most`; None if all are taken."""
@@ -104,3 +103,8 @@ class Claims:
 
             self._held.discard(byte)
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+
+def _byte(key: str) -> int:
+    """Of a key: a number of 60 bits, from its end, which no other key has in common with it."""
+    return int(key[-15:], 16)
