@@ -59,6 +59,7 @@ def test_the_list_in_the_repository_names_what_is_there() -> None:
 
 
 def test_what_a_target_asks_for_is_heard_and_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    feeds = [{name: np.ones((5, 5), np.float32) for name in "xw"}]
     before, machine, compile_all = loader._load, host(), workers.compile_all
 
     def of_this_machine(specs: Mapping[str, Spec], *rest: Any) -> dict[str, bytes]:
@@ -69,7 +70,7 @@ def test_what_a_target_asks_for_is_heard_and_nothing_is_compiled(monkeypatch: py
     lanes = {}
     for name in ("x86-64-v2", "x86-64-v4", "armv8.0-a"):
         with asked.pretended(named(name)) as specs:
-            asked.run(product(), [{name: np.ones((5, 5), np.float32) for name in "xw"}])
+            asked.run(product(), feeds)
         lanes[name] = {value for spec in specs for key, value in spec.statics if key == "lanes"}
     assert lanes == {"x86-64-v2": {4}, "x86-64-v4": {16}, "armv8.0-a": {4}}
     assert loader._load is before and host() == machine
