@@ -24,7 +24,7 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 FORMAT = 1
 COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
 """Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
-_CODE_FILES = ("compiler.py", "entry.py", "lang.py", "lowering.py", "marks.py", "values.py")
+_CODE_FILES = ("compiler.py", "entry.py", "frontend.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
 
 class Spec(Record):
