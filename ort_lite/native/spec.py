@@ -24,6 +24,7 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 FORMAT = 1
 COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
 """Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
+KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
 _CODE_FILES = ("compiler.py", "entry.py", "frontend.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
 
@@ -120,7 +121,8 @@ def _kind(function: Callable[..., Any], name: str) -> str:
 
 
 def key_of(spec: Spec, target: Target) -> str:
-    """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code.
+    """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code. The first of them are those
+    of what all objects of this version depend on.
 
     Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
     what Python's bytecode means, tuning and features. Neither the release of Python is in it, since what bytecode it makes is,
@@ -132,7 +134,13 @@ def key_of(spec: Spec, target: Target) -> str:
     else:
         code = fingerprint(spec.function)
     state = repr((spec.types, spec.exact, spec.signature, target.triple, target.tuning, target.features))
-    return digest(_base(), code, state.encode()).hex()
+    own = digest(_base(), code, state.encode()).hex()
+    return _base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
+
+
+def is_of_this_version(key: str) -> bool:
+    """False for the key of an object that another version of ort-lite, Numba or Python made: no process of this one asks for it."""
+    return key.startswith(_base().hex()[:_DIGITS_OF_BASE])
 
 
 def symbol_of(key: str) -> str:
