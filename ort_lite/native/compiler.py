@@ -36,14 +36,8 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Links what is called. Definitions may then be met again, in a caller that also calls them itself."""
-        module = self._final_module
         for library in dict.fromkeys(self._linking_libraries):
-            module.link_in(library._get_module_for_linking(), preserve=True)
-        for item in module.functions:
-            if not item.is_declaration:
-                item.linkage = "linkonce_odr"
-        self._shared_module = module
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
 

@@ -39,6 +39,25 @@ def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
     return [known[spec] for spec in specs]
 
 
+def ahead(specs: Sequence[Spec]) -> None:
+    """Begins to compile, beside this thread, what will be loaded in any case for this machine, where the cache lacks it."""
+    target = host()
+    if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
+        return
+    try:
+        folder = store.directory()
+        keys = {key_of(spec, target): spec for spec in specs}
+        absent = {
+            key: spec for key, spec in keys.items() if key not in _by_key and not os.path.exists(os.path.join(folder, key))
+        }
+        if absent:
+            from ort_lite.native import workers
+
+            workers.compile_ahead(absent, target, folder)
+    finally:
+        _lock.release()
+
+
 def _load(specs: Iterable[Spec], target: Target) -> None:
     if not target.runs_on(host()):
         raise ValueError(f"code for {target.name} ({target.triple}) does not run on {host().name}")

@@ -8,10 +8,11 @@ import threading
 from typing import Any
 
 from ort_lite.errors import KernelCompileError
-from ort_lite.native.compiler import compile_object
+from ort_lite.native import cache
+from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec, key_of, symbol_of
-from ort_lite.native.workers import receive, send
+from ort_lite.native.workers import MOST_WORKERS, cores, receive, send
 
 IDLE_SECONDS = 10.0
 GARBAGE = 50_000
@@ -30,13 +31,13 @@ def serve() -> None:
         idle.daemon = True
         idle.start()
         try:
-            key, request, target = receive(requests)
+            key, request, target, *rest = receive(requests)
         except EOFError:
             return
         finally:
             idle.cancel()
         try:
-            answer: tuple[str, Any] = _answer(key, pickle.loads(request), target)
+            answer: tuple[str, Any] = _ahead(request, target, *rest) if rest else _answer(key, pickle.loads(request), target)
         except KernelCompileError as error:
             answer = ("error", str(error))
         except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
@@ -47,7 +48,28 @@ def serve() -> None:
 def _answer(key: str, spec: Spec, target: Target) -> tuple[str, Any]:
     if key_of(spec, target) != key:
         return "elsewhere", "a source file has changed since the other process imported it"
+    from ort_lite.native.compiler import compile_object  # numba: what is claimed is claimed before
+
     return "object", compile_object(spec, target, symbol_of(key))
+
+
+def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tuple[str, Any]:
+    """Compiles into the cache what nobody else does: see `workers.compile_ahead`."""
+    claims = Claims(folder)
+    try:
+        if claims.take_place(min(cores(), MOST_WORKERS)) is None:
+            return "ahead", None  # others are at work, and will come to it
+        for key, request in requests:
+            if claims.take(key):
+                if cache.read(folder, key) is None:
+                    kind, data = _answer(key, pickle.loads(request), target)
+                    if kind == "object":
+                        cache.write(folder, key, data)
+                claims.give(key)
+            claims.wait(compiling=True)
+    finally:
+        claims.close()
+    return "ahead", None
 
 
 if __name__ == "__main__":
