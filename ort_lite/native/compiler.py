@@ -76,6 +76,8 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
 
     def cast(self, builder: Any, val: Any, fromty: Any, toty: Any) -> Any:
         """As numba's, but a float that becomes an integer is defined for every value."""
+        if fromty is toty:
+            return val
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):
             return Value(builder, val, name_of(fromty)).to(name_of(toty)).raw
         return super().cast(builder, val, fromty, toty)

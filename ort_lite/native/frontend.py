@@ -5,12 +5,12 @@ worked out once a function instead of after every pass, and calls of the same fu
 Where this fails, `compiler.py` starts again with all of Numba: it may know what was left out here, and has the better message.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
-from llvmlite.ir import Constant
+from llvmlite.ir import Block, Constant, instructions
 from numba.core import base, errors, ir, lowering, postproc, ssa, transforms, typeinfer, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
@@ -151,9 +151,11 @@ _CLASSES = (
 )
 
 
-@cache
-def _class_of(kind: Any) -> int:
+def _find_class(kind: Any) -> int:
     return next((number for base_class, number in _CLASSES if issubclass(kind, base_class)), _NOTHING)
+
+
+_class_of: Callable[[Any], int] = cache(_find_class)
 
 
 def _list_vars(self: Any, value: Any) -> list[Any]:
@@ -197,6 +199,55 @@ def _visit_block(states: Any, block: Any, handler: Any) -> Iterator[Any]:
         yield handler.on_assign(states, statement) if isinstance(statement, ir.Assign) else handler.on_other(states, statement)
 
 
+def _describe_block(self: Any, buffer: list[str]) -> None:
+    """Block.descr. Two of three instructions are of _WRITERS; llvmlite would format each of them three times."""
+    buffer.append(f"{self._format_name()}:\n")
+    for item in self.instructions:
+        write = None if item.metadata else _WRITERS.get(type(item))
+        buffer.append(f"  {item}\n" if write is None else write(item))
+
+
+def _store(item: Any) -> str:
+    value, slot = item.operands
+    return f"  store {_typed(value)}, {_typed(slot)}{_align(item)}\n"
+
+
+def _load(item: Any) -> str:
+    return f"  {item.get_reference()} = load {item.type}, {_typed(item.operands[0])}{_align(item)}\n"
+
+
+def _element(item: Any) -> str:
+    bounds = " inbounds" if item.inbounds else ""
+    indices = ", ".join(map(_typed, item.indices))
+    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_typed(item.pointer)}, {indices}\n"
+
+
+def _phi(item: Any) -> str:
+    incoming = ", ".join([f"[{value.get_reference()}, {block.get_reference()}]" for value, block in item.incomings])
+    return f"  {item.get_reference()} = phi {' '.join(item.flags)} {item.type} {incoming}\n"
+
+
+def _operation(item: Any) -> str:
+    operands = ", ".join([value.get_reference() for value in item.operands])
+    return f"  {item.get_reference()} = {' '.join([item.opname, *item.flags])} {item.type} {operands}\n"
+
+
+def _typed(value: Any) -> str:
+    return f"{value.type} {value.get_reference()}"
+
+
+def _align(item: Any) -> str:
+    return "" if item.align is None else f", align {item.align}"
+
+
+_WRITERS = {
+    instructions.StoreInstr: _store,
+    instructions.LoadInstr: _load,
+    instructions.GEPInstr: _element,
+    instructions.PhiInstr: _phi,
+    instructions.Instruction: _operation,
+}
+
 _NO_CONTEXT = nullcontext()
 
 
@@ -214,6 +265,8 @@ _SHORTCUTS = (
     (typeinfer, "new_error_context", _error_context),
     (lowering, "new_error_context", _error_context),
     (base, "_has_loc", _has_loc),
+    (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
+    (Block, "descr", _describe_block),
 )
 
 

@@ -5,9 +5,9 @@ from numba.core import ir, lowering, postproc, ssa, typeinfer
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec
-from ort_lite.native.compiler import FullPipeline, LeanPipeline, Session, _wrapping_integers
+from ort_lite.native.compiler import Session, _wrapping_integers
 from ort_lite.native.cpu import host
-from ort_lite.native.frontend import shortcuts
+from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
 from tests.native import kernels
 from tests.native.calls import plain
 
