@@ -24,7 +24,9 @@ def directory() -> str:
     override = os.environ.get("ORT_LITE_CACHE_DIR")
     if override:
         return override
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # which its specification calls invalid
+        base = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "ort-lite", "kernels") if os.path.isabs(base) else ""
 
 
@@ -37,17 +39,22 @@ def read(folder: str, key: str) -> bytes | None:
         return None
     path = os.path.join(folder, key)
     try:
-        with open(path, "rb", buffering=0, opener=private.opener) as file:
-            state = os.fstat(file.fileno())
-            if trouble := private.trouble_of(state, final=True):
-                _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
-                return None
-            data = file.read()
-            if state.st_mtime < time() - _DAY:
-                with suppress(OSError):  # one that can only be read
-                    os.utime(file.fileno())
+        file = private.opener(path, os.O_RDONLY)
     except OSError:
         return None
+    try:
+        found = os.fstat(file)
+        if trouble := private.trouble_of(found, final=True):
+            _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
+            return None
+        data = os.read(file, found.st_size)
+        if found.st_mtime < time() - _DAY:
+            with suppress(OSError):  # one that can only be read
+                os.utime(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
     return body_of(key, data)
 
 
@@ -123,10 +130,14 @@ def _trouble(folder: str, *_state: int) -> str:
     return private.trouble(folder)
 
 
-@cache
+_said: dict[str, object] = {}
+
+
 def _say(text: str) -> None:
-    """Once a process."""
-    log.logger().warning("%s", text)
+    """Once a process, whatever number of threads find it out."""
+    here = object()
+    if _said.setdefault(text, here) is here:
+        log.logger().warning("%s", text)
 
 
 def _digest(key: str, body: bytes) -> bytes:

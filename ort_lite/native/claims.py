@@ -14,6 +14,7 @@ from ort_lite.native import cache, private
 FILE = ".claims"
 PATIENCE = 10.0
 """Seconds without a sign of life from those who compile (a process that was stopped), after which nobody waits for them."""
+_A_MOMENT = 1.0
 _DIGITS = 15  # of a key: a number of 60 bits
 _PLACES = 1 << 62
 
@@ -25,7 +26,8 @@ class Claims:
         self._file: int | None = None
         self._held: set[int] = set()
         self._sign = -1
-        self._heard = monotonic()
+        self._silence = 0.0
+        self._looked = monotonic()
         if cache.can_be_made(folder):
             try:
                 self._file = private.opener(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT)
@@ -49,9 +51,15 @@ class Claims:
         self._unlock(_PLACES + place)
 
     def wait(self, compiling: bool) -> None:
-        """Some time has passed. Who compiles says so by the file's time; who waits, and sees nobody, claims nothing any more."""
+        """Some time has passed. Who compiles says so by the file's time; who waits, and sees nobody, claims nothing any more.
+
+        However long this process was stopped counts as a moment: the others were perhaps stopped with it.
+        """
         if self._file is None:
             return
+        now = monotonic()
+        self._silence += min(now - self._looked, _A_MOMENT)
+        self._looked = now
         try:
             if compiling:
                 os.utime(self._file)
@@ -60,8 +68,8 @@ class Claims:
             self.close()
             return
         if sign != self._sign:
-            self._sign, self._heard = sign, monotonic()
-        elif monotonic() > self._heard + PATIENCE:
+            self._sign, self._silence = sign, 0.0
+        elif self._silence > PATIENCE:
             self.close()
 
     def close(self) -> None:

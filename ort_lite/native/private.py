@@ -14,7 +14,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def trouble(folder: str) -> str:
     """What is wrong with a folder, such as "/data can be written by others"; "" if nothing is. Raises OSError if it is not there."""
-    if not hasattr(os, "getuid"):
+    if not hasattr(os, "geteuid"):
         return ""
     steps = list(_steps(os.path.abspath(folder)))
     for path, state in steps:
@@ -26,9 +26,9 @@ def trouble(folder: str) -> str:
 
 def trouble_of(state: os.stat_result, final: bool) -> str:
     """Of one file or folder: `final`, and not on the way to another."""
-    if not hasattr(os, "getuid"):
+    if not hasattr(os, "geteuid"):
         return ""
-    if state.st_uid not in (0, os.getuid()):
+    if state.st_uid not in (0, os.geteuid()):
         return "belongs to another user"
     if state.st_mode & _OTHERS_WRITE and not stat.S_ISLNK(state.st_mode) and (final or not state.st_mode & stat.S_ISVTX):
         return "can be written by others"

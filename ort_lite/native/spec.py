@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import MAGIC_NUMBER
 from typing import Any
@@ -62,6 +62,14 @@ class Spec(Record):
         if unknown:
             raise ValueError(f"{self.name}: element types {unknown}, expected some of {', '.join(ELEMENTS)}")
 
+    def __hash__(self) -> int:
+        return hash((self.function, self.types, self.exact, self.source))
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], types: Sequence[str], statics: Mapping[str, StaticValue]) -> "Spec":
+        """As `Spec(function, types, statics)`: one object for equal ones, as long as it is among those that were asked for last."""
+        return _spec(function, tuple(types), tuple(statics), *statics.values())
+
     @classmethod
     def from_source(cls, name: str, text: str, module: str, types: Sequence[str] = (), statics: Statics = ()) -> "Spec":
         """Generated code: `text` defines function `name`; its globals are those of `module`."""
@@ -91,6 +99,12 @@ class Spec(Record):
         exec(compile(text, f"<{name}>", "exec"), scope)
         function: Callable[..., Any] = scope[name]
         return function
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str, ...], *values: StaticValue) -> Spec:
+    """Typed: 1 and True are equal, and other code."""
+    return Spec(function, types, dict(zip(names, values, strict=True)))
 
 
 @cache

@@ -254,20 +254,20 @@ class Batch:
             self._done(key, future.result())
 
     def _rest(self) -> None:
-        """Waits a little, for workers of this process and of others."""
+        """Takes what others have compiled, and waits a little, for them and for the workers of this process."""
+        state = cache.state(self._folder)
+        if state != self._seen:
+            self._seen = state
+            for key in list(self._waiting):
+                self._is_there(key)
         if self._running:
             from concurrent.futures import FIRST_COMPLETED, wait
 
             wait(self._running, self._pause, FIRST_COMPLETED)
         elif self._waiting:
             sleep(self._pause)
-        self._claims.wait(bool(self._running))
         self._pause = min(2 * self._pause, _LONGEST)
-        state = cache.state(self._folder)
-        if state != self._seen:
-            self._seen = state
-            for key in list(self._waiting):
-                self._is_there(key)
+        self._claims.wait(bool(self._running))
         self._progress.tell()
 
     def _is_there(self, key: str) -> bool:

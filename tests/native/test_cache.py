@@ -14,7 +14,7 @@ KEY = "0123456789abcdef" * 2
 
 @pytest.fixture(autouse=True)
 def nothing_is_said_yet() -> None:
-    cache._say.cache_clear()
+    cache._said.clear()
     cache._trouble.cache_clear()
 
 
@@ -154,6 +154,8 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("ORT_LITE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert cache.directory() == "/cache/ort-lite/kernels"
-    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert cache.directory() == "/home/somebody/.cache/ort-lite/kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.directory() == "/home/somebody/.cache/ort-lite/kernels"

@@ -113,16 +113,22 @@ with progress.heard_by(tell):
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> None:
-    """As a terminal does it: every process of the group hears it."""
+def compiling(folder: Path) -> "subprocess.Popen[str]":
+    """A process that has compiled one of ten kernels, in a process group of its own."""
     command = [sys.executable, "-c", SLOW]
     process = subprocess.Popen(
-        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     while process.stdout.readline().strip() != "1":
         pass
+    return process
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> None:
+    """As a terminal does it: every process of the group hears it."""
+    process = compiling(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     _, messages = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT
@@ -131,6 +137,15 @@ def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> Non
     assert 1 <= len(objects(tmp_path)) < 10
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_workers_leave_in_silence_when_their_process_is_killed(tmp_path: Path) -> None:
+    process = compiling(tmp_path)
+    process.kill()
+    _, messages = process.communicate(timeout=60)  # until nobody holds the other end
+    assert messages == ""
+    process.wait()
 
 
 AHEAD = """

@@ -2,13 +2,18 @@
 
 import io
 import logging
+from collections.abc import Sequence
 
+import onnx.parser
 import pytest
 from rich.console import Console
 
+import ort_lite
 from ort_lite.commands.compiling import Shown
 from ort_lite.native import progress
 from ort_lite.native.progress import Logged, Progress, Tell, heard_by, piece
+from ort_lite.provider import CompiledPartition, Partition
+from tests.framework.numpy_provider import CpuStandIn
 
 
 class Clock:
@@ -90,6 +95,32 @@ def test_what_ends_early_says_how_far_it_came(clock: Clock, caplog: pytest.LogCa
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert caplog.messages[-1] == "compiled 1 of 5 kernels in 2.0 s"
+
+
+class Slow(CpuStandIn):
+    """Compiles a kernel for two seconds."""
+
+    def compile(self, partitions: Sequence[Partition]) -> Sequence[CompiledPartition]:
+        with piece(Logged()) as seen, seen.more(1):
+            self.clock.now += 2
+            seen.advance()
+        return super().compile(partitions)
+
+    clock: Clock
+
+
+@pytest.mark.parametrize(("severity", "said"), [(-1, True), (1, True), (2, False)])
+def test_a_session_says_it_where_its_severity_lets_it(
+    severity: int, said: bool, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ort_lite")
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> m (float[N] x) => (float[N] y) { y = Abs(x) }')
+    options = ort_lite.SessionOptions()
+    options.log_severity_level = severity
+    provider = Slow()
+    provider.clock = clock
+    ort_lite.InferenceSession(model, options, providers=[provider])
+    assert caplog.messages == (["compiling kernels: 1 of 1 after 2.0 s", "compiled 1 kernel in 2.0 s"] if said else [])
 
 
 def shown(clock: Clock, terminal: bool) -> str:
