@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
-from llvmlite.ir import Block, Constant, instructions
+from llvmlite.ir import Block, Constant, Function, VoidType, instructions
 from numba.core import base, errors, ir, lowering, postproc, ssa, transforms, typeinfer, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
@@ -199,9 +199,28 @@ def _visit_block(states: Any, block: Any, handler: Any) -> Iterator[Any]:
         yield handler.on_assign(states, statement) if isinstance(statement, ir.Assign) else handler.on_other(states, statement)
 
 
+def _describe_function(self: Any, buffer: list[str]) -> None:
+    """Function.descr with numbers for names, which LLVM would copy, extend and compare whenever it inlines."""
+    count = 0
+    for value in (*self.args, *(value for block in self.blocks for value in (block, *block.instructions))):
+        if not isinstance(value.type, VoidType):
+            value._StringReferenceCaching__cached_refstr = f"%{count}"
+            count += 1
+    self.descr_prototype(buffer)
+    if self.blocks:
+        buffer.append("{\n")
+        self.descr_body(buffer)
+        buffer.append("}\n")
+
+
+def _keep_name(self: Any, name: str) -> None:
+    """NamedValue._set_name of what has a number: no name has to be the only one."""
+    self._name = name
+
+
 def _describe_block(self: Any, buffer: list[str]) -> None:
     """Block.descr. Two of three instructions are of _WRITERS; llvmlite would format each of them three times."""
-    buffer.append(f"{self._format_name()}:\n")
+    buffer.append(f"{self.get_reference()[1:]}:\n")
     for item in self.instructions:
         write = None if item.metadata else _WRITERS.get(type(item))
         buffer.append(f"  {item}\n" if write is None else write(item))
@@ -267,6 +286,9 @@ _SHORTCUTS = (
     (base, "_has_loc", _has_loc),
     (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
     (Block, "descr", _describe_block),
+    (Function, "descr", _describe_function),
+    (Block, "_set_name", _keep_name),
+    (instructions.Instruction, "_set_name", _keep_name),
 )
 
 
