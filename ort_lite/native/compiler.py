@@ -1,4 +1,4 @@
-"""Spec -> relocatable object code. The only module that imports numba; a warm process never imports this one.
+"""Spec -> relocatable object code. With `lowering.py` and `frontend.py` alone imports numba; a warm process never imports this one.
 
 Numba types and lowers each function; everything below LLVM IR is done here: helpers are linked unoptimised, all
 symbols but the entry become internal, and one pass pipeline for the target runs over the whole.
