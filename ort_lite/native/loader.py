@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import KernelLoadError
+from ort_lite.errors import KernelCompileError, KernelLoadError
 from ort_lite.native import cache as store
-from ort_lite.native import elf, linking
+from ort_lite.native import elf, linking, packs
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import Spec, key_of, symbol_of
 
@@ -48,15 +48,20 @@ def ahead(specs: Sequence[Spec]) -> None:
     if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
         return
     try:
-        folder = store.directory()
+        folder, pack = store.directory(), packs.installed()
         keys = {key_of(spec, target): spec for spec in specs}
         absent = {
-            key: spec for key, spec in keys.items() if key not in _by_key and not os.path.exists(os.path.join(folder, key))
+            key: spec
+            for key, spec in keys.items()
+            if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
         }
         if absent:
+            _require_compiler(next(iter(absent.values())).name, len(absent))
             from ort_lite.native import workers
 
             workers.compile_ahead(absent, target, folder)
+    except KernelCompileError:
+        return  # whoever loads them will hear of it
     finally:
         _lock.release()
 
@@ -67,7 +72,8 @@ def _load(specs: Iterable[Spec], target: Target) -> None:
     keys = {spec: key_of(spec, target) for spec in specs}
     missing = {key: spec for spec, key in keys.items() if key not in _by_key}
     if missing:
-        _link(_objects(missing, target))
+        packed = packs.find(missing)
+        _link(_objects({key: spec for key, spec in missing.items() if key not in packed}, target), packed)
     _by_spec[target].update({spec: _by_key[key] for spec, key in keys.items()})
 
 
@@ -77,14 +83,31 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
     absent = {key: specs[key] for key, data in found.items() if data is None}
     compiled: dict[str, bytes] = {}
     if absent:
+        _require_compiler(next(iter(absent.values())).name, len(absent))
         from ort_lite.native import workers
 
         compiled = workers.compile_all(absent, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
 
 
-def _link(objects: Mapping[str, bytes]) -> None:
-    """Gives every object an address."""
+def _require_compiler(name: str, count: int) -> None:
+    """Raises KernelCompileError, which names a kernel, where nothing can compile it."""
+    from importlib.util import find_spec
+
+    try:
+        missing = [package for package in ("numba", "llvmlite") if find_spec(package) is None]
+    except (ImportError, ValueError) as error:  # something keeps it from being imported
+        missing = [str(error)]
+    if missing:
+        others = f" and {count - 1} more" if count > 1 else ""
+        raise KernelCompileError(
+            f"kernel {name}{others}: in no installed kernel pack and not in {store.directory()}, and no compiler is there "
+            f"({', '.join(missing)}): install numba and llvmlite, or a kernel pack that has it"
+        )
+
+
+def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:
+    """Gives every object an address: files, and those of a pack."""
     machine = linking.MACHINES.get(host().triple)
     if machine is None:
         engine = _engine()
@@ -92,12 +115,12 @@ def _link(objects: Mapping[str, bytes]) -> None:
         _by_key.update((key, engine.address(symbol_of(key))) for key in objects)
         return
     folder = store.directory()
-    parsed: dict[str, elf.Object] = {}
+    parsed = {f"kernel pack: {key}": each for key, each in packed.items()}
     try:
         for key, data in objects.items():
             file = os.path.join(folder, key)
             parsed[file] = elf.parse(data, machine, symbol_of(key))
-        _by_key.update(zip(objects, linking.link(parsed), strict=True))
+        _by_key.update(zip([*packed, *objects], linking.link(parsed), strict=True))
     except elf.BrokenObject as error:
         raise KernelLoadError(f"{file}: {error}: delete it, and it is compiled again") from None
     except linking.NotLinked as error:

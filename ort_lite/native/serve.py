@@ -1,10 +1,12 @@
 """The compiling process: the other end of `workers.py`. Run as `python -m ort_lite.native.serve`."""
 
+import functools
 import gc
 import os
 import pickle
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ort_lite.errors import KernelCompileError
@@ -23,7 +25,6 @@ def serve() -> None:
     """Answers the requests of `workers.py` until their stream ends, or for IDLE_SECONDS none comes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(os.dup(1), "wb")
-    gc.freeze()  # what is imported stays
     gc.set_threshold(GARBAGE, 20, 100)
     os.dup2(2, 1)  # what an imported module prints must not end up among the answers
     while True:
@@ -51,9 +52,16 @@ def serve() -> None:
 def _answer(key: str, spec: Spec, target: Target) -> tuple[str, Any]:
     if key_of(spec, target) != key:
         return "elsewhere", "a source file has changed since the other process imported it"
-    from ort_lite.native.compiler import compile_object  # numba: what is claimed is claimed before
+    return "object", _compiler()(spec, target, symbol_of(key))
 
-    return "object", compile_object(spec, target, symbol_of(key))
+
+@functools.cache
+def _compiler() -> Callable[[Spec, Target, str], bytes]:
+    """Imports numba, behind the claims of what is compiled ahead."""
+    from ort_lite.native.compiler import compile_object
+
+    gc.freeze()  # what is imported stays
+    return compile_object
 
 
 def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tuple[str, Any]:
