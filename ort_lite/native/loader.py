@@ -42,6 +42,30 @@ def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
 
 
+def ahead(specs: Sequence[Spec]) -> None:
+    """Begins to compile, beside this thread, what will be loaded in any case for this machine, where the cache lacks it."""
+    target = host()
+    if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
+        return
+    try:
+        folder, pack = store.directory(), packs.installed()
+        keys = {key_of(spec, target): spec for spec in specs}
+        absent = {
+            key: spec
+            for key, spec in keys.items()
+            if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
+        }
+        if absent:
+            _require_compiler(next(iter(absent.values())).name, len(absent))
+            from ort_lite.native import workers
+
+            workers.compile_ahead(absent, target, folder)
+    except KernelCompileError:
+        return  # whoever loads them will hear of it
+    finally:
+        _lock.release()
+
+
 def _load(specs: Iterable[Spec], target: Target) -> None:
     if not target.runs_on(host()):
         raise ValueError(f"code for {target.name} ({target.triple}) does not run on {host().name}")
