@@ -77,5 +77,5 @@ def _compared(python: Path, folder: Path, work: Work) -> bool:
 
 def _seconds(python: Path, code: str, cache: Path) -> float:
     environment = {**os.environ, "PYTHONPATH": "", "ORT_LITE_CACHE_DIR": str(cache)}
-    command = [python, "-c", code]  # not where sources are, which Python would take from the folder that it is started in
+    command = [str(python), "-c", code]  # not where sources are, which Python would take from the folder that it is started in
     return float(subprocess.run(command, cwd=cache.parent, env=environment, stdout=subprocess.PIPE, check=True).stdout)
