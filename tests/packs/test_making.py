@@ -56,12 +56,14 @@ def test_the_list_in_the_repository_names_what_is_there() -> None:
 
 
 def test_what_a_target_asks_for_is_heard_and_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    feeds = [{name: np.ones((5, 5), np.float32) for name in "xw"}]
+    asked.run(product(), feeds)  # what sizes memory does run, and is this machine's
     before, machine = loader._load, host()
     monkeypatch.setattr(workers, "compile_all", lambda *arguments: pytest.fail("compiled"))
     lanes = {}
     for name in ("x86-64-v2", "x86-64-v4", "armv8.0-a"):
         with asked.pretended(named(name)) as specs:
-            asked.run(product(), [{name: np.ones((5, 5), np.float32) for name in "xw"}])
+            asked.run(product(), feeds)
         lanes[name] = {value for spec in specs for key, value in spec.statics if key == "lanes"}
     assert lanes == {"x86-64-v2": {4}, "x86-64-v4": {16}, "armv8.0-a": {4}}
     assert loader._load is before and host() == machine
