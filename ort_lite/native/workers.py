@@ -105,6 +105,7 @@ class Worker:
         """Ends the process and waits for it; for what it does ahead, nobody waits."""
         if self.busy and threading.current_thread() is not self._ahead:
             self.give_up()
+            self.go_on()  # not before its thread has ended the process, even one that it was just starting
         process, self.process = self.process, None
         if process is None:
             return
