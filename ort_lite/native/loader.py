@@ -10,6 +10,7 @@ from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.missing import WAIT, check_compiler
 from ort_lite.native.spec import Spec, key_of, symbol_of
 
 if TYPE_CHECKING:
@@ -24,32 +25,40 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
-    """Addresses of the native code of each spec; compiled now if the cache lacks it.
+def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAIT) -> list[int]:
+    """Addresses of the native code of each spec; compiled now if the cache lacks it, unless `compile` is NEVER.
 
     A spec that was loaded before costs a dict lookup, one that is in the cache about 0.1 ms. Thread-safe. `target` is
-    this machine, or one with fewer features. Raises KernelCompileError, KernelLoadError; ValueError for a target that cannot run
-    here.
+    this machine, or one with fewer features. Raises KernelCompileError, KernelMissing, KernelLoadError; ValueError for a target that
+    cannot run here.
     """
     target = target or host()
     known = _by_spec.setdefault(target, {})
     if any(spec not in known for spec in specs):
         with _lock:
-            _load(dict.fromkeys(spec for spec in specs if spec not in known), target)
+            _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] for spec in specs]
 
 
-def _load(specs: Iterable[Spec], target: Target) -> None:
+def held(spec: Spec, target: Target) -> bool:
+    """Whether `load` would find the spec without compiling."""
+    if spec in _by_spec.get(target, ()):
+        return True
+    key = key_of(spec, target)
+    return key in _by_key or store.read(store.directory(), key) is not None
+
+
+def _load(specs: Iterable[Spec], target: Target, compile: str) -> None:
     if not target.runs_on(host()):
         raise ValueError(f"code for {target.name} ({target.triple}) does not run on {host().name}")
     keys = {spec: key_of(spec, target) for spec in specs}
     missing = {key: spec for spec, key in keys.items() if key not in _by_key}
     if missing:
-        _link(_objects(missing, target))
+        _link(_objects(missing, target, compile))
     _by_spec[target].update({spec: _by_key[key] for spec, key in keys.items()})
 
 
-def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
+def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> dict[str, bytes]:
     folder = store.directory()
     found = {key: store.read(folder, key) for key in specs}
     absent = {key: specs[key] for key, data in found.items() if data is None}
@@ -57,6 +66,7 @@ def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
     if absent:
         from ort_lite.native import workers
 
+        check_compiler(tuple(absent.values()), folder, compile)
         compiled = workers.compile_all(absent, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
 

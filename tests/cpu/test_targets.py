@@ -13,6 +13,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import Spec, cpu, load
 from ort_lite.native.cpu import NAMES, Target, host, named, runnable
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
 from ort_lite_cpu.kernels import once
@@ -134,7 +135,7 @@ def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) ->
     for m in (*range(1, 13), 31):
         a, b = random(m, 19), random(19, n, seed=1)
         c = np.full((m, n), np.nan, np.float32)
-        operands = [a, panels(b, tile.columns, host()), None, None, c]
+        operands = [a, panels(b, tile.columns, Kernels(host())), None, None, c]
         assert call(kernel, operands, [m, n, 19, -math.inf, math.inf, 0.0, 0.0]) == 0
         assert_near(c, exact(a, b))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent, contract
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
@@ -21,20 +21,24 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
-from ort_lite_cpu.lowering.strided import emit_permute
+from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
 from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.fuse import Fused
 
 
 class Builder:
     """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
 
-    def __init__(self, parts: int, target: Target) -> None:
-        """`parts`: into how many an instruction is cut at most. `target`: what kernels are compiled for."""
+    def __init__(self, parts: int, kernels: Kernels) -> None:
+        """`parts`: into how many an instruction is cut at most."""
         self._wall = Wall(parts)
+        self.kernels, self._all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
-        self.result = Lowered(target=target)
+        self.result = Lowered(kernels=kernels)
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
@@ -108,12 +112,51 @@ class Builder:
             require_broadcast(_OnBehalf(self, node), leaf.shape, tensor.shape)
         out = self.new(tensor.dtype, tensor.shape, perm)
         loop = fused(tensor, leaves, stored, out)
+        if not self._all_come and not self.kernels.held(loop.spec):
+            loop, stored = self._unfused(tensor, loop, stored, out)
         self.emit(
             node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
         )
         tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
+
+    def _unfused(self, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor) -> tuple[Fused, list[Tensor]]:
+        """Another loop and its operands for one whose kernel is missing; the same where that would need missing ones too.
+
+        Operations run one after the other. Each rounds its result, in a fused loop too, so that these are the same bits.
+        """
+        from ort_lite_cpu.lowering.fuse import fused, generic, generic_specs, leaves_in_memory
+
+        if not self.kernels.held(*generic_specs(tensor)):
+            return loop, stored
+        pending, wanted = tensor.pending, [*self.result.wanted, loop.spec]
+        assert pending is not None
+        for operand in pending.operands:
+            if operand.pending is not None:
+                order = (out.perm,) if same_shape(operand.shape, tensor.shape) else ()
+                self._compute(operand, operand.pending.node or pending.node or NOWHERE, *order)
+        self.result.wanted = wanted  # and not what would compute a part of it
+        leaves = leaves_in_memory(tensor)
+        stored = [self.stored(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
+        loop = fused(tensor, leaves, stored, out)
+        if self.kernels.held(loop.spec):
+            return loop, stored
+        spread = [self._spread(operand, out) for operand in pending.operands]
+        return generic(tensor, spread, out), spread
+
+    def _spread(self, tensor: Tensor, out: Tensor) -> Tensor:
+        """An operand of one element, or written out to the shape and the storage order of `out`."""
+        from ort_lite_cpu.lowering.fuse import spread_strides
+
+        tensor = self.stored(tensor, out.perm) if same_shape(tensor.shape, out.shape) else self.computed(tensor)
+        strides = spread_strides(tensor, out)
+        if strides is None:
+            return tensor
+        made = self.new(tensor.dtype, out.shape, out.perm)
+        dims = made.stored_shape
+        emit_strided(_OnBehalf(self, NOWHERE), tensor, made, dims, strides, contiguous(dims))
+        return made
 
     def _catch_up(self, tensor: Tensor, later: Later) -> None:
         """Emits the instruction of a tensor that was put off."""

@@ -15,6 +15,7 @@ from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
+from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -41,6 +42,11 @@ class NodeLowering:
     def target(self) -> Target:
         """What kernels are compiled for: tiles are chosen for it."""
         return self.lowering.result.target
+
+    @property
+    def kernels(self) -> Kernels:
+        """Where kernels that run at once come from."""
+        return self.lowering.kernels
 
     @property
     def version(self) -> int:

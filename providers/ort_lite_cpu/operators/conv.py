@@ -104,7 +104,7 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
     tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, laid(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
     w = weight.packed(
-        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.target)
+        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
     )
     operands = [x, w, epilogue.bias, epilogue.residual, to]
     given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.named, **tile.statics}
@@ -134,7 +134,7 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
         groups = sizes.groups // joined
         form = f"filters {groups} of {joined}, {tile.columns}"
         w = weight.packed(
-            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.target)
+            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.kernels)
         )
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
@@ -204,7 +204,7 @@ def _emit_winograd(
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
     form = f"winograd {edge} {stride} {groups} {columns} {tile.columns}"
     u = weight.packed(
-        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.target, stride)
+        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.kernels, stride)
     )
     size = winograd.scratch_size(edge, taps, stride, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))

@@ -135,7 +135,7 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
-    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.target))
+    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
     heights, across = _block(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw

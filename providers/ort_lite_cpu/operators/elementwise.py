@@ -6,9 +6,9 @@ A formula is text in the native language over {0}, {1}, ... (operands) and {s0},
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.expression import define, formula_tensor
+from ort_lite_cpu.lowering.expression import bounded, define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import NATIVE, REAL, operator
 
 BOOL = frozenset({"bool"})
@@ -44,7 +44,10 @@ _FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
     "Swish": ("{0} * sigmoid({s0} * {0})", [("alpha", 1.0)]),
 }
 
-_BINARY = {"Add": "wadd({0}, {1})", "Sub": "wsub({0}, {1})", "Mul": "wmul({0}, {1})"}
+# operator -> (formula of floats, of integers)
+_BINARY = {
+    "Add": ("{0} + {1}", "wadd({0}, {1})"), "Sub": ("{0} - {1}", "wsub({0}, {1})"), "Mul": ("{0} * {1}", "wmul({0}, {1})")
+}  # fmt: skip
 _COMPARE = {"Equal": "==", "Less": "<", "Greater": ">", "LessOrEqual": "<=", "GreaterOrEqual": ">="}
 _LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
 _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}
@@ -128,7 +131,8 @@ def gelu_microsoft(op: NodeLowering) -> None:
 @operator(*_BINARY, types=REAL_OR_INTEGER)
 def binary(op: NodeLowering) -> None:
     """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
-    define(op, _BINARY[op.node.op_type], _aligned(op))
+    floats, integers = _BINARY[op.node.op_type]
+    define(op, floats if is_float(op) else integers, _aligned(op))
 
 
 def _aligned(op: NodeLowering) -> list[Tensor]:
@@ -216,15 +220,16 @@ def mean(op: NodeLowering) -> None:
 
 
 def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
-    """formula(... formula(x0, x1) ..., xn), then times `scale`."""
-    count = len(op.node.inputs)
-    text = "{0}"
-    for k in range(1, count):
-        text = formula.replace("{1}", f"{{{k}}}").replace("{0}", text)
+    """formula(... formula(x0, x1) ..., xn), then times `scale`. An operation for each: kernels know no number of tensors."""
+    info, total = op.info(), operands(op)
+    assert info.dtype is not None and info.shape is not None
+    while len(total) > 2 or (scale is not None and len(total) > 1):
+        first = [bounded(op, tensor, info.shape) for tensor in total[:2]]
+        total[:2] = [Tensor(info.dtype, info.shape, pending=Expression(formula, tuple(first), node=op.node))]
     if scale is None:
-        define(op, text, operands(op), cost=0.25 * count)
+        define(op, formula if len(total) > 1 else "{0}", total)
     else:
-        define(op, f"({text}) * {{s0}}", operands(op), [scale], cost=0.25 * count)
+        define(op, "{0} * {s0}", total, [scale])
 
 
 @operator("Clip", types=REAL_OR_INTEGER)

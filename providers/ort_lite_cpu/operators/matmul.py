@@ -222,7 +222,7 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
-        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.target)
+        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.kernels)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     operands = [a, op.packed(source, form, make), spec.bias, spec.residual, y]
