@@ -1,6 +1,6 @@
 """Where a session's kernels come from: for which target, and whether those that are missing may be compiled."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ort_lite.native import loader
 from ort_lite.native.cpu import Target
@@ -24,9 +24,13 @@ class Kernels(Record):
         """See `loader.load`."""
         return loader.load(specs, self.target, self.compile)
 
-    def held(self, *specs: Spec) -> bool:
-        """Whether all are there without compiling."""
-        return all(loader.held(spec, self.target) for spec in specs)
+    def held(self, spec: Spec) -> bool:
+        """Whether it is there without compiling."""
+        return loader.held(spec, self.target)
+
+    def hold(self, generic: Iterable[Spec]) -> bool:
+        """Whether all of these are, in the place of one that is not."""
+        return all(map(self.held, generic))
 
     def want(self, specs: Sequence[Spec]) -> None:
         """Says what the program has done without: the next session shall have it, where that is the option."""

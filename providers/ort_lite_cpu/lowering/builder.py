@@ -128,7 +128,7 @@ class Builder:
         """
         from ort_lite_cpu.lowering.fuse import fused, generic, generic_specs, leaves_in_memory
 
-        if not self.kernels.held(*generic_specs(tensor)):
+        if not self.kernels.hold(generic_specs(tensor)):
             return loop, stored
         pending, wanted = tensor.pending, [*self.result.wanted, loop.spec]
         assert pending is not None
