@@ -40,7 +40,7 @@ class Background:
     """What is wanted, in order, and the thread that asks a worker for it while there is something."""
 
     def __init__(self) -> None:
-        self._worker = _Patient()
+        self.worker = _Patient()
         self._begin()
 
     def _begin(self) -> None:
@@ -53,7 +53,7 @@ class Background:
         """Compiles what this process has not asked for before. Returns at once."""
         keys = {key_of(spec, target): spec for spec in specs}
         with self._lock:
-            if self._worker.ended:
+            if self.worker.ended:
                 return
             self._wanted.update((key, (spec, target)) for key, spec in keys.items() if key not in self._asked)
             self._asked.update(keys)
@@ -71,23 +71,23 @@ class Background:
     def close(self) -> None:
         """Ends the process, whatever it does, and forgets what was wanted. At exit."""
         with self._lock:
-            self._worker.ended = True
+            self.worker.ended = True
             self._wanted.clear()
-        process = self._worker.process
+        process = self.worker.process
         if process is not None:
             process.kill()
         self.wait()
 
     def forget(self) -> None:
         """In a forked child: thread and process are the parent's."""
-        self._worker.forget()
+        self.worker.forget()
         self._begin()
 
     def _compile(self) -> None:
         while True:
             with self._lock:
                 if not self._wanted:
-                    self._worker.close()
+                    self.worker.close()
                     self._thread = None
                     return
                 key = next(iter(self._wanted))
@@ -95,14 +95,14 @@ class Background:
             try:
                 self._one(key, spec, target)
             except Exception as error:  # noqa: BLE001  nobody waits for it
-                if not self._worker.ended:
+                if not self.worker.ended:
                     log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {error}")
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()
         if cache.read(folder, key) is not None:
             return
-        kind, answer = self._worker.ask((key, pickle.dumps(spec), target))
+        kind, answer = self.worker.ask((key, pickle.dumps(spec), target))
         if kind != "object":
             raise RuntimeError(answer)
         cache.write(folder, key, answer)

@@ -15,7 +15,7 @@ from ort_lite.dtypes import FLOATS, INTEGERS, DType, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info, ShapeRules
-from ort_lite.memory.planning import packing, search, wide
+from ort_lite.memory.planning import search, wide
 from ort_lite.memory.planning.blocks import spec as planning_spec
 from ort_lite.native.cpu import named
 from ort_lite.native.kernels import Kernels
@@ -62,7 +62,7 @@ _ATTRIBUTES: Mapping[str, Sequence[Mapping[str, Any]]] = {
 
 
 class Unfused(Kernels):
-    """Holds none but generic ones."""
+    """Holds generic kernels and no others."""
 
     def held(self, spec: Spec) -> bool:
         return False
@@ -75,7 +75,9 @@ class Unfused(Kernels):
         return False
 
 
-class _Options(CPUOptions):
+class UnfusedOptions(CPUOptions):
+    """Of programs without fused loops."""
+
     @property
     def kernels(self) -> Kernels:
         return Unfused(named(self.target))
@@ -83,18 +85,19 @@ class _Options(CPUOptions):
 
 def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
     """Of a target by its name, each once. `rules`: those for shapes, of ONNX's operators (`ort_lite.plugins.shape_rules`)."""
-    options = _Options(target=target)
+    options = UnfusedOptions(target=target)
     found = dict.fromkeys(machinery())
     found.update(dict.fromkeys(_moving()))
     for node in _nodes():
-        found.update(dict.fromkeys(_lowered(node, rules, options)))
+        found.update(dict.fromkeys(specs_of(node, rules, options)))
     return list(found)
 
 
 def machinery() -> Iterator[Spec]:
     """What every program is run by, and what plans its memory."""
     yield from (EXECUTE, NOTHING, EXPECT, REFUSE, *bind.SPECS, *team.SPECS)
-    yield from map(planning_spec, (search.improve, wide.count_listed, wide.first_fit_wide, packing.order_by))
+    for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
+        yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))
 
 
@@ -114,7 +117,8 @@ def _moving() -> Iterator[Spec]:
         yield Spec(primitives.store, (integer,))
 
 
-def _lowered(node: Node, rules: ShapeRules, options: CPUOptions) -> Iterator[Spec]:
+def specs_of(node: Node, rules: ShapeRules, options: CPUOptions) -> Iterator[Spec]:
+    """What one node is computed with; nothing is compiled."""
     inputs = [(value, Info(value.type)) for value in dict.fromkeys(node.inputs) if value is not None and value.constant is None]
     lowering = Lowering(inputs, rules, options, {}, Program)
     try:
@@ -153,7 +157,9 @@ def _operand(kind: str, number: int, dtype: DType) -> Value | None:
     return Value(f"x{number}", TensorType("bool" if kind == "b" else dtype, shape))
 
 
-def _node(op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], domain: str = "", version: int = 0) -> Node:
+def _node(
+    op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], domain: str = "", version: int = 0
+) -> Node:
     version = version or (1 if domain else VERSION)
     return Node(op_type, inputs, [Value("y")], attributes, domain=domain, version=version, name=op_type)
 

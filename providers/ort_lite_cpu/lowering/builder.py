@@ -113,7 +113,7 @@ class Builder:
         out = self.new(tensor.dtype, tensor.shape, perm)
         loop = fused(tensor, leaves, stored, out)
         if not self._all_come and not self.kernels.held(loop.spec):
-            loop, stored = self._unfused(tensor, loop, stored, out)
+            loop, stored = self._unfused(node, tensor, loop, stored, out)
         self.emit(
             node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
         )
@@ -121,7 +121,9 @@ class Builder:
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
 
-    def _unfused(self, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor) -> tuple[Fused, list[Tensor]]:
+    def _unfused(
+        self, node: Node, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor
+    ) -> tuple[Fused, list[Tensor]]:
         """Another loop and its operands for one whose kernel is missing; the same where that would need missing ones too.
 
         Operations run one after the other. Each rounds its result, in a fused loop too, so that these are the same bits.
@@ -135,17 +137,17 @@ class Builder:
         for operand in pending.operands:
             if operand.pending is not None:
                 order = (out.perm,) if same_shape(operand.shape, tensor.shape) else ()
-                self._compute(operand, operand.pending.node or pending.node or NOWHERE, *order)
+                self._compute(operand, operand.pending.node or node, *order)
         self.result.wanted = wanted  # and not what would compute a part of it
         leaves = leaves_in_memory(tensor)
         stored = [self.stored(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
         loop = fused(tensor, leaves, stored, out)
         if self.kernels.held(loop.spec):
             return loop, stored
-        spread = [self._spread(operand, out) for operand in pending.operands]
+        spread = [self._spread(node, operand, out) for operand in pending.operands]
         return generic(tensor, spread, out), spread
 
-    def _spread(self, tensor: Tensor, out: Tensor) -> Tensor:
+    def _spread(self, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
         """An operand of one element, or written out to the shape and the storage order of `out`."""
         from ort_lite_cpu.lowering.fuse import spread_strides
 
@@ -155,7 +157,7 @@ class Builder:
             return tensor
         made = self.new(tensor.dtype, out.shape, out.perm)
         dims = made.stored_shape
-        emit_strided(_OnBehalf(self, NOWHERE), tensor, made, dims, strides, contiguous(dims))
+        emit_strided(_OnBehalf(self, node), tensor, made, dims, strides, contiguous(dims))
         return made
 
     def _catch_up(self, tensor: Tensor, later: Later) -> None:
