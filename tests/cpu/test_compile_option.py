@@ -19,8 +19,9 @@ from ort_lite.native import cache as store
 from ort_lite.native.cpu import host
 from ort_lite.native.spec import key_of
 from ort_lite.shapes import symbol
-from ort_lite_cpu.generic import UnfusedOptions, generic_specs, machinery, specs_of
+from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.options import CPUOptions
+from ort_lite_cpu.program.generic import UnfusedOptions, generic_specs, machinery, specs_of
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.program.segment_run import SegmentRun
 from tests.cpu.check import ramp, rules, text_program
@@ -263,6 +264,35 @@ def test_a_loop_for_each_operator_gives_the_same_bits_as_one_for_all(name: str) 
     for other in made:
         assert len(specs(other)) >= len(specs(whole)) + 2
         np.testing.assert_array_equal(other(inputs)[0], want)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [1, 16], ids=["dense", "depthwise"])
+def test_an_activation_behind_a_convolution_gives_the_same_bits_as_in_its_epilogue(groups: int) -> None:
+    """Into the channels of a Concat, too: those beside them stay."""
+    text = f"""(float[1,16,H,9] x, float[16,{16 // groups},3,3] w, float[16] b) => (float[1,C,H,9] y) {{
+        f = com.microsoft.FusedConv<activation="HardSigmoid", activation_params=[0.3,0.4], group={groups}, pads=[1,1,1,1]>(x, w, b)
+        g = com.microsoft.FusedConv<activation="Tanh", group={groups}, pads=[1,1,1,1]>(x, w, b)
+        y = Concat<axis=1>(f, x, g)
+    }}"""
+    weights = {"w": ramp((16, 16 // groups, 3, 3), low=-0.5, high=0.5), "b": ramp((16,))}
+    x = ramp((1, 16, 11, 9), low=-2, high=2)
+    whole, apart = (text_program(text, constants=weights, options=made) for made in (CPUOptions(), UnfusedOptions()))
+    assert (
+        {spec.function for spec in specs(apart)} >= {activate_rows} > {spec.function for spec in specs(whole)} & {activate_rows}
+    )
+    np.testing.assert_array_equal(apart([x])[0], whole([x])[0])
+
+
+@pytest.mark.slow
+def test_an_activation_behind_a_product_gives_the_same_bits_as_in_its_epilogue() -> None:
+    text = """(float[M,8] x, float[8,40] w, float[40] b) => (float[M,40] y) {
+        y = com.microsoft.FusedGemm<activation="Sigmoid">(x, w, b)
+    }"""
+    weights, x = {"w": ramp((8, 40), low=-0.5, high=0.5), "b": ramp((40,))}, ramp((70, 8))
+    whole, apart = (text_program(text, constants=weights, options=made) for made in (CPUOptions(), UnfusedOptions()))
+    assert len(specs(apart)) == len(specs(whole)) + 1
+    np.testing.assert_array_equal(apart([x])[0], whole([x])[0])
 
 
 @pytest.mark.slow

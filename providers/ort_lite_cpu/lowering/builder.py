@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +20,20 @@ from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
-from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
-from ort_lite_cpu.lowering.strided import contiguous, emit_permute, emit_strided
+from ort_lite_cpu.lowering.emitter import Emitter
+from ort_lite_cpu.lowering.lowered import (
+    NOWHERE,
+    HostStep,
+    Instruction,
+    Kernel,
+    Lowered,
+    Message,
+    Requirement,
+    SymbolSource,
+)
+from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
-
-if TYPE_CHECKING:
-    from ort_lite_cpu.lowering.fuse import Fused
 
 
 class Builder:
@@ -35,7 +42,7 @@ class Builder:
     def __init__(self, parts: int, kernels: Kernels) -> None:
         """`parts`: into how many an instruction is cut at most."""
         self._wall = Wall(parts)
-        self.kernels, self._all_come = kernels, kernels.all_come
+        self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
         self.result = Lowered(kernels=kernels)
@@ -81,7 +88,7 @@ class Builder:
     def computed(self, tensor: Tensor) -> Tensor:
         """`tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
-            self._compute(tensor, tensor.pending.node or NOWHERE)
+            self.compute(tensor, tensor.pending.node or NOWHERE)
         if tensor.later is not None:
             self._catch_up(tensor, tensor.later)
         if tensor.buffer is None:
@@ -99,9 +106,9 @@ class Builder:
             self.computed(operand)
         whole = [leaf for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)]
         if sum(itemsize(leaf.dtype) for leaf in whole) < size:
-            self._compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
+            self.compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
 
-    def _compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
+    def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
         """Emits the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
         from ort_lite_cpu.lowering.fuse import fused, leaves_in_memory
 
@@ -109,56 +116,19 @@ class Builder:
         # Leaves of the same shape take its storage order; others are read in logical order through strides.
         stored = [self.stored(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
         for leaf in stored:
-            require_broadcast(_OnBehalf(self, node), leaf.shape, tensor.shape)
+            require_broadcast(self.on_behalf(node), leaf.shape, tensor.shape)
         out = self.new(tensor.dtype, tensor.shape, perm)
         loop = fused(tensor, leaves, stored, out)
-        if not self._all_come and not self.kernels.held(loop.spec):
-            loop, stored = self._unfused(node, tensor, loop, stored, out)
+        if not self.all_come and not self.kernels.held(loop.spec):
+            from ort_lite_cpu.lowering.unfused import unfused
+
+            loop, stored = unfused(self, node, tensor, loop, stored, out)
         self.emit(
             node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
         )
         tensor.buffer, tensor.perm, tensor.pending = out.buffer, out.perm, None
         assert out.buffer is not None
         self.result.primary[out.buffer] = tensor
-
-    def _unfused(
-        self, node: Node, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor
-    ) -> tuple[Fused, list[Tensor]]:
-        """Another loop and its operands for one whose kernel is missing; the same where that would need missing ones too.
-
-        Operations run one after the other. Each rounds its result, in a fused loop too, so that these are the same bits.
-        """
-        from ort_lite_cpu.lowering.fuse import fused, generic, generic_specs, leaves_in_memory
-
-        if not self.kernels.hold(generic_specs(tensor)):
-            return loop, stored
-        pending, wanted = tensor.pending, [*self.result.wanted, loop.spec]
-        assert pending is not None
-        for operand in pending.operands:
-            if operand.pending is not None:
-                order = (out.perm,) if same_shape(operand.shape, tensor.shape) else ()
-                self._compute(operand, operand.pending.node or node, *order)
-        self.result.wanted = wanted  # and not what would compute a part of it
-        leaves = leaves_in_memory(tensor)
-        stored = [self.stored(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
-        loop = fused(tensor, leaves, stored, out)
-        if self.kernels.held(loop.spec):
-            return loop, stored
-        spread = [self._spread(node, operand, out) for operand in pending.operands]
-        return generic(tensor, spread, out), spread
-
-    def _spread(self, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
-        """An operand of one element, or written out to the shape and the storage order of `out`."""
-        from ort_lite_cpu.lowering.fuse import spread_strides
-
-        tensor = self.stored(tensor, out.perm) if same_shape(tensor.shape, out.shape) else self.computed(tensor)
-        strides = spread_strides(tensor, out)
-        if strides is None:
-            return tensor
-        made = self.new(tensor.dtype, out.shape, out.perm)
-        dims = made.stored_shape
-        emit_strided(_OnBehalf(self, node), tensor, made, dims, strides, contiguous(dims))
-        return made
 
     def _catch_up(self, tensor: Tensor, later: Later) -> None:
         """Emits the instruction of a tensor that was put off."""
@@ -193,7 +163,7 @@ class Builder:
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
-        emit_permute(_OnBehalf(self, NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        emit_permute(self.on_behalf(NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -213,6 +183,10 @@ class Builder:
         return self._packed[key][1]
 
     # --- instructions
+    def on_behalf(self, node: Node) -> Emitter:
+        """For what a node needs whose operator is not at hand, or no node asked for."""
+        return _OnBehalf(self, node)
+
     def emit(
         self,
         node: Node,

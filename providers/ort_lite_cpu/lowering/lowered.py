@@ -84,6 +84,21 @@ class HostStep(Record, frozen=False):
     """What the first run looks up for all."""
 
 
+class Region(Record):
+    """What a kernel makes, as the rows of an operand: for an activation that it does in its epilogue, and another kernel may do."""
+
+    tensor: Tensor
+    rows: Dim
+    columns: Dim
+    at: Dim = 0
+    ld: Dim = 0
+
+
+def whole(y: Tensor) -> Region:
+    """All of a tensor."""
+    return Region(y, 1, y.size)
+
+
 class Requirement(Record, frozen=False):
     """The run fails with `message` where `condition` is 0; {0}, {1}, ... in it stand for the numbers."""
 

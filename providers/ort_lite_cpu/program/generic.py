@@ -22,6 +22,7 @@ from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import symbol
 from ort_lite_cpu.kernels import jumps, primitives
+from ort_lite_cpu.kernels.gemm.activation import KINDS, KINDS_OF_HALVES, activate_rows
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.inline import EXPECT, REFUSE
 from ort_lite_cpu.lowering.lower import Lowering
@@ -87,7 +88,7 @@ def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
     """Of a target by its name, each once. `rules`: those for shapes, of ONNX's operators (`ort_lite.plugins.shape_rules`)."""
     options = UnfusedOptions(target=target)
     found = dict.fromkeys(machinery())
-    found.update(dict.fromkeys(_moving()))
+    found.update(dict.fromkeys((*_moving(), *_activations())))
     for node in _nodes():
         found.update(dict.fromkeys(specs_of(node, rules, options)))
     return list(found)
@@ -115,6 +116,13 @@ def _moving() -> Iterator[Spec]:
             yield Spec(primitives.unweave, two, {"few": few})
     for integer in ("i32", "i64"):
         yield Spec(primitives.store, (integer,))
+
+
+def _activations() -> Iterator[Spec]:
+    """What epilogues of products and convolutions end with, alone."""
+    for kind in (*KINDS, *KINDS_OF_HALVES):
+        for element in ("f32", "f64") if kind in KINDS else ("f32",):
+            yield Spec(activate_rows, [element], {"kind": kind})
 
 
 def specs_of(node: Node, rules: ShapeRules, options: CPUOptions) -> Iterator[Spec]:
