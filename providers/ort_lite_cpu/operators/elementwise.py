@@ -30,16 +30,16 @@ _FLOAT_UNARY = {
 # operator -> (formula, attributes with their defaults)
 _FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
     "LeakyRelu": ("select({0} >= like({0}, 0), {0}, {0} * {s0})", [("alpha", 0.01)]),
-    "Elu": ("select({0} >= like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))", [("alpha", 1.0)]),
+    "Elu": ("select({0} >= like({0}, 0), {0}, fma({s0}, exp({0}), -{s0}))", [("alpha", 1.0)]),
     "Celu": (
-        "fmax(like({0}, 0), {0}) + fmin(like({0}, 0), {s0} * (exp({0} / {s0}) - like({0}, 1)))",
+        "fmax(like({0}, 0), {0}) + fmin(like({0}, 0), fma({s0}, exp({0} / {s0}), -{s0}))",
         [("alpha", 1.0)],
     ),
     "Selu": (
-        "{s1} * select({0} > like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))",
+        "{s1} * select({0} > like({0}, 0), {0}, fma({s0}, exp({0}), -{s0}))",
         [("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)],
     ),
-    "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))", [("alpha", 0.2), ("beta", 0.5)]),
+    "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), fma({0}, {s0}, {s1})))", [("alpha", 0.2), ("beta", 0.5)]),
     "ThresholdedRelu": ("select({0} > {s0}, {0}, like({0}, 0))", [("alpha", 1.0)]),
     "Swish": ("{0} * sigmoid({s0} * {0})", [("alpha", 1.0)]),
 }
@@ -112,8 +112,8 @@ def quick_gelu(op: NodeLowering) -> None:
 _GELU = {
     "none": "fma(fabs({0} * like({0}, 0.5)), erf(fabs({0} * like({0}, 0.7071067811865476))), {0} * like({0}, 0.5))",
     "tanh": (
-        "like({0}, 0.5) * {0} * (like({0}, 1) + tanh(like({0}, 0.7978845608028654) * "
-        "({0} + like({0}, 0.044715) * {0} * {0} * {0})))"
+        "fma(like({0}, 0.5) * {0}, "
+        "tanh(like({0}, 0.7978845608028654) * fma(like({0}, 0.044715) * {0} * {0}, {0}, {0})), like({0}, 0.5) * {0})"
     ),
 }
 
