@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 SIDE_BY_SIDE = "Side by side"
 MEAN = "geometric mean"
+MODELS = "; models in use"
+"""The end of headings of sections that have other rows: they are not compared side by side."""
+DIFFERS = "results differ"
+"""Instead of a ratio."""
 
 Ratios = Mapping[str, tuple[float, ...]]
 """By row, a ratio for each number of threads."""
@@ -17,7 +21,7 @@ def with_section(document: str, heading: str, body: str) -> str:
     sections[heading] = body.strip() + "\n"
     sections.pop(SIDE_BY_SIDE, None)
     names = sorted(sections, key=str.lower)
-    compared = side_by_side({name: ratios(sections[name]) for name in names})
+    compared = side_by_side({name: ratios(sections[name]) for name in names if not name.endswith(MODELS)})
     whole = {SIDE_BY_SIDE: compared, **{name: sections[name] for name in names}}
     return "\n".join([preamble.rstrip() + "\n", *(f"## {name}\n\n{text}" for name, text in whole.items())])
 
@@ -36,10 +40,10 @@ def table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def ratios(section: str) -> dict[str, tuple[float, ...]]:
-    """Out of a section's table: the columns that are called ratio."""
+    """Out of a section's table: the columns that are called ratio, of rows that have one."""
     lines = [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
     columns = [k for k, name in enumerate(lines[0] if lines else []) if name.startswith("ratio")]
-    return {line[0]: tuple(float(line[k]) for k in columns) for line in lines[2:]}
+    return {line[0]: tuple(float(line[k]) for k in columns) for line in lines[2:] if DIFFERS not in line}
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -88,6 +88,7 @@ def weights(o: int, c: int, *kernel: int, dtype: str = "float32") -> Array:
 )
 def test_conv(x: Shape, w: Shape, attributes: dict[str, Any], kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conv, "by_pixels", lambda *_: kernel == "conv_pixels")
+    monkeypatch.setattr(conv, "_winograd_edge", lambda *_: 0)  # which some targets have for some of these shapes
     assert kernel in names(op_program("Conv", [ramp(x), weights(*w)], attributes, constants=(1,), fixed=True))
     bias = ramp((w[0],))
     check_op("Conv", ramp(x), weights(*w), bias, expected=convolved, constants=(1, 2), atol=1e-5, **attributes)

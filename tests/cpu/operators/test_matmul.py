@@ -13,6 +13,7 @@ from ort_lite.graph import Graph, Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.run.loop import Job
 from tests.cpu.check import assert_close, assert_same, check_op, op_program, ramp, rules, run_op
 
 Shape = tuple[int, ...]
@@ -37,6 +38,16 @@ def product(a: Array, b: Array) -> Array:
 )  # fmt: skip
 def test_matmul(a: Shape, b: Shape) -> None:
     check_op("MatMul", ramp(a), ramp(b), expected=product, constants=(1,), rtol=1e-4, atol=1e-4)
+
+
+def test_threads_share_what_one_row_reads() -> None:
+    """It is worth waking a thread for half of two megabytes, few though the products are."""
+    x, w = np.zeros((1, 512), np.float32), np.zeros((512, 1000), np.float32)
+    only = op_program("MatMul", [x, w], constants=(1,), fixed=True, threads=2)._only
+    assert only is not None
+    bound = only.bind((), [])
+    assert bound.cost_us > Job.WORTH_WAKING_US
+    assert bound.table[:, 2].max() == 2
 
 
 @pytest.mark.parametrize(("a", "b"), [((4, 0), (0, 3)), ((0, 4), (4, 3)), ((4, 3), (3, 0)), ((0, 2, 3), (0, 3, 4))], ids=str)
