@@ -16,11 +16,9 @@ from ort_lite.native.cpu import NAMES, Target, host, named, runnable
 from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
-from ort_lite_cpu.kernels import once
 from ort_lite_cpu.kernels.gemm.gemm import gemm
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.program import segment
 from tests.cpu.test_gemm import assert_near, exact, random
 from tests.native.calls import call
 from tests.native.compiled import assembly
@@ -98,12 +96,12 @@ def test_a_config_entry_names_the_target_unless_the_provider_has_one(name: str) 
 def test_a_session_contains_nothing_wider_than_its_target(name: str) -> None:
     asked: list[tuple[Spec, Target]] = []
 
-    def noted(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
-        asked.extend((spec, target or host()) for spec in specs)
-        found: list[int] = load(specs, target)
+    def noted(kernels: Kernels, specs: Sequence[Spec]) -> list[int]:
+        asked.extend((spec, kernels.target) for spec in specs)
+        found: list[int] = load(specs, kernels.target)
         return found
 
-    with patch.object(segment, "load", noted), patch.object(once, "load", noted):
+    with patch.object(Kernels, "load", noted):
         results(name)
     wide = [spec.name for spec, target in asked if target != runnable(name)]
     assert [
