@@ -61,6 +61,37 @@ _ATTRIBUTES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "Shrink": ({}, {"bias": 1.0}),
 }
 
+_ENDS: Sequence[Mapping[str, Any]] = ({"axis": -1}, {"axis": 0})
+_REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
+_OTHERS: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]] = {
+    **{f"Reduce{kind} {axes}": (f"nmk {axes}", ({},)) for kind in _REDUCTIONS.split() for axes in ("#0", "#1", "#2")},
+    "ArgMax": ("nm", _ENDS),
+    "ArgMin": ("nm", _ENDS),
+    "Compress": ("nm bn", ({"axis": 0},)),
+    "Concat": ("nm km", ({"axis": 0}, {"axis": 1})),
+    "CumSum": ("nm #1", ({},)),
+    "Expand": ("n1 #3,4", ({},)),
+    "Gather": ("nm ik", ({"axis": 0}, {"axis": 1})),
+    "GatherElements": ("nm inm", ({"axis": 0}, {"axis": 1})),
+    "GatherND": ("nm ik2", ({},)),
+    "GlobalAveragePool": ("nmkp", ({},)),
+    "LayerNormalization": ("nm m m", ({},)),
+    "LogSoftmax": ("nm", _ENDS),
+    "MatMul": ("nm mk", ({},)),
+    "NonZero": ("nm", ({},)),
+    "Pad": ("nm #1,1,1,1", ({"mode": "constant"}, {"mode": "edge"}, {"mode": "reflect"})),
+    "ScatterElements": ("nm ikp kp", ({"axis": 0}, {"axis": 0, "reduction": "add"})),
+    "ScatterND": ("nm ik2 k", ({},)),
+    "Slice": ("nm #1,1 #-1,-1 #0,1 #2,2", ({},)),
+    "Softmax": ("nm", _ENDS),
+    "Split": ("nm #2,3", ({"axis": 1},)),
+    "Tile": ("nm #2,2", ({},)),
+    "TopK": ("nm #3", _ENDS),
+    "Transpose": ("nmk", ({"perm": [1, 0, 2]}, {"perm": [2, 0, 1]})),
+    "Trilu": ("nm", ({"upper": 0}, {"upper": 1})),
+}
+"""Inputs of other operators: open dimensions, those of indices behind an i and of conditions behind a b, constants behind #."""
+
 
 class Unfused(Kernels):
     """Holds generic kernels and no others."""
@@ -145,6 +176,7 @@ def _nodes() -> Iterator[Node]:
     yield from _clips_before_11()
     yield from _powers()
     yield from _quantized()
+    yield from _others()
 
 
 def _elementwise(domain: str, op_type: str, attributes: Mapping[str, Any]) -> Iterator[Node]:
@@ -169,7 +201,28 @@ def _node(
     op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], domain: str = "", version: int = 0
 ) -> Node:
     version = version or (1 if domain else VERSION)
-    return Node(op_type, inputs, [Value("y")], attributes, domain=domain, version=version, name=op_type)
+    outputs = [Value("y"), Value("z")] if op_type in ("Split", "TopK") else [Value("y")]
+    return Node(op_type, inputs, outputs, attributes, domain=domain, version=version, name=op_type)
+
+
+def _others() -> Iterator[Node]:
+    """Of one form each: what else their attributes and sizes ask for, models tell."""
+    for name, (forms, ways) in _OTHERS.items():
+        op_type = name.partition(" ")[0]
+        registration = find(_node(op_type, [None], {}))
+        assert registration is not None
+        for dtype in sorted(registration.types & NATIVE):
+            for way in ways:
+                yield _node(op_type, [_input(form, k, dtype) for k, form in enumerate(forms.split())], way)
+
+
+def _input(form: str, number: int, dtype: DType) -> Value:
+    if form[0] == "#":
+        numbers = np.array([int(text) for text in form[1:].split(",")])
+        return Value(f"c{number}", TensorType("int64", numbers.shape), numbers)
+    kind = {"i": "int64", "b": "bool"}.get(form[0], dtype)
+    dims = [int(letter) if letter.isdigit() else symbol(letter) for letter in form.lstrip("ib")]
+    return Value(f"x{number}", TensorType(kind, tuple(dims)))
 
 
 def _casts() -> Iterator[Node]:
