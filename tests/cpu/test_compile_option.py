@@ -21,13 +21,18 @@ from ort_lite.native.spec import key_of
 from ort_lite.shapes import symbol
 from ort_lite_cpu.kernels.gemm.activation import activate_rows
 from ort_lite_cpu.options import CPUOptions
-from ort_lite_cpu.program.generic import UnfusedOptions, generic_specs, machinery, specs_of
+from ort_lite_cpu.program import bind
+from ort_lite_cpu.program.generic import UnfusedOptions, generic_specs, specs_of
 from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.program.segment_run import SegmentRun
+from ort_lite_cpu.run import team
+from ort_lite_cpu.run.loop import EXECUTE
 from tests.cpu.check import ramp, rules, text_program
 
 SILERO = Path(__file__).parents[1] / "data" / "silero" / "silero_vad.onnx"
 CHAIN = "(float[M,N] x, float[N] v) => (float[M,N] y) { a = Mul(x, v) b = Add(a, x) y = Relu(b) }"
+MACHINERY = (EXECUTE, NOTHING, *bind.SPECS, *team.SPECS)
 X, V = ramp((3, 4)), ramp((4,), low=0.5)
 Y = np.maximum(X * V + X, 0)
 
@@ -47,13 +52,13 @@ def session(text: str, compile: str) -> ort_lite.InferenceSession:
 @cache
 def fused() -> list[Spec]:
     """What CHAIN is one loop with."""
-    return [*machinery(), *specs(text_program(CHAIN))]
+    return [*MACHINERY, *specs(text_program(CHAIN))]
 
 
 @cache
 def generic() -> list[Spec]:
     """What CHAIN needs one operator after the other."""
-    return [*machinery(), *specs(text_program(CHAIN, options=UnfusedOptions()))]
+    return [*MACHINERY, *specs(text_program(CHAIN, options=UnfusedOptions()))]
 
 
 class Store:
@@ -75,7 +80,7 @@ class Store:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store without kernels, where nobody may compile in front of a session."""
     kept, folder = [*generic(), *fused()], store.directory()
-    assert len(kept) > 2 * len([*machinery()])
+    loader.load(kept)
     monkeypatch.setattr(workers, "compile_all", refuse)
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_by_spec", {})
@@ -111,13 +116,13 @@ def test_what_is_not_there_fused_runs_one_operator_after_the_other(
     asked: list[Spec] = []
     empty.give(generic())
     made = text_program(CHAIN, options=CPUOptions(compile=compile))
-    assert len(specs(made)) > 3 and not {*specs(made)} & {*fused()[len([*machinery()]) :]}
+    assert len(specs(made)) > 3 and not {*specs(made)} & {*fused()[len(MACHINERY) :]}
     np.testing.assert_array_equal(made([X, V])[0], Y)
     assert asked == (fused()[-1:] if compile == missing.BACKGROUND else [])
 
 
 def test_never_names_what_is_missing(empty: Store) -> None:
-    empty.give(machinery())
+    empty.give(MACHINERY)
     with pytest.raises(KernelMissing) as caught:
         text_program(CHAIN, options=CPUOptions(compile=missing.NEVER))
     who, why = (
@@ -130,14 +135,14 @@ def test_never_names_what_is_missing(empty: Store) -> None:
 
 
 def test_a_body_inherits_it(empty: Store) -> None:
-    empty.give(machinery())
+    empty.give(MACHINERY)
     branches = "then_branch = one () => (float[N] a) { a = Neg(x) }, else_branch = two () => (float[N] b) { b = Abs(x) }"
     with pytest.raises(ort_lite.errors.CompileError, match=r"Abs 'Abs_0' .*ort_lite\.compile is 'never'"):
         session(f"(bool go, float[N] x) => (float[N] y) {{ y = If(go) <{branches}> }}", missing.NEVER)
 
 
 def test_what_is_lowered_in_a_run_inherits_it(empty: Store) -> None:
-    empty.give(machinery())
+    empty.give(MACHINERY)
     made = session("(float[M,N] x, int64[R] s) => (float[M,N] y) { r = Reshape(x, s) y = Neg(r) }", missing.NEVER)
     with pytest.raises(KernelMissing, match=r"Neg 'Neg_0' .*ort_lite\.compile is 'never'"):
         made.run(None, {"x": X, "s": np.array([3, 4])})

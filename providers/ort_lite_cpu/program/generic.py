@@ -66,6 +66,7 @@ _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 _OTHERS: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]] = {
     **{f"Reduce{kind} {axes}": (f"nmk {axes}", ({},)) for kind in _REDUCTIONS.split() for axes in ("#0", "#1", "#2")},
     "ArgMax": ("nm", _ENDS),
+    "BatchNormalization": ("nm m m m m", ({},)),
     "ArgMin": ("nm", _ENDS),
     "Compress": ("nm bn", ({"axis": 0},)),
     "Concat": ("nm km", ({"axis": 0}, {"axis": 1})),
@@ -182,10 +183,10 @@ def _nodes() -> Iterator[Node]:
 def _elementwise(domain: str, op_type: str, attributes: Mapping[str, Any]) -> Iterator[Node]:
     first = find(_node(op_type, [None], attributes, domain))
     assert first is not None
+    if op_type == "Pow":  # see `_powers`
+        return
     types = NATIVE if op_type == "Where" else first.types
     for dtype in sorted(types):
-        if op_type == "Pow" or (op_type == "Mod" and dtype in REAL and not attributes):
-            continue
         for form in _FORMS.get(op_type, ("x",)):
             yield _node(op_type, [_operand(kind, k, dtype) for k, kind in enumerate(form)], attributes, domain)
 
@@ -265,3 +266,7 @@ def _quantized() -> Iterator[Node]:
         for integer in ("uint8", "int8", "uint16", "int16", "int32"):
             yield _node("DequantizeLinear", [_operand("x", 0, integer), scale], {"axis": 0})
         yield _node("QuantizeLinear", [_operand("x", 0, "float32"), scale], {"axis": 0})
+        for narrow in sorted(NARROW):
+            way = {"axis": 0, "output_dtype": to_onnx(narrow)}
+            yield _node("QuantizeLinear", [_operand("x", 0, "float32"), scale], way)
+            yield _node("DequantizeLinear", [_operand("x", 0, narrow), scale], {"axis": 0})
