@@ -132,6 +132,8 @@ def machinery() -> Iterator[Spec]:
     for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))
+    for kernel in (jumps.begin, jumps.again):
+        yield Spec(kernel, ["i64", "i64", "u8"])
 
 
 def _moving() -> Iterator[Spec]:
@@ -139,6 +141,7 @@ def _moving() -> Iterator[Spec]:
     for size in _SIZES:
         two = (size, size)
         yield Spec(primitives.copy, two)
+        yield from (Spec(kernel, (size, "i64", size)) for kernel in (jumps.take, jumps.give))
         yield Spec(primitives.strided_any, (*two, "i64"))
         yield Spec(primitives.swap, two, {"of_bytes": size == "u8"})
         for dense in (False, True):
