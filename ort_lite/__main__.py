@@ -1,4 +1,6 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup."""
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup,
+cache.
+"""
 
 import argparse
 import sys
@@ -7,21 +9,29 @@ from importlib import import_module
 
 from ort_lite._version import __version__
 from ort_lite.errors import OrtLiteError
+from ort_lite.native.progress import heard_by
 
 LEVELS = ("disable", "basic", "extended", "all")
 STAGES = ("load", "transform", "partition", "compile", "plan")
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 1 after an error, which is printed."""
+    """The exit status: 0, or 1 after an error, which is printed; 130 after Ctrl-C, as shells have it."""
     arguments = _parser().parse_args(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
+    from ort_lite.commands.compiling import Shown
+
     try:
-        command.main(arguments)
+        with heard_by(Shown()):
+            status: int | None = command.main(arguments)
     except (OrtLiteError, OSError) as error:
         print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        print(f"ort-lite {arguments.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,9 +93,15 @@ def _parser() -> argparse.ArgumentParser:
     _json(check)
 
     warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
-    warmup.add_argument("models", nargs="+", metavar="MODEL.onnx")
+    warmup.add_argument("models", nargs="+", metavar="MODEL.onnx|FOLDER", help="models, and folders of models")
+    warmup.add_argument(
+        "--target", action="append", default=[], metavar="T", help="what to compile for, several times for several (host)"
+    )
     _session(warmup)
     _feeds(warmup)
+    _json(warmup)
+
+    _cache(commands.add_parser("cache", help="look after the folder of compiled kernels"))
     return parser
 
 
@@ -105,6 +121,24 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
     _session(parser)
     _feeds(parser)
+
+
+def _cache(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("dir", help="print its path")
+    listed = actions.add_parser("list", help="count objects and bytes, by when they were used last")
+    verify = actions.add_parser("verify", help="look for objects that are damaged, or that others could have written")
+    verify.add_argument("--delete", action="store_true", help="delete them: they are compiled again")
+    prune = actions.add_parser("prune", help="delete what is not needed any more")
+    prune.add_argument("--stale", action="store_true", help="objects that other versions of ort-lite, Numba or Python made")
+    prune.add_argument("--older-than", type=float, metavar="DAYS", help="objects that have not been used for so many days")
+    prune.add_argument("--keep-bytes", metavar="N", help="all but N bytes, or 500M: those go that were used longest ago")
+    export = actions.add_parser("export", help="write all objects into one file, for a container image or other machines")
+    export.add_argument("file", metavar="FILE.tar")
+    imported = actions.add_parser("import", help="take the objects of such a file; they are code: only from who you trust")
+    imported.add_argument("file", metavar="FILE.tar")
+    for action in (listed, verify, prune, export, imported):
+        _json(action)
 
 
 def _model(parser: argparse.ArgumentParser) -> None:

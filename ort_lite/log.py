@@ -9,7 +9,7 @@ from typing import Any
 
 from ort_lite.errors import InvalidArgument
 
-WARNING = 2
+INFO, WARNING = 1, 2
 _LEVELS = (10, 20, 30, 40, 50)  # of the module logging
 
 
@@ -34,6 +34,12 @@ def warn(severity: int, message: str) -> None:
     """Logs a warning unless `severity` (a session's log_severity_level, -1: the logger decides) is above it."""
     if severity <= WARNING:
         logger().warning("%s", message)
+
+
+def info(severity: int, message: str) -> None:
+    """As `warn`, for what a user may want to know and need not do anything about."""
+    if severity <= INFO:
+        logger().info("%s", message)
 
 
 def set_default_logger_severity(severity: int) -> None:

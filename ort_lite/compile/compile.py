@@ -13,7 +13,7 @@ from ort_lite.graph.graph import Graph, Value
 from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment, Level
-from ort_lite.provider.abilities import tells_facts
+from ort_lite.provider.abilities import puts_off, tells_facts
 from ort_lite.provider.ask import ask_made, who
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.provider.provider import Body, CompiledPartition, ExecutionProvider, Partition
@@ -102,9 +102,23 @@ def compile_assignment(
         executable = Linker(level, captures, called).executable()
         bodies[level.graph] = _body(known, level, CompiledBody(executable, captures), compiled)
     assert executable is not None, "an assignment has a level for the main graph"
+    _complete(assignment, compiled)
     partitions = {p.name: compiled[p.name] for p in assignment.partitions}
     fused = {name: found for name, one in partitions.items() if (found := known.fused.get(id(one))) is not None}
     return Compiled(executable, partitions, tuple(called.values()), fused)
+
+
+def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition]) -> None:
+    """Has partitions of bodies do what they put off. Raises PartitionsFailed."""
+    for partition in (p for level in assignment.levels for p in level.partitions if p.nested):
+        one = compiled[partition.name]
+        if puts_off(one):
+            try:
+                one.complete()
+            except Exception as error:
+                label = assignment.label(partition)
+                why = f"{label} could not compile {partition.name}: {told(error)}"
+                raise PartitionsFailed(label, [(partition, why)]) from error
 
 
 def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:

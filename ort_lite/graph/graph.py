@@ -47,7 +47,7 @@ class Value:
     @property
     def readers(self) -> list["Node"]:
         """The nodes that read this value, each once, in the order in which they began to."""
-        return list(dict.fromkeys(node for node, _ in self.uses))
+        return list(dict.fromkeys([node for node, _ in self.uses]))
 
     def is_graph_output(self) -> bool:
         return bool(self._outputs_of)

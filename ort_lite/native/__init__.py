@@ -1,8 +1,11 @@
 """How a Python function becomes native code: `lang` (what kernels use), `spec`, `load`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.native.spec import Spec
+
+if TYPE_CHECKING:
+    from ort_lite.native.loader import load
 
 __all__ = ["Spec", "load"]
 

@@ -24,13 +24,9 @@ LOWEST = 19
 class _Patient(Worker):
     """A worker for which nobody waits."""
 
-    ended = False
-
     def _start(self) -> subprocess.Popen[bytes]:
         process = super()._start()
-        if self.ended:  # since `ask` replaces a process that has gone
-            process.kill()
-        elif hasattr(os, "setpriority"):
+        if hasattr(os, "setpriority"):
             with suppress(OSError):  # it may be gone by now
                 os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST)
         return process
@@ -48,12 +44,13 @@ class Background:
         self._wanted: dict[str, tuple[Spec, Target]] = {}
         self._asked: set[str] = set()
         self._thread: Thread | None = None
+        self._ended = False
 
     def want(self, specs: Sequence[Spec], target: Target) -> None:
         """Compiles what this process has not asked for before. Returns at once."""
         keys = {key_of(spec, target): spec for spec in specs}
         with self._lock:
-            if self.worker.ended:
+            if self._ended:
                 return
             self._wanted.update((key, (spec, target)) for key, spec in keys.items() if key not in self._asked)
             self._asked.update(keys)
@@ -71,11 +68,9 @@ class Background:
     def close(self) -> None:
         """Ends the process, whatever it does, and forgets what was wanted. At exit."""
         with self._lock:
-            self.worker.ended = True
+            self._ended = True
             self._wanted.clear()
-        process = self.worker.process
-        if process is not None:
-            process.kill()
+        self.worker.give_up()
         self.wait()
 
     def forget(self) -> None:
@@ -95,12 +90,12 @@ class Background:
             try:
                 self._one(key, spec, target)
             except Exception as error:  # noqa: BLE001  nobody waits for it
-                if not self.worker.ended:
+                if not self._ended:
                     log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {error}")
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()
-        if cache.read(folder, key) is not None:
+        if cache.read(folder, key) is not None or not cache.can_be_made(folder):
             return
         kind, answer = self.worker.ask((key, pickle.dumps(spec), target))
         if kind != "object":

@@ -1,77 +1,143 @@
 """Object code on disk: one file a key, checked when read. Several processes may use one folder at once.
 
 `$ORT_LITE_CACHE_DIR`, else `$XDG_CACHE_HOME/ort-lite/kernels`, else `~/.cache/ort-lite/kernels`. Everything in it can be
-deleted at any time. The folder is private to its user: whoever can write there can run code as that user. One that
-others own or can write to is not used, with a warning.
+deleted at any time. Whoever can write there can run code as its user: what others own or could have written to is not used
+(`private.py`). A folder that cannot be used costs each process the time to compile, and a warning, once.
 """
 
 import os
-import stat
-import warnings
+from contextlib import suppress
+from functools import cache
+from time import time
 
+from ort_lite import log
+from ort_lite.native import private
 from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
+_DAY = 86400.0
+_ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"
 
 
 def directory() -> str:
-    """Where objects are kept."""
+    """Where objects are kept; "" where there is no home to keep them in."""
     override = os.environ.get("ORT_LITE_CACHE_DIR")
     if override:
         return override
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "ort-lite", "kernels")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # which its specification calls invalid
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "ort-lite", "kernels") if os.path.isabs(base) else ""
 
 
 def read(folder: str, key: str) -> bytes | None:
-    """The object of a key; None if there is none, or none that is intact."""
-    if not _is_private(folder):
+    """The object of a key; None if there is none, or none that is intact and nobody else's.
+
+    Its time of change becomes that of its last use, to within a day: times of access are not kept everywhere.
+    """
+    if not _may_be_used(folder):
         return None
+    path = os.path.join(folder, key)
     try:
-        with open(os.path.join(folder, key), "rb", buffering=0) as file:
-            data = file.read()
+        file = private.opener(path, os.O_RDONLY)
     except OSError:
         return None
+    try:
+        found = os.fstat(file)
+        if trouble := private.trouble_of(found, final=True):
+            _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
+            return None
+        data = os.read(file, found.st_size)
+        if found.st_mtime < time() - _DAY:
+            with suppress(OSError):  # one that can only be read
+                os.utime(file)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return body_of(key, data)
+
+
+def state(folder: str) -> int:
+    """Another number when something has been written meanwhile: a look into the folder is worth it."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def body_of(key: str, data: bytes) -> bytes | None:
+    """The object in the file of a key; None if it is not what was written."""
     start = len(_MAGIC) + SIZE
     body = data[start:]
-    if data[:start] != _MAGIC + _digest(key, body):
-        return None
-    return body
+    return body if data[:start] == _MAGIC + _digest(key, body) else None
 
 
 def write(folder: str, key: str, body: bytes) -> bool:
-    """Keeps an object. False if the folder cannot be written: then the next process compiles again."""
+    """Keeps an object. False if the folder cannot be written: then the next process compiles again, and a warning says so."""
     import tempfile  # 8 ms that a process does without if it only reads
 
+    if not can_be_made(folder):
+        return False
     temporary = None
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not _is_private(folder):
-            return False
         handle, temporary = tempfile.mkstemp(prefix=key + ".", dir=folder)
         with os.fdopen(handle, "wb") as file:
             file.write(_MAGIC + _digest(key, body) + body)
         os.replace(temporary, os.path.join(folder, key))
-    except OSError:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+    except OSError as error:
+        if temporary is not None:
+            with suppress(OSError):
+                os.unlink(temporary)
+        _say(_not_kept(folder, error))
         return False
     return True
 
 
-def _is_private(folder: str) -> bool:
+def can_be_made(folder: str) -> bool:
+    """True once the folder is there and private."""
+    if not folder:
+        _say(f"there is no home folder to keep compiled kernels in, so that every process compiles them again: {_ADVICE}")
+        return False
+    try:
+        private.make(folder)
+    except OSError as error:
+        _say(_not_kept(folder, error))
+        return False
+    return _may_be_used(folder)
+
+
+def _not_kept(folder: str, error: OSError) -> str:
+    why = error.strerror or type(error).__name__
+    return f"{folder}: {why}; compiled kernels are not kept there, so that every process compiles them again: {_ADVICE}"
+
+
+def _may_be_used(folder: str) -> bool:
+    """False, with a warning, for a folder that somebody else could have written to. True for one that is not there."""
     try:
         state = os.stat(folder)
     except OSError:
-        return True  # made when the first object is written
-    private = state.st_uid in (0, os.getuid()) and not state.st_mode & stat.S_IWOTH
-    if not private:
-        warnings.warn(
-            f"{folder} belongs to another user, or can be written by others: compiled kernels are not kept there. "
-            "Name a folder of your own in ORT_LITE_CACHE_DIR.",
-            stacklevel=2,
-        )
-    return private
+        return bool(folder)
+    trouble = _trouble(folder, state.st_dev, state.st_ino, state.st_mode, state.st_uid)
+    if trouble:
+        _say(f"{trouble}: compiled kernels are neither kept nor found in {folder}; let nobody else write there, or {_ADVICE}")
+    return not trouble
+
+
+@cache
+def _trouble(folder: str, *_state: int) -> str:
+    """What is wrong with the folder, or with one on the way to it, which is looked at once a process."""
+    return private.trouble(folder)
+
+
+_said: dict[str, object] = {}
+
+
+def _say(text: str) -> None:
+    """Once a process, whatever number of threads find it out."""
+    here = object()
+    if _said.setdefault(text, here) is here:
+        log.logger().warning("%s", text)
 
 
 def _digest(key: str, body: bytes) -> bytes:

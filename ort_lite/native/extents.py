@@ -54,6 +54,8 @@ class Contract(Record):
     """Which of them are floats."""
     statics: tuple[str, ...]
     extents: Callable[..., tuple[Extent | None, ...]] | None
+    named: frozenset[str]
+    """All but the pointers."""
 
     def reaches(self, scalars: Sequence[Scalar], statics: Mapping[str, Any], parts: int) -> tuple[Extent | None, ...]:
         """The extent of each operand for these values; None: given by the caller. Raises TypeError for a call that does not fit."""
@@ -76,15 +78,15 @@ class Contract(Record):
 
     def arranged(self, given: Mapping[str, Any]) -> tuple[tuple[Scalar, ...], dict[str, StaticValue]]:
         """(scalars in the kernel's order, statics) of arguments by name. Raises TypeError for missing and unknown ones."""
-        names = [name for name, _ in self.scalars]
-        if len(given) != len(names) + len(self.statics) or not (given.keys() >= {*names, *self.statics}):
+        if given.keys() != self.named:
+            names = [name for name, _ in self.scalars]
             missing = [name for name in (*names, *self.statics) if name not in given]
             extra = [name for name in given if name not in names and name not in self.statics]
             said = [
                 f"{', '.join(map(repr, found))} {what}" for found, what in ((missing, "missing"), (extra, "unknown")) if found
             ]
             raise TypeError(f"kernel {self.name}: {'; '.join(said)}; it takes {', '.join([*names, *self.statics])}")
-        return tuple([given[name] for name in names]), {name: given[name] for name in self.statics}
+        return tuple([given[name] for name, _ in self.scalars]), {name: given[name] for name in self.statics}
 
 
 def extents(**texts: str) -> Callable[[F], F]:
@@ -120,7 +122,8 @@ def contract(function: Callable[..., Any]) -> Contract:
         )
         _check(function, texts, made.__code__.co_names)
     floats = [kind == "f64" for _, kind in scalars]
-    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made)
+    named = frozenset([*(name for name, _ in scalars), *statics])
+    return Contract(f"{function.__module__}.{function.__qualname__}", pointers, scalars, floats, statics, made, named)
 
 
 def _check(function: Callable[..., Any], texts: Mapping[str, str], read: Iterable[str]) -> None:

@@ -33,11 +33,14 @@ def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAI
     cannot run here.
     """
     target = target or host()
-    known = _by_spec.setdefault(target, {})
-    if any(spec not in known for spec in specs):
+    known = _by_spec.get(target)
+    if known is None:
+        known = _by_spec.setdefault(target, {})
+    found = [known.get(spec) for spec in specs]
+    if None in found:
         with _lock:
             _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
-    return [known[spec] for spec in specs]
+    return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
 
 
 def held(spec: Spec, target: Target) -> bool:

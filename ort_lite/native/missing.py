@@ -41,7 +41,7 @@ def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
     if compile != NEVER and not lacks:
         return
     which = f"kernel {specs[0].name}" + (f" and {len(specs) - 1} more" if len(specs) > 1 else "")
-    where = f"{'are' if len(specs) > 1 else 'is'} neither in a kernel pack nor in the cache ({folder})"
+    where = f"{'are' if len(specs) > 1 else 'is'} neither in a kernel pack nor in the cache ({folder or 'no folder'})"
     if compile == NEVER:
         advice = f"run `ort-lite warmup` with the model first, install a kernel pack, or set {OPTION} to 'wait'"
         raise KernelMissing(f"{which} {where}, and {OPTION} is 'never': {advice}", tuple(specs))

@@ -36,7 +36,10 @@ def serve() -> None:
             answer = ("error", str(error))
         except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
             answer = ("elsewhere", repr(error))
-        send(answers, answer)
+        try:
+            send(answers, answer)
+        except OSError:  # nobody waits any more
+            return
 
 
 def _answer(key: str, spec: Spec, target: Target) -> tuple[str, Any]:

@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import MAGIC_NUMBER
 from typing import Any
@@ -24,6 +24,7 @@ _KIND_OF_NAME = {"Ptr": "pointer", "Static": "static", "int": "i64", "float": "f
 FORMAT = 1
 COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
 """Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
+KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
 _CODE_FILES = ("compiler.py", "entry.py", "lang.py", "lowering.py", "marks.py", "values.py")
 
 
@@ -61,6 +62,14 @@ class Spec(Record):
         if unknown:
             raise ValueError(f"{self.name}: element types {unknown}, expected some of {', '.join(ELEMENTS)}")
 
+    def __hash__(self) -> int:
+        return hash((self.function, self.types, self.exact, self.source))
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], types: Sequence[str], statics: Mapping[str, StaticValue]) -> "Spec":
+        """As `Spec(function, types, statics)`: one object for equal ones, as long as it is among those that were asked for last."""
+        return _spec(function, tuple(types), tuple(statics), *statics.values())
+
     @classmethod
     def from_source(cls, name: str, text: str, module: str, types: Sequence[str] = (), statics: Statics = ()) -> "Spec":
         """Generated code: `text` defines function `name`; its globals are those of `module`."""
@@ -92,6 +101,12 @@ class Spec(Record):
         return function
 
 
+@lru_cache(maxsize=4096, typed=True)
+def _spec(function: Callable[..., Any], types: tuple[str, ...], names: tuple[str, ...], *values: StaticValue) -> Spec:
+    """Typed: 1 and True are equal, and other code."""
+    return Spec(function, types, dict(zip(names, values, strict=True)))
+
+
 @cache
 def parameters(function: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """(name, kind) of each parameter, kind one of pointer, i64, f64, static. Raises TypeError for other annotations."""
@@ -120,7 +135,8 @@ def _kind(function: Callable[..., Any], name: str) -> str:
 
 
 def key_of(spec: Spec, target: Target) -> str:
-    """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code.
+    """40 hexadecimal digits that name the object code of a spec for a target. Equal keys mean equal code. The first of them are those
+    of what all objects of this version depend on.
 
     Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
     what Python's bytecode means, tuning and features. Neither the release of Python is in it, since what bytecode it makes is,
@@ -132,7 +148,13 @@ def key_of(spec: Spec, target: Target) -> str:
     else:
         code = fingerprint(spec.function)
     state = repr((spec.types, spec.exact, spec.signature, target.triple, target.tuning, target.features))
-    return digest(_base(), code, state.encode()).hex()
+    own = digest(_base(), code, state.encode()).hex()
+    return _base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
+
+
+def is_of_this_version(key: str) -> bool:
+    """False for the key of an object that another version of ort-lite, Numba or Python made: no process of this one asks for it."""
+    return key.startswith(_base().hex()[:_DIGITS_OF_BASE])
 
 
 def symbol_of(key: str) -> str:

@@ -7,21 +7,31 @@ standard output. Workers stay for the next request, leave when idle for ten seco
 import atexit
 import os
 import pickle
-import queue
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import IO, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from time import sleep
+from typing import IO, TYPE_CHECKING, Any
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import cache
+from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
+from ort_lite.native.progress import Logged, Progress, piece
 from ort_lite.native.spec import Spec, symbol_of
+from ort_lite.record import Record
 
-MOST_WORKERS = 4
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+MOST_WORKERS = 8
+"""Of all processes together; each takes 150 MB. As many as there are cores, if those are fewer."""
 KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
 FEW = 2  # as many are compiled here where numba is imported anyway
+_SHORTEST, _LONGEST = 0.01, 0.25
+"""Seconds between two looks at what others have compiled."""
 
 
 class Worker:
@@ -29,14 +39,17 @@ class Worker:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self._given_up = False
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
         """("object", bytes), ("error", text) or ("elsewhere", why). A process that has gone is replaced once.
 
-        Raises KernelCompileError if the second one goes as well.
+        Raises KernelCompileError if the second one goes as well, or `give_up` ends it.
         """
         for _ in range(2):
             process = self.process or self._start()
+            if self._given_up:  # before the process was there to be killed
+                process.kill()
             assert process.stdin is not None
             assert process.stdout is not None
             try:
@@ -44,6 +57,8 @@ class Worker:
                 answer: tuple[str, Any] = receive(process.stdout)
             except (OSError, EOFError):
                 self.close()
+                if self._given_up:
+                    break
             else:
                 return answer
         raise KernelCompileError("the compiling process ended without an answer, twice; its messages are on stderr")
@@ -53,8 +68,19 @@ class Worker:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
         command = [sys.executable, "-P", "-m", "ort_lite.native.serve"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        with _without_interrupts():
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         return self.process
+
+    def give_up(self) -> None:
+        """Ends the process whatever it does; `ask` raises, in whichever thread it is. From another thread."""
+        self._given_up = True
+        if self.process is not None:
+            self.process.kill()
+
+    def go_on(self) -> None:
+        """After `give_up`, once no thread asks any more."""
+        self._given_up = False
 
     def close(self) -> None:
         """Ends the process and waits for it."""
@@ -74,32 +100,166 @@ class Worker:
             self.process = None
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that is started here never hears of Ctrl-C, not even while it imports: its messages would be in the way."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 _workers = [Worker() for _ in range(MOST_WORKERS)]
 
 
 def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[str, bytes]:
     """Objects by key; each is written to the cache as soon as it is there. Raises KernelCompileError.
 
-    Callers hold the loader's lock: a worker serves one request at a time.
+    What another process is compiling is waited for (`claims.py`). Callers hold the loader's lock: a worker serves one request at a
+    time. Ctrl-C ends the workers; what they have finished is kept.
     """
-    if not sys.executable or ("numba" in sys.modules and len(specs) <= FEW):
-        return {key: compile_here(key, spec, target, folder) for key, spec in specs.items()}
-    from concurrent.futures import ThreadPoolExecutor
+    here = not sys.executable or ("numba" in sys.modules and len(specs) <= FEW)
+    claims = Claims(folder)
+    try:
+        with piece(Logged()) as progress, progress.more(len(specs)):
+            batch = Batch(specs, target, folder, claims, progress)
+            return batch.compile_here() if here else batch.compile_there()
+    finally:
+        claims.close()
+        for worker in _workers:
+            worker.go_on()
 
-    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    count = min(-(-len(specs) // KERNELS_A_WORKER), os.cpu_count() or 1, MOST_WORKERS)
-    for worker in _workers[:count]:
-        free.put(worker)
 
-    def serve(key: str) -> bytes:
-        worker = free.get()
-        try:
-            return compile_there(worker, key, specs[key], target, folder)
-        finally:
-            free.put(worker)
+class Batch:
+    """Kernels that one call needs: those that this process compiles, and those that it waits for."""
 
-    with ThreadPoolExecutor(count) as pool:
-        return dict(zip(specs, pool.map(serve, specs), strict=True))
+    def __init__(self, specs: Mapping[str, Spec], target: Target, folder: str, claims: Claims, progress: Progress) -> None:
+        self._target, self._folder, self._claims, self._progress = target, folder, claims, progress
+        self._waiting = dict(specs)
+        self._objects: dict[str, bytes] = {}
+        self._free = _workers[: min(-(-len(specs) // KERNELS_A_WORKER), cores(), MOST_WORKERS)]
+        self._seats: list[Seat] = []
+        self._running: dict[Future[bytes], tuple[str, Seat]] = {}
+        self._pause = _SHORTEST
+        self._seen = 0
+        """The cache's state when it was looked at last."""
+
+    def compile_here(self) -> dict[str, bytes]:
+        """In this process, one after the other."""
+        while self._waiting:
+            if found := self._next():
+                key, spec = found
+                self._done(key, compile_here(key, spec, self._target, self._folder))
+                self._claims.give(key)
+            else:
+                self._rest()
+        return self._objects
+
+    def compile_there(self) -> dict[str, bytes]:
+        """In workers. After an error, those that compile finish what they have begun; after Ctrl-C they end."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(len(self._free)) as pool:
+            try:
+                while self._waiting or self._running:
+                    self._start(pool)
+                    self._rest()
+                    self._collect()
+            except (KeyboardInterrupt, SystemExit):
+                for worker in _workers:
+                    worker.give_up()
+                raise
+        return self._objects
+
+    def _start(self, pool: "ThreadPoolExecutor") -> None:
+        """Gives a kernel to every worker that has none and has a place."""
+        while seat := self._seat():
+            found = self._next()
+            if found is None:
+                self._claims.give_place(seat.place)
+                self._free.append(seat.worker)
+                return
+            key, spec = found
+            future = pool.submit(compile_there, seat.worker, key, spec, self._target, self._folder)
+            self._running[future] = key, seat
+
+    def _seat(self) -> "Seat | None":
+        """A worker that may compile."""
+        if self._seats:
+            return self._seats.pop()
+        place = self._claims.take_place(min(cores(), MOST_WORKERS)) if self._free else None
+        return None if place is None else Seat(self._free.pop(0), place)
+
+    def _next(self) -> tuple[str, Spec] | None:
+        """A kernel that this process shall compile, claimed; None if others compile all that are left, or there is none."""
+        for key in list(self._waiting):
+            if self._claims.take(key):
+                spec = self._waiting[key]
+                if not self._is_there(key):
+                    del self._waiting[key]
+                    return key, spec
+                self._claims.give(key)
+        return None
+
+    def _collect(self) -> None:
+        """Takes what workers have finished. Raises KernelCompileError."""
+        for future in [future for future in self._running if future.done()]:
+            key, seat = self._running.pop(future)
+            self._seats.append(seat)
+            self._claims.give(key)
+            self._done(key, future.result())
+
+    def _rest(self) -> None:
+        """Takes what others have compiled, and waits a little, for them and for the workers of this process."""
+        state = cache.state(self._folder)
+        if state != self._seen:
+            self._seen = state
+            for key in list(self._waiting):
+                self._is_there(key)
+        if self._running:
+            from concurrent.futures import FIRST_COMPLETED, wait
+
+            wait(self._running, self._pause, FIRST_COMPLETED)
+        elif self._waiting:
+            sleep(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST)
+        self._claims.wait(bool(self._running))
+        self._progress.tell()
+
+    def _is_there(self, key: str) -> bool:
+        """True, and the object is taken, if another process has compiled it."""
+        data = cache.read(self._folder, key)
+        if data is not None:
+            self._done(key, data)
+        return data is not None
+
+    def _done(self, key: str, data: bytes) -> None:
+        self._objects[key] = data
+        self._waiting.pop(key, None)
+        self._pause = _SHORTEST
+        self._progress.advance()
+
+
+class Seat(Record):
+    """A worker that may compile, and its place among those of all processes."""
+
+    worker: Worker
+    place: int
+
+
+def cores() -> int:
+    """Those that this process may use: of this machine, and of its share in a container."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = map(int, file.read().split())
+    except (OSError, ValueError):  # "max": all
+        return count
+    return max(1, min(count, quota // period))
 
 
 def compile_there(worker: Worker, key: str, spec: Spec, target: Target, folder: str) -> bytes:

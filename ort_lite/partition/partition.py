@@ -200,7 +200,8 @@ class _Assembly:
             names[id(group)] = name = self._name(group)
             inputs, outputs = border.of(members)
             nodes = tuple(claims.nodes[k] for k in members)
-            partitions.append(Partition(name, self.providers[group.provider], nodes, inputs, outputs, self.rules))
+            provider, nested = self.providers[group.provider], bool(claims.path)
+            partitions.append(Partition(name, provider, nodes, inputs, outputs, self.rules, nested=nested))
             for k in members:
                 self._place(claims, k, group.provider, name)
         apart = [

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         HasState,
         HoldsMemory,
         PlansMemory,
+        PutsOff,
         ReleasesState,
         TellsFacts,
         Trims,
@@ -49,6 +50,10 @@ def releases_state(one: object) -> "TypeGuard[ReleasesState]":
 
 def absorbs(one: object) -> "TypeGuard[Absorbs]":
     return hasattr(one, "absorbed")
+
+
+def puts_off(one: object) -> "TypeGuard[PutsOff]":
+    return hasattr(one, "complete")
 
 
 def has_machine_image(one: object) -> "TypeGuard[HasMachineImage]":

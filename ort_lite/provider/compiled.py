@@ -82,6 +82,14 @@ class Absorbs(Protocol):
     def absorbed(self) -> Sequence[Value]: ...
 
 
+class PutsOff(Protocol):
+    """Of a partition that is `nested`: it leaves work undone until it knows whether the provider of the node around it will call it.
+    `complete` is called once when all partitions of a session are compiled, the outer ones first, and raises what `compile` would.
+    """
+
+    def complete(self) -> None: ...
+
+
 class HasMachineImage(Protocol):
     """What `ort_lite.machine` steps through: the partition's instructions over one piece of memory, for these inputs."""
 

@@ -148,6 +148,8 @@ class Partition(Record, eq=False):
     rules: ShapeRules
     bodies: Mapping[Graph, Body] = field(default_factory=dict)
     """Compiled nested graphs of the partition's control-flow nodes; without those that are taken `whole`."""
+    nested: bool = False
+    """Whether it is of a body: what is around it is compiled after it."""
 
     @property
     def constants(self) -> tuple[Value, ...]:

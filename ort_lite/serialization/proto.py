@@ -12,6 +12,7 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf.message import DecodeError, EncodeError
 
 from ort_lite.dtypes import Array, DType, from_onnx, to_onnx
@@ -58,12 +59,17 @@ def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.Mo
     outlined = None
     if in_place or len(data) >= OUTLINE_FROM:
         outlined = outline(data, 1) if in_place else outline(data)
-    small, spans = outlined or (bytes(data), frozenset())
+    small, spans = outlined or (_whole(data), frozenset())
     try:
         return pb.ModelProto.FromString(small), spans
     except DecodeError as error:
         problem = "cannot be read as a ModelProto: it is no ONNX model, or was cut short"
         raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
+
+
+def _whole(data: memoryview) -> bytes:
+    """Its bytes: the object itself that it is a view of, where that is `bytes`."""
+    return data.obj if type(data.obj) is bytes and len(data.obj) == data.nbytes else bytes(data)
 
 
 def serialize(proto: "pb.ModelProto") -> bytes:
@@ -138,10 +144,18 @@ _PLAIN: dict[int, tuple[str, Callable[["pb.AttributeProto"], Any]]] = {
     1: ("FLOAT", lambda a: a.f),
     2: ("INT", lambda a: a.i),
     3: ("STRING", lambda a: a.s.decode(*TEXT)),
-    6: ("FLOATS", lambda a: list(a.floats)),
-    7: ("INTS", lambda a: list(a.ints)),
+    6: ("FLOATS", lambda a: _numbers(a.floats, np.float32)),
+    7: ("INTS", lambda a: _numbers(a.ints, np.int64)),
     8: ("STRINGS", lambda a: _texts(list(a.strings))),
 }
+
+
+def _numbers(field: Any, dtype: Any) -> list[Any]:
+    """The list of a repeated field; of a long one, as forests have, over an array, which protobuf gives in one piece."""
+    return list(field) if len(field) < _MANY else np.asarray(field, dtype).tolist()
+
+
+_MANY = 64
 
 
 def _texts(strings: list[bytes]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
@@ -57,7 +58,8 @@ class InferenceSession:
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
         self._kept = source_to_keep(path_or_bytes)
-        self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
+        with piece(Logged(options.log_severity_level)):
+            self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
@@ -228,7 +230,8 @@ class InferenceSession:
                 "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
             )
         if state.prepared is not None:
-            fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
+            with piece(Logged(state.options.log_severity_level)):
+                fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
             with self._changing:
                 if self._state.prepared is not None:
                     self._state = fresh

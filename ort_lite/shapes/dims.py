@@ -104,7 +104,7 @@ def differ(a: Dim, b: Dim) -> bool:
 
 def at_least(a: Dim, b: Dim) -> bool:
     """a >= b for every value of the symbols, as far as the terms show."""
-    low = least(a - b)
+    low = least(a - b if b else a) if type(b) is int else least(a - b)
     return low is not None and low >= 0
 
 

@@ -3,37 +3,53 @@
 Everything is kept canonical: terms in order, nothing that is a constant an Expr, what a divisor divides exactly divided.
 """
 
+import os
 import struct
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Union
+from weakref import WeakValueDictionary
 from zlib import crc32
 
 Dim = Union[int, "Expr"]
 
 
 class Symbol:
-    """A free dimension, by name. `least` is its lower bound, None where it may be negative."""
+    """A free dimension, by name. `least` is its lower bound, None where it may be negative.
 
-    __slots__ = ("_hash", "least", "name", "signed")
+    There is one object for each name: expressions, which compare and hash their symbols all the time, do so without Python.
+    """
 
-    def __init__(self, name: str, signed: bool = False) -> None:
-        self.name, self.signed = name, signed
-        self.least = None if signed else 0
-        self._hash = hash((name, signed))
+    __slots__ = ("__weakref__", "least", "name", "signed")
+
+    name: str
+    signed: bool
+    least: int | None
+
+    def __new__(cls, name: str, signed: bool = False) -> "Symbol":
+        found = _SYMBOLS.get((name, signed))
+        if found is None:
+            made = super().__new__(cls)
+            made.name, made.signed, made.least = name, signed, None if signed else 0
+            with _MAKING:  # or two threads would have one each
+                found = _SYMBOLS.setdefault((name, signed), made)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Symbol, (self.name, self.signed)  # hashes of strings are others in another process
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Symbol) and (self.name, self.signed) == (other.name, other.signed))
+        return Symbol, (self.name, self.signed)
 
     def __str__(self) -> str:
         return self.name
 
     __repr__ = __str__
+
+
+_SYMBOLS: WeakValueDictionary[tuple[str, bool], Symbol] = WeakValueDictionary()
+_MAKING = Lock()
+
+if hasattr(os, "register_at_fork"):
+    # A forked child must not inherit the lock from a thread that it does not have.
+    os.register_at_fork(before=_MAKING.acquire, after_in_parent=_MAKING.release, after_in_child=_MAKING.release)
 
 
 class Call:
@@ -108,16 +124,18 @@ class Expr:
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
-        self._hash = hash(terms)
+        self._hash: int | None = None  # most expressions are terms of others, and nobody's key
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Expr, (self.terms,)
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(self.terms)
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms)
+        return self is other or (isinstance(other, Expr) and self.terms == other.terms)
 
     def __add__(self, other: Dim) -> Dim:
         return _sum(self, other, 1)

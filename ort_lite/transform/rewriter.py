@@ -289,7 +289,7 @@ class Rewriter:
         Raises RuntimeError for a function that changed what was there and then returns Skip.
         """
         self.begin(match.nodes)
-        touched, imports = dict(self.touched), dict(self.opset_imports)
+        known, imports = len(self.touched), dict(self.opset_imports)
         for node in match.nodes[1:] if private else ():
             value = self._foreign_reader(node)
             if value is not None:
@@ -297,8 +297,8 @@ class Rewriter:
         result = function(self, **match.captured)
         if isinstance(result, Skip):
             self._take_back()
-            self.touched.clear()
-            self.touched.update(touched)
+            while len(self.touched) > known:  # nothing was removed, or it would not be taken back
+                self.touched.popitem()
             self.opset_imports.clear()
             self.opset_imports.update(imports)
         return result

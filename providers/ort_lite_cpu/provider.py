@@ -24,6 +24,7 @@ from ort_lite.provider import (
 )
 from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
+from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
@@ -111,7 +112,9 @@ class CPUExecutionProvider(ExecutionProvider):
         return {"threads": options.threads, "fusion": options.fusion, "winograd": options.winograd, "target": options.target}
 
 
-def _compile(partition: Partition, options: CPUOptions) -> Program:
+def _compile(partition: Partition, options: CPUOptions) -> Program | BodyProgram:
+    if partition.nested:
+        return BodyProgram(partition, options)
     inputs = [(value, Info(value.type)) for value in partition.inputs]
     return Program(partition.nodes, inputs, partition.outputs, partition.rules, options, partition.bodies)
 

@@ -1,6 +1,7 @@
 """The command line, over stand-in providers."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
+from ort_lite.native import cache
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -184,9 +186,64 @@ def test_providers_are_listed_with_what_they_say(capsys: pytest.CaptureFixture[s
     assert lines(call(capsys, "providers"))[1][:2] == ["AbsExecutionProvider", "no"]
 
 
-def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = call(capsys, "warmup", model, model).splitlines()
+def test_warmup_runs_each_model_and_those_of_folders(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(Path(model).parent)
+    shown = call(capsys, "warmup", model, folder).splitlines()
     assert [line.partition(": warm after ")[0] for line in shown] == [model, model]
+    assert shown[0].endswith(", 0 kernels compiled")
+
+
+def test_warmup_goes_on_behind_a_model_that_fails(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"junk")
+    assert command_line.main(["warmup", str(tmp_path), "none.onnx", "--json"]) == 1
+    broken, warm, none = json.loads(capsys.readouterr().out)
+    assert broken["error"].startswith("InvalidProtobuf: ")
+    assert (warm["model"], warm["kernels"], warm.get("error")) == (model, 0, None)
+    assert none["error"].startswith("NoSuchFile: ")
+
+
+def test_warmup_compiles_for_targets_and_says_so(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the real CPU provider, which knows targets
+    assert command_line.main(["warmup", model, "--target", "host", "--target", "a-toaster", "--json"]) == 1
+    host, toaster = json.loads(capsys.readouterr().out)
+    assert (host["target"], host.get("error")) == ("host", None)
+    assert "target 'a-toaster'" in toaster["error"]
+
+
+def test_the_cache_is_looked_after(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, stale = str(tmp_path / "kernels"), "0" * 40
+    monkeypatch.setenv("ORT_LITE_CACHE_DIR", folder)
+    assert call(capsys, "cache", "dir") == folder + "\n"
+    cache.write(folder, stale, b"code")
+    found = json.loads(call(capsys, "cache", "list", "--json"))
+    sums = {"count": 1, "bytes": 42}
+    assert (found["folder"], found["all"], found["stale"], found["today"]) == (folder, sums, sums, sums)
+    shown = lines(call(capsys, "cache", "list"))
+    assert shown[:3] == [[folder], ["objects", "count", "MB"], ["all", "1", "0.0"]]
+    assert lines(call(capsys, "cache", "verify")) == [["1", "objects,", "0", "broken"]]
+    Path(folder, stale).write_bytes(b"junk")
+    assert command_line.main(["cache", "verify"]) == 1
+    assert capsys.readouterr().out.splitlines() == [f"{stale} is not what was written", "1 objects, 1 broken"]
+    assert list(json.loads(call(capsys, "cache", "verify", "--delete", "--json"))["broken"]) == [stale]
+    assert os.listdir(folder) == []
+    cache.write(folder, stale, b"code")
+    assert call(capsys, "cache", "prune", "--keep-bytes", "1k") == "removed 0 objects, 0 bytes\n"
+    assert call(capsys, "cache", "prune", "--stale") == "removed 1 objects, 42 bytes\n"
+    file = str(tmp_path / "kernels.tar")
+    assert call(capsys, "cache", "export", file) == f"{file}: 0 objects\n"
+    told = json.loads(call(capsys, "cache", "import", file, "--json"))
+    assert told == {"folder": folder, "file": file, "imported": 0, "stale": 0}
+
+
+def test_ctrl_c_is_status_130(model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Compiled, "__call__", interrupt)
+    assert command_line.main(["run", model]) == 130
+    assert capsys.readouterr().err == "ort-lite run: interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +258,8 @@ def test_warmup_runs_each_model(model: str, capsys: pytest.CaptureFixture[str]) 
             "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean",
         ),
         (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: FileNotFoundError"),
+        (["cache", "prune"], "ort-lite cache: InvalidArgument: nothing says what may go: --stale"),
+        (["cache", "prune", "--keep-bytes", "much"], "ort-lite cache: InvalidArgument: --keep-bytes much: expected a number"),
     ],
 )
 def test_errors_are_one_line_and_status_1(

@@ -2,7 +2,9 @@
 
 import math
 import struct
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from ort_lite.shapes import (
     Dim,
     Expr,
+    Symbol,
     as_symbol,
     at_least,
     ceildiv,
@@ -161,6 +164,18 @@ def test_a_symbol_is_told_from_an_expression() -> None:
     assert as_symbol(A + 1) is None
     assert as_symbol(2 * A) is None
     assert as_symbol(3) is None
+
+
+def test_threads_get_one_symbol_for_a_name() -> None:
+    """Two of one name would be other sizes."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda _: [Symbol(f"of threads {k}") for k in range(2000)], range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(len(set(map(id, ones))) == 1 for ones in zip(*made, strict=True))
 
 
 def test_the_symbols_of_shapes_come_in_order_of_appearance() -> None:

@@ -1,14 +1,21 @@
 """The object cache: what is read back is what was written, or nothing."""
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from ort_lite.native import cache
+from ort_lite.native import cache, private
 
 KEY = "0123456789abcdef" * 2
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_said_yet() -> None:
+    cache._said.clear()
+    cache._trouble.cache_clear()
 
 
 @pytest.fixture
@@ -41,25 +48,104 @@ def test_a_damaged_file_is_no_object(folder: str, damage: object) -> None:
     assert cache.read(folder, KEY) is None
 
 
-def test_the_folder_is_private(folder: str) -> None:
+def test_the_folder_is_private_and_so_is_what_is_made_above_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        cache.write(str(tmp_path / "a" / "b"), KEY, b"code")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(os.stat(tmp_path / path).st_mode) for path in ("a", "a/b", f"a/b/{KEY}")]
+    assert modes == [0o700, 0o700, 0o600]
+
+
+@pytest.mark.parametrize("mode", [0o702, 0o720, 0o1777])
+def test_a_folder_that_others_can_write_is_not_used(folder: str, mode: int, caplog: pytest.LogCaptureFixture) -> None:
     cache.write(folder, KEY, b"code")
-    assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+    os.chmod(folder, mode)
+    assert cache.read(folder, KEY) is None
+    assert not cache.write(folder, KEY, b"code")
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith(f"{folder} can be written by others: compiled kernels are neither kept nor found")
 
 
-def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
-    private, shared = tmp_path / "private", tmp_path / "shared"
-    cache.write(str(private), KEY, b"code")
-    private.rename(shared)
-    shared.chmod(0o777)
-    with pytest.warns(UserWarning, match="can be written by others"):
-        assert cache.read(str(shared), KEY) is None
-    with pytest.warns(UserWarning, match="can be written by others"):
-        assert not cache.write(str(shared), KEY, b"code")
+@pytest.mark.parametrize(("mode", "used"), [(0o777, False), (0o775, False), (0o1777, True), (0o755, True)])
+def test_nobody_else_can_put_another_folder_in_its_place(tmp_path: Path, mode: int, used: bool) -> None:
+    above = tmp_path / "above"
+    folder = str(above / "kernels")
+    cache.write(folder, KEY, b"code")
+    above.chmod(mode)
+    cache._trouble.cache_clear()  # as another process, which looks for itself
+    (tmp_path / "link").symlink_to("above/kernels")
+    assert (cache.read(folder, KEY) == b"code") == used
+    assert (cache.read(str(tmp_path / "link"), KEY) == b"code") == used
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_what_another_user_owns_is_not_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is root may own anything."""
+    stranger = os.stat_result((stat.S_IFREG | 0o600, 0, 0, 1, os.getuid() + 4711, 0, 0, 0, 0, 0))
+    assert private.trouble_of(stranger, final=True) == "belongs to another user"
+    link = os.stat_result((stat.S_IFLNK | 0o777, *stranger[1:]))
+    assert private.trouble_of(link, final=False) == "belongs to another user"
+    root = os.stat_result((stat.S_IFREG | 0o644, 0, 0, 1, 0, 0, 0, 0, 0, 0))
+    assert private.trouble_of(root, final=True) == ""
+
+
+@pytest.mark.parametrize("kind", ["group", "others", "link"])
+def test_an_object_that_others_could_have_written_is_none(folder: str, kind: str, tmp_path: Path) -> None:
+    cache.write(folder, KEY, b"code")
+    path = Path(folder, KEY)
+    if kind == "link":
+        (tmp_path / "elsewhere").write_bytes(path.read_bytes())
+        path.unlink()
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.chmod(0o620 if kind == "group" else 0o602)
+    assert cache.read(folder, KEY) is None
+    assert cache.write(folder, KEY, b"code")
+    assert cache.read(folder, KEY) == b"code"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_disk_that_takes_nothing_is_said_once(
+    folder: str, number: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert not cache.write(folder, KEY, b"code")
+    assert not cache.write(folder, KEY, b"code")
+    assert os.listdir(folder) == []
+    (message,) = caplog.messages
+    assert message.startswith(f"{folder}: {os.strerror(number)}; compiled kernels are not kept there")
+
+
+def test_a_folder_that_cannot_be_made_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_bytes(b"")
-    assert not cache.write(str(tmp_path / "file"), KEY, b"code")
+    for _ in range(2):
+        assert not cache.write(str(tmp_path / "file" / "below"), KEY, b"code")
+        assert cache.read(str(tmp_path / "file" / "below"), KEY) is None
+    assert len(caplog.messages) == 1
+
+
+def test_without_a_home_nothing_is_kept(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORT_LITE_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # neither HOME nor an entry for the user
+    assert cache.directory() == ""
+    assert cache.read("", KEY) is None
+    assert not cache.write("", KEY, b"code")
+    assert ["no home folder" in message for message in caplog.messages] == [True]
+
+
+def test_the_time_of_an_object_is_that_of_its_last_use(folder: str) -> None:
+    cache.write(folder, KEY, b"code")
+    path = os.path.join(folder, KEY)
+    now = os.stat(path).st_mtime
+    for age, touched in ((3600, False), (2 * 86400, True)):
+        os.utime(path, (now - age, now - age))
+        cache.read(folder, KEY)
+        assert (os.stat(path).st_mtime >= now) == touched
 
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +154,8 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("ORT_LITE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
     assert cache.directory() == "/cache/ort-lite/kernels"
-    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    assert cache.directory() == "/home/somebody/.cache/ort-lite/kernels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache.directory() == "/home/somebody/.cache/ort-lite/kernels"

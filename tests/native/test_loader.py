@@ -4,10 +4,13 @@ import importlib
 import json
 import os
 import pickle
+import re
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,21 +25,25 @@ pytestmark = pytest.mark.slow  # processes that compile
 
 ROOT = Path(__file__).parents[2]
 
-# Loads three kernels and says what it took; argument "refuse" makes compiling an error.
+# Loads three kernels and says what it took; argument "refuse" makes compiling an error, "count" counts what is compiled.
 PROGRAM = """
 import json, sys
-from ort_lite.native import Spec, load, workers
+from ort_lite.native import Spec, cache, load, workers
 from tests.native import kernels
 if "refuse" in sys.argv:
     def refuse(specs, target, folder):
         raise AssertionError(f"compiles {[spec.name for spec in specs.values()]}")
     workers.compile_all = refuse
+written, write = [], cache.write
+if "count" in sys.argv:
+    cache.write = lambda folder, key, data: written.append(key) or write(folder, key, data)
 specs = [Spec(kernels.add, (kind,) * 3) for kind in ("f32", "i8")] + [Spec.plain(kernels.large, "i64(i64)")]
 addresses = load(specs)
 import ctypes
 result = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(addresses[2])(5)
 foreign = [name for name in ("numba", "llvmlite", "onnx", "ml_dtypes", "rich", "pluggy") if name in sys.modules]
-print(json.dumps({"result": result, "foreign": foreign, "distinct": len(set(addresses))}))
+counted = {"compiled": len(written)} if "count" in sys.argv else {}
+print(json.dumps({"result": result, "foreign": foreign, "distinct": len(set(addresses)), **counted}))
 """
 
 
@@ -49,12 +56,16 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finish(process: "subprocess.Popen[str]") -> dict[str, object]:
+def finish(process: "subprocess.Popen[str]") -> dict[str, Any]:
     output, messages = process.communicate()
     assert process.returncode == 0, messages
     assert messages == ""
-    found: dict[str, object] = json.loads(output)
+    found: dict[str, Any] = json.loads(output)
     return found
+
+
+def objects(folder: Path) -> list[Path]:
+    return [file for file in folder.iterdir() if not file.name.startswith(".")]
 
 
 EXPECTED = {"result": 26, "foreign": [], "distinct": 3}
@@ -62,28 +73,79 @@ EXPECTED = {"result": 26, "foreign": [], "distinct": 3}
 
 def test_a_warm_process_compiles_nothing_and_imports_no_compiler(tmp_path: Path) -> None:
     assert finish(start(tmp_path)) == EXPECTED
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(objects(tmp_path)) == 3
     assert finish(start(tmp_path, "refuse")) == EXPECTED
 
 
 def test_damaged_objects_are_compiled_again(tmp_path: Path) -> None:
     finish(start(tmp_path))
-    for file in tmp_path.iterdir():
+    for file in objects(tmp_path):
         file.write_bytes(file.read_bytes()[:-9] + b"\xcc" * 9)
     assert finish(start(tmp_path)) == EXPECTED
     assert finish(start(tmp_path, "refuse")) == EXPECTED
 
 
-def test_two_processes_may_fill_one_cache(tmp_path: Path) -> None:
-    both = [start(tmp_path), start(tmp_path)]
-    assert [finish(process) for process in both] == [EXPECTED, EXPECTED]
-    assert len(list(tmp_path.iterdir())) == 3
-    assert finish(start(tmp_path, "refuse")) == EXPECTED
+def test_processes_that_start_together_compile_each_kernel_once(tmp_path: Path) -> None:
+    together = [start(tmp_path, "count") for _ in range(8)]
+    found = [finish(process) for process in together]
+    assert sum(each.pop("compiled") for each in found) == 3
+    assert found == [EXPECTED] * 8
+    assert len(objects(tmp_path)) == 3
 
 
-def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_costs_time_and_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    assert finish(start(tmp_path / "file")) == EXPECTED
+    process = start(tmp_path / "file")
+    output, messages = process.communicate()
+    assert json.loads(output) == EXPECTED
+    assert len(messages.splitlines()) == 1
+    assert re.fullmatch(r".*/file: .*; compiled kernels are not kept there.*ORT_LITE_CACHE_DIR\n", messages)
+
+
+SLOW = """
+import os, sys
+from ort_lite.native import Spec, load, progress
+from tests.native import kernels
+def tell(seen):
+    print(seen.done, flush=True)
+with progress.heard_by(tell):
+    load([Spec(kernels.add, (kind,) * 3) for kind in ("f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")])
+"""
+
+
+def compiling(folder: Path) -> "subprocess.Popen[str]":
+    """A process that has compiled one of ten kernels, in a process group of its own."""
+    command = [sys.executable, "-c", SLOW]
+    process = subprocess.Popen(
+        command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "1":
+        pass
+    return process
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> None:
+    """As a terminal does it: every process of the group hears it."""
+    process = compiling(tmp_path)
+    os.killpg(process.pid, signal.SIGINT)
+    _, messages = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert messages.splitlines()[-1] == "KeyboardInterrupt"
+    assert messages.count("Traceback") == 1  # nothing from workers
+    assert 1 <= len(objects(tmp_path)) < 10
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_workers_leave_in_silence_when_their_process_is_killed(tmp_path: Path) -> None:
+    process = compiling(tmp_path)
+    process.kill()
+    _, messages = process.communicate(timeout=60)  # until nobody holds the other end
+    assert messages == ""
+    process.wait()
 
 
 def test_equal_specs_have_one_address() -> None:

@@ -37,7 +37,7 @@ def _merge(values: list[Value], rewriter: Rewriter) -> int:
         alike = kept.setdefault(_sample(array), [])
         for other in alike:
             if array.size <= _SAMPLES or _same_bytes(array, rewriter.array(other)):  # of few elements, all are in the sample
-                rewriter.touched.update((reader, None) for reader in value.readers)
+                rewriter.touched.update(dict.fromkeys(value.readers))
                 value.replace_all_uses_with(other)  # the dead one goes with remove_dead_nodes
                 count += 1
                 break

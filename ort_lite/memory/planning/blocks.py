@@ -33,13 +33,15 @@ class Hints:
     threads may read it.
     """
 
-    __slots__ = ("near", "orders")
+    __slots__ = ("near", "orders", "used")
 
     def __init__(self) -> None:
         self.near: Words | None = None
         """The table of `Blocks.near`, once it was asked for."""
         self.orders: tuple[Words, ...] = ()
         """Orders of first fit that were good before."""
+        self.used = False
+        """Whether sizes were packed before."""
 
 
 class Blocks:

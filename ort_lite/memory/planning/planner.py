@@ -49,8 +49,9 @@ class MemoryPlanner(ABC):
 class AdaptiveMemoryPlanner(MemoryPlanner):
     """First fit, largest first, which is optimal for nearly all networks; where it misses the lower bound, what `auto` finds.
 
-    It searches SEARCHES times at most, after the first time only where more than a TOLERABLE part is missed: an order that was found
-    is tried for all sizes to come. O(n * neighbours in time), and milliseconds for a search, for which the run of a new shape waits.
+    It searches SEARCHES times at most, for other sizes than the first only where more than a TOLERABLE part is missed: an order that
+    was found is tried for all sizes to come. O(n * neighbours in time), and milliseconds for a search, for which the run of a new
+    shape waits.
     """
 
     name = MemoryPlannerType.adaptive.value
@@ -64,7 +65,8 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
             if peak > bound:
                 tried, other = blocks.first_fit(order, near, capacity)
                 offsets, peak = (tried, other) if 0 <= other < peak else (offsets, peak)
-        tolerated = bound // TOLERABLE if blocks.hints.orders else 0
+        tolerated = bound // TOLERABLE if blocks.hints.used else 0
+        blocks.hints.used = True
         if peak > bound + tolerated and len(blocks.hints.orders) < SEARCHES:
             found, lower, order = _portfolio(blocks, capacity)
             blocks.hints.orders = (*blocks.hints.orders, order)

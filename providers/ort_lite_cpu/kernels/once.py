@@ -26,7 +26,7 @@ def run_once(kernel: Callable[..., int], arrays: list[Array], kernels: Kernels, 
     scalars, statics = contract(kernel).arranged(named)
     _check_call(kernel, arrays, scalars, statics)
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
-    (address,) = kernels.load([Spec(kernel, types, statics)])
+    (address,) = kernels.load([Spec.of(kernel, types, statics)])
     words: list[Any] = [word for array in arrays for word in (0, address_of(array))]
     words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
     descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)

@@ -209,7 +209,7 @@ class Builder:
             spec = kernel
         else:
             scalars, statics = contract(kernel).arranged(named)
-            spec = Spec(kernel, types or native_types(operands), statics)
+            spec = Spec.of(kernel, types or native_types(operands), statics)
         if work is None:
             last = operands[-1]
             work = 1 if last is None else last.size

@@ -16,6 +16,7 @@ from ort_lite.errors import OrtLiteError
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import Info, constant_info
 from ort_lite.native.spec import Spec
+from ort_lite.provider import Body
 from ort_lite.record import Record
 from ort_lite.shapes import less, symbols
 from ort_lite.shapes.expr import Dim
@@ -90,6 +91,16 @@ def inlined(lowering: Lowering, graph: Graph, inputs: Sequence[Known]) -> Inline
             return None
         made.results.append(known)
     return made
+
+
+def settle(body: Body, inlined: bool) -> None:
+    """Says of the programs of a body whether nobody calls them, see `Source.inlined`; then nobody calls the bodies inside either."""
+    for step in body.steps:
+        source = getattr(step.function, "source", None)
+        if isinstance(source, Source):
+            source.inlined = inlined
+            for inner in source.bodies.values() if inlined else ():
+                settle(inner, inlined)
 
 
 def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: Inlined) -> list[Known] | None:

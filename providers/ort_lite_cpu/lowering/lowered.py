@@ -57,7 +57,7 @@ class Instruction(Record, frozen=False):
     """How many instructions further the program goes on where the kernel returns TAKEN; 0: it is no jump. Back where negative."""
 
 
-class Source(Record):
+class Source(Record, frozen=False, eq=False):
     """What a program was lowered from: it may be lowered again, inside of another one."""
 
     nodes: tuple[Node, ...]
@@ -65,6 +65,8 @@ class Source(Record):
     outputs: tuple[Value, ...]
     bodies: Mapping[Graph, Body]
     options: CPUOptions
+    inlined: bool = False
+    """Whether nobody calls the program, because its instructions are part of the one around it, or its branch is never taken."""
 
 
 class HostStep(Record, frozen=False):

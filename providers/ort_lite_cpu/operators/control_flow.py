@@ -9,6 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
 from ort_lite.provider import Body
+from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
 from ort_lite_cpu.registry import ANY, operator
@@ -19,6 +20,7 @@ class Captured:
 
     def __init__(self, op: NodeLowering, graph: Graph, captures: Sequence[Value]) -> None:
         self._body: Body = op.lowering.bodies[graph]
+        settle(self._body, inlined=False)
         self._take = [captures.index(value) for value in self._body.captures]
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
@@ -30,6 +32,11 @@ def captures_of(op: NodeLowering, *graphs: Graph) -> list[Value]:
     return list(dict.fromkeys(value for graph in graphs for value in op.lowering.bodies[graph].captures))
 
 
+def _nobody_calls(op: NodeLowering, *graphs: Graph) -> None:
+    for graph in graphs:
+        settle(op.lowering.bodies[graph], inlined=True)
+
+
 def _passed_on(graph: Graph) -> set[int]:
     """The outputs of the body that are one of its inputs, a capture or a constant, and not computed by it."""
     return {k for k, value in enumerate(graph.outputs) if value.producer is None or value.producer.graph is not graph}
@@ -38,9 +45,10 @@ def _passed_on(graph: Graph) -> set[int]:
 @operator("If", types=frozenset({"bool"}))
 def if_(op: NodeLowering) -> None:
     """The branch that the condition names; its outputs may have other shapes than those of the other branch."""
-    if as_branches(op):
-        return
     then_graph, else_graph = op.attr("then_branch"), op.attr("else_branch")
+    if as_branches(op):
+        _nobody_calls(op, then_graph, else_graph)
+        return
     captures = captures_of(op, then_graph, else_graph)
     branches = (Captured(op, else_graph, captures), Captured(op, then_graph, captures))
 
@@ -54,9 +62,10 @@ def if_(op: NodeLowering) -> None:
 @operator("Loop", types=ANY)
 def loop(op: NodeLowering) -> None:
     """Trip count and condition are optional; carried values may change their shape; scan outputs are stacked, or empty."""
-    if as_loop(op):
-        return
     body_graph: Graph = op.attr("body")
+    if as_loop(op):
+        _nobody_calls(op, body_graph)
+        return
     captures = captures_of(op, body_graph)
     body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)
@@ -108,9 +117,10 @@ def _turns(body: Captured, state: list[Any], rolled: Sequence[Array], captured: 
 @operator("Scan", since=9, types=ANY)
 def scan(op: NodeLowering) -> None:
     """State variables and slices along an axis of each scan input; outputs are stacked along theirs, either direction."""
-    if as_scan(op):
-        return
     body_graph: Graph = op.attr("body")
+    if as_scan(op):
+        _nobody_calls(op, body_graph)
+        return
     captures = captures_of(op, body_graph)
     body = Captured(op, body_graph, captures)
     given = len(op.node.inputs)

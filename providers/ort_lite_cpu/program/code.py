@@ -5,6 +5,8 @@ slot per operation. Equal expressions share a slot. An operation is five int64s:
 own.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ort_lite.dtypes import Array
@@ -53,6 +55,11 @@ class Code:
         if known is None:
             known = self._memo[dim] = self._polynomial(dim)
         return known
+
+    def slots(self, dims: Iterable[Dim]) -> list[int]:
+        """The slot of each: nearly all are numbers that others have too."""
+        known = self._constants
+        return [known[dim] if type(dim) is int and dim in known else self.slot(dim) for dim in dims]
 
     def _polynomial(self, dim: Expr) -> int:
         total: int | None = None

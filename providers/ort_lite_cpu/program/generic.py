@@ -132,8 +132,8 @@ def machinery() -> Iterator[Spec]:
     for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))
-    for kernel in (jumps.begin, jumps.again):
-        yield Spec(kernel, ["i64", "i64", "u8"])
+    loop = ("i64", "i64", "u8")
+    yield from (Spec(jumps.begin, loop), Spec(jumps.again, loop))
 
 
 def _moving() -> Iterator[Spec]:

@@ -57,7 +57,7 @@ class Program:
         options: CPUOptions,
         bodies: Mapping[Graph, Body],
     ) -> None:
-        self.source = Source(tuple(nodes), tuple(value for value, _ in inputs), tuple(outputs), bodies, options)
+        self.source = Source(tuple(nodes), tuple([value for value, _ in inputs]), tuple(outputs), bodies, options)
         self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
         self.lowered = lowering.run(nodes, outputs)

@@ -231,11 +231,11 @@ class _Assembler:
         self._outlive_loops(instructions)
         dims = self._doubtful_dims(instructions)
         index, descriptor_starts = self._descriptors(instructions, self._share_in_place(instructions))
-        size_slots = [self.code.slot(buffer.nbytes) for buffer in self.scratch]
+        size_slots = self.code.slots([buffer.nbytes for buffer in self.scratch])
         parts_slots = [self._parts(instruction) for instruction in instructions]
         rounds_slots = [self._rounds(number, instruction) for number, instruction in enumerate(instructions)]
-        work_slots = [self.code.slot(instruction.work) for instruction in instructions]
-        result_slots = [self.code.slot(nbytes) for nbytes in written]
+        work_slots = self.code.slots([instruction.work for instruction in instructions])
+        result_slots = self.code.slots(written)
         requirement_slots = [self.code.slot(requirement.condition) for requirement in requirements]
         number_slots = [_ints([self.code.slot(dim) for dim in requirement.numbers]) for requirement in requirements]
         # Nobody asks for a slot from here on: the code is complete.
@@ -275,7 +275,7 @@ class _Assembler:
             starts.append(len(index))
             for buffer in instruction.operands:
                 index += self._operand(buffer, roots)
-            index += [self._scalar(value) for value in instruction.scalars]
+            index += self.code.slots([_bits(value) if isinstance(value, float) else value for value in instruction.scalars])
         return index, starts
 
     def _doubtful_dims(self, instructions: Sequence[Instruction]) -> list[tuple[int, Node]]:
@@ -366,11 +366,6 @@ class _Assembler:
             self.slots[root] = self.code.reserve()
         return [self.code.slot(SCRATCH), self.slots[root]]
 
-    def _scalar(self, value: Dim | float) -> int:
-        if isinstance(value, float):
-            return self.code.slot(struct.unpack("<q", struct.pack("<d", value))[0])
-        return self.code.slot(value)
-
     def _rounds(self, number: int, instruction: Instruction) -> int:
         return self.code.slot(-1 - (number + instruction.jump) if instruction.jump else instruction.rounds)
 
@@ -386,6 +381,12 @@ def _table(instructions: Sequence[Instruction], addresses: Mapping[Spec, int]) -
     table = np.zeros((len(instructions), 4), np.int64)
     table[:, 0] = [addresses[instruction.spec] for instruction in instructions]
     return table
+
+
+def _bits(value: float) -> int:
+    """Of a double, as the integer that a slot holds."""
+    found: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return found
 
 
 def _ints(values: Sequence[int]) -> Array:

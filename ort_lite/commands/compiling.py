@@ -1,0 +1,40 @@
+"""How far compiling is, on the standard error output: a bar that vanishes where that is a terminal, lines where it is none."""
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ort_lite.native import progress
+
+
+class Shown:
+    """Hears of one piece of work after the other."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, highlight=False)
+        self._bar: Progress | None = None
+        self._said = False
+
+    def __call__(self, seen: progress.Progress) -> None:
+        if self._console.is_terminal:
+            self._draw(seen)
+        else:
+            self._print(seen)
+
+    def _draw(self, seen: progress.Progress) -> None:
+        if seen.over and self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        elif not seen.over and seen.seconds >= progress.PATIENCE:
+            if self._bar is None:
+                columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+                self._bar = Progress(*columns, console=self._console, transient=True)
+                self._bar.add_task("")
+                self._bar.start()
+            self._bar.update(self._bar.task_ids[0], completed=seen.done, total=seen.total)
+
+    def _print(self, seen: progress.Progress) -> None:
+        if seen.over and self._said:
+            self._console.print(progress.finished(seen), soft_wrap=True)
+        elif not seen.over and not self._said and seen.seconds >= progress.PATIENCE:
+            self._console.print(f"compiling kernels: {seen.done} of {seen.total}", soft_wrap=True)
+        self._said = not seen.over and seen.seconds >= progress.PATIENCE

@@ -1,0 +1,90 @@
+"""Who compiles, among processes: the first; those that end, and those that show no sign of life, are in nobody's way."""
+
+import errno
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ort_lite.native import claims
+from ort_lite.native.claims import Claims
+
+MINE, ITS = "a" * 40, "b" * 40
+HOLDER = f"""
+import sys
+from ort_lite.native.claims import Claims
+held = Claims(sys.argv[1])
+assert held.take("{ITS}") and held.take_place(2) == 0
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Another process, which has claimed a kernel and a place, and says nothing any more."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Iterator[Claims]:
+    made = Claims(str(tmp_path))
+    yield made
+    made.close()
+
+
+def test_a_kernel_and_a_place_are_one_process_s_until_it_ends(holder: "subprocess.Popen[str]", ours: Claims) -> None:
+    assert ours.take(MINE)
+    assert not ours.take(ITS)
+    assert ours.take_place(1) is None
+    assert ours.take_place(2) == 1
+    assert ours.take_place(2) is None
+    holder.kill()
+    holder.wait()
+    assert ours.take(ITS)
+    assert ours.take_place(2) == 0
+    ours.give_place(0)
+    assert ours.take_place(2) == 0
+
+
+def test_nobody_waits_for_a_process_without_a_sign_of_life(
+    holder: "subprocess.Popen[str]", ours: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "PATIENCE", 0.2)
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        ours.wait(compiling=True)  # a sign, for all who wait
+        assert not ours.take(ITS)
+    while time.monotonic() < end + 30 and not ours.take(ITS):
+        ours.wait(compiling=False)
+    assert ours.take(ITS)
+    assert ours.take_place(1) == 0
+
+
+def test_where_there_are_no_locks_everybody_compiles(
+    holder: "subprocess.Popen[str]", ours: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    assert ours.take(ITS)
+    assert ours.take_place(1) == 0
+    ours.wait(compiling=True)
+    ours.give(ITS)
+
+
+def test_where_nothing_can_be_written_everybody_compiles(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ours = Claims(str(tmp_path / "file"))
+    assert ours.take(ITS)
+    assert ours.take_place(1) == 0
