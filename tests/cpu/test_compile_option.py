@@ -134,11 +134,19 @@ def test_never_names_what_is_missing(empty: Store) -> None:
         session(CHAIN, missing.NEVER)
 
 
-def test_a_body_inherits_it(empty: Store) -> None:
+@pytest.mark.parametrize(
+    ("other", "who"),
+    [
+        ("(float[N] b) { b = Abs(x) }", "If 'If_0'"),
+        ("(float[1,N] b) { i = Constant<value_ints=[0]>() b = Unsqueeze(x, i) }", "Neg 'Neg_0'"),
+    ],
+    ids=["inlined", "called"],
+)
+def test_a_body_inherits_it(other: str, who: str, empty: Store) -> None:
     empty.give(MACHINERY)
-    branches = "then_branch = one () => (float[N] a) { a = Neg(x) }, else_branch = two () => (float[N] b) { b = Abs(x) }"
-    with pytest.raises(ort_lite.errors.CompileError, match=r"Abs 'Abs_0' .*ort_lite\.compile is 'never'"):
-        session(f"(bool go, float[N] x) => (float[N] y) {{ y = If(go) <{branches}> }}", missing.NEVER)
+    branches = f"then_branch = one () => (float[N] a) {{ a = Neg(x) }}, else_branch = two () => {other}"
+    with pytest.raises(ort_lite.errors.CompileError, match=rf"{who} .*ort_lite\.compile is 'never'"):
+        session(f"(bool go, float[N] x) => (float y) {{ y = If(go) <{branches}> }}", missing.NEVER)
 
 
 def test_what_is_lowered_in_a_run_inherits_it(empty: Store) -> None:
