@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
+.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -23,6 +23,8 @@ help:
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
+	@echo "make wheels        build dist/: ort-lite, and kernel packs for ARCHITECTURES ($(ARCHITECTURES))"
+	@echo "make check-wheels  build those for this machine's level, and try them in an environment that has no compiler"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make format        let ruff format and fix the sources"
 	@echo "make clean         remove the environments and what the tools left"
@@ -53,6 +55,24 @@ test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
 
 $(FOLDER)/fetched: | $(VENV)/installed-test
 	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
+
+# Kernels are taken from the kernel cache, or compiled: half an hour for both architectures on two cores, where none is there.
+ARCHITECTURES ?= x86_64 aarch64
+wheels: dist/pure
+	for name in $(ARCHITECTURES); do \
+		$(BIN)/python -m tests.packs build build/packs/$$name-all.pack $$name || exit 1; \
+		$(BIN)/python -m tests.packs wheel build/packs/$$name-all.pack dist || exit 1; \
+	done
+
+# Without the cases of ONNX's suite: those that the models of the tests need are all in the list.
+check-wheels: dist/pure
+	$(BIN)/python -m tests.packs build build/packs/$(shell uname -m)-own.pack own --cases 0
+	$(BIN)/python -m tests.packs wheel build/packs/$(shell uname -m)-own.pack build/packs
+	$(BIN)/python -m tests.packs check dist/ort_lite-*.whl build/packs/ort_lite_kernels-*.whl
+
+.PHONY: dist/pure
+dist/pure: $(VENV)/installed-test
+	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
 
 test-plugins: $(ACCELERATORS:%=test-plugin-%)
 

@@ -4,7 +4,8 @@ What a partition is stays as it is dealt out: the Assignment, `explain()`, saved
 know the unfused nodes, whose operators any provider may claim. The copy is between its provider and the session.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from ort_lite.errors import ProviderError, hint
 from ort_lite.execute.execute import CompiledBody
@@ -33,13 +34,13 @@ class Fused(Record, eq=False):
     copies: Mapping[Value, Value]
     changes: tuple[Change, ...]
 
-    def give_up(self, absorbed: Collection[Value]) -> None:
+    def give_up(self, absorbed: Collection[Value], restorer: Callable[[Value], Callable[[], Any]] | None = None) -> None:
         """Copies of constants that were given up hold no array either, nor do absorbed constants that the transforms made."""
         for value, copy in self.copies.items():
             copy.constant = value.constant
         for value in set(absorbed).difference(self.copies.values()):
             if value.constant is not None:
-                value.constant = released(value)
+                value.constant = released(value, None if restorer is None else restorer(value))
 
 
 class Fuser:

@@ -1,6 +1,6 @@
 """What a session tells its providers while it lives, and what it gives up: hooks, profiles, absorbed constants, states."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.compile.compile import Compiled
@@ -11,7 +11,7 @@ from ort_lite.graph.released import released
 from ort_lite.options.config_keys import DISABLE_SYNC
 from ort_lite.options.options import RunOptions
 from ort_lite.partition.assignment import Assignment
-from ort_lite.provider.abilities import absorbs
+from ort_lite.provider.abilities import absorbs, restores
 from ort_lite.provider.ask import ask, shown
 from ort_lite.provider.provider import ExecutionProvider, Partition
 
@@ -131,19 +131,31 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
     Partitions in `kept` need theirs. A constant that is an output of a graph stays. O(constants read).
     """
     read: dict[Value, bool] = {}
+    restored_by: dict[Value, Callable[[], Any]] = {}
     needed = set(kept)
     for partition in assignment.partitions:
         kept_by = _still_read(partition, compiled) if partition.name not in needed else set(partition.constants)
         for value in partition.constants:
             read[value] = read.get(value, True) and value not in kept_by
+        restored_by.update(_restorers(partition, compiled))
     given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
     for value in given_up:
         assert value.constant is not None
-        value.constant = released(value)
+        value.constant = released(value, restored_by.get(value))
     for name, fused in compiled.fused.items():
         one = compiled.partitions[name]
-        fused.give_up(_absorbed(one, name) if absorbs(one) else ())
+        fused.give_up(_absorbed(one, name) if absorbs(one) else (), one.restorer if restores(one) else None)
     return [value.name for value in given_up]
+
+
+def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value, Callable[[], Any]]]:
+    """What makes absorbed constants again, by the values of the graph."""
+    one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
+    if restores(one) and (found := _absorbed(one, partition.name)):
+        for value in partition.constants:
+            own = value if fused is None else fused.copies[value]
+            if own in found:
+                yield value, one.restorer(own)
 
 
 def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:

@@ -1,9 +1,11 @@
 """What stands for a constant that was given up: its type and shape without its elements."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ort_lite.dtypes import Array
 from ort_lite.errors import RuntimeException
 from ort_lite.graph.graph import Value
 from ort_lite.options.config_keys import KEEP_CONSTANTS
@@ -11,13 +13,15 @@ from ort_lite.options.config_keys import KEEP_CONSTANTS
 
 class Released:
     """Stands for a constant that compiled partitions hold in a form of their own. It is no array: whoever asks it for elements, by
-    whatever way NumPy knows, gets a RuntimeException that names the constant.
+    whatever way NumPy knows, gets those of `restore`, anew each time, or a RuntimeException that names the constant.
     """
 
-    __slots__ = ("_name", "dtype", "shape")
+    __slots__ = ("_name", "dtype", "restore", "shape")
 
-    def __init__(self, name: str, dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> None:
-        self._name, self.dtype, self.shape = name, dtype, shape
+    def __init__(
+        self, name: str, dtype: "np.dtype[Any]", shape: tuple[int, ...], restore: Callable[[], Array] | None = None
+    ) -> None:
+        self._name, self.dtype, self.shape, self.restore = name, dtype, shape, restore
 
     @property
     def ndim(self) -> int:
@@ -33,19 +37,27 @@ class Released:
         """Bytes that it had."""
         return self.size * self.dtype.itemsize
 
+    def array(self, why: str) -> Array:
+        """The elements, read-only. Raises RuntimeException where nobody has them."""
+        if self.restore is None:
+            raise self.error(why)
+        made = self.restore()
+        made.setflags(write=False)
+        return made
+
     def __array__(self, *arguments: Any, **options: Any) -> Any:
-        raise self.error("its elements")
+        return self.array("its elements").__array__(*arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self.error(name)
+        return getattr(self.array(name), name)
 
     def __getitem__(self, index: Any) -> Any:
-        raise self.error("an element")
+        return self.array("an element")[index]
 
     def __len__(self) -> int:
-        raise self.error("its length")
+        return len(self.array("its length"))
 
     def __repr__(self) -> str:
         return f"Released({self._name!r}, {self.dtype}{list(self.shape)})"
@@ -57,13 +69,14 @@ class Released:
         )
 
 
-def released(value: Value) -> Any:
-    """What `value.constant` becomes."""
+def released(value: Value, restore: Callable[[], Array] | None = None) -> Any:
+    """What `value.constant` becomes; `restore` makes its array again."""
     assert value.constant is not None
-    return Released(value.name, value.constant.dtype, value.constant.shape)
+    return Released(value.name, value.constant.dtype, value.constant.shape, restore)
 
 
 def check_there(value: Value, why: str) -> None:
-    """Raises RuntimeException for a constant that was given up."""
-    if isinstance(value.constant, Released):
-        raise value.constant.error(why)
+    """A constant that was given up is there again. Raises RuntimeException where nobody can restore it."""
+    given_up: Any = value.constant
+    if type(given_up) is Released:
+        value.constant = given_up.array(why)

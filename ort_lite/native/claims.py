@@ -7,7 +7,8 @@ life, each process compiles for itself: that costs time, and the objects are the
 """
 
 import os
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, time
 
 from ort_lite.native import cache, private
 
@@ -15,7 +16,6 @@ FILE = ".claims"
 PATIENCE = 10.0
 """Seconds without a sign of life from those who compile (a process that was stopped), after which nobody waits for them."""
 _A_MOMENT = 1.0
-_DIGITS = 15  # of a key: a number of 60 bits
 _PLACES = 1 << 62
 
 
@@ -25,22 +25,25 @@ class Claims:
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
         self._held: set[int] = set()
-        self._sign = -1
-        self._silence = 0.0
+        self._sign, self._silence = 0, 0.0
         self._looked = monotonic()
         if cache.can_be_made(folder):
-            try:
+            with suppress(OSError):
                 self._file = private.opener(os.path.join(folder, FILE), os.O_RDWR | os.O_CREAT)
-            except OSError:
-                return
+                self._sign = os.fstat(self._file).st_mtime_ns
+                self._silence = max(0.0, min(time() - self._sign / 1e9, PATIENCE - _A_MOMENT))
 
     def take(self, key: str) -> bool:
         """True if this process shall compile the kernel: nobody else does, as far as can be known."""
-        return self._lock(int(key[:_DIGITS], 16))
+        taken = self._lock(_byte(key))
+        if taken and self._file is not None:
+            with suppress(OSError):
+                os.utime(self._file)
+        return taken
 
     def give(self, key: str) -> None:
         """The kernel is compiled, or nobody will."""
-        self._unlock(int(key[:_DIGITS], 16))
+        self._unlock(_byte(key))
 
     def take_place(self, most: int) -> int | None:
         """A place among `most`; None if all are taken."""
@@ -100,3 +103,8 @@ class Claims:
 
             self._held.discard(byte)
             fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+
+def _byte(key: str) -> int:
+    """Of a key: a number of 60 bits, from its end, which no other key has in common with it."""
+    return int(key[-15:], 16)

@@ -27,7 +27,7 @@ from ort_lite.native import entry
 from ort_lite.native.cpu import Target
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
-from ort_lite.native.spec import Spec, is_static
+from ort_lite.native.spec import Spec, compiled_for, is_static
 from ort_lite.native.values import Value
 
 
@@ -289,7 +289,8 @@ _sessions: dict[Target, Session] = {}
 
 
 def compile_module(spec: Spec, target: Target, symbol: str) -> Any:
-    """(optimised LLVM module, target machine) of a spec. Raises KernelCompileError."""
+    """(optimised LLVM module, target machine) of a spec, which uses of the target what its key names. Raises KernelCompileError."""
+    target = compiled_for(spec, target)
     with global_compiler_lock:
         if target not in _sessions:
             _sessions[target] = Session(target)

@@ -1,14 +1,18 @@
 """What code is compiled for: this machine, or less than it can do, by name. Imports no compiler.
 
-A target is a set of features. How instructions are ordered and chosen among equals, LLVM's "tuning", is the same for all targets
-of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
+A target is a set of features: those of a level, which compilers of C know by the same names, and some beyond it. A kernel is
+compiled for the level, and of what is beyond it for that alone which it names (`Target.narrowed`): machines that differ in the rest
+share its object, so that few objects serve all. How instructions are ordered and chosen among equals, LLVM's "tuning", is the same
+for all targets of an architecture, whatever CPU they are named after: what was measured on one machine is what another one runs.
 """
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.native import x86
 from ort_lite.record import Record
 
 _LINUX = "{}-unknown-linux-gnu"
@@ -36,6 +40,10 @@ class Target(Record):
     def has(self, names: str) -> bool:
         """True if every feature of the comma-separated `names` is present; "|" separates alternatives."""
         return _has(self.features, names)
+
+    def narrowed(self, needs: Iterable[str]) -> "Target":
+        """This target's level, with what code names beyond it: of each of `needs` the first alternative that is there."""
+        return _narrowed(self, tuple(needs))
 
     def runs_on(self, machine: "Target") -> bool:
         """True if the machine has the architecture and all features of this target."""
@@ -88,6 +96,19 @@ def _has(features: str, names: str) -> bool:
 
 
 @cache
+def _narrowed(target: Target, needs: tuple[str, ...]) -> Target:
+    """See `Target.narrowed`. A target of another architecture, or with less than any level, stays as it is."""
+    levels = _LEVELS.get(target.architecture, {})
+    level = next((name for name, own in levels.items() if target.has(own)), None)
+    if level is None:
+        return target
+    own = levels[level].split(",")
+    ways = (next((way for way in names.split("|") if target.has(way)), "") for names in needs)
+    beyond = sorted({name for way in ways for name in way.split(",") if name} - set(own))
+    return Target(target.triple, "+".join([level, *beyond]), _joined(" ".join([*own, *beyond])))
+
+
+@cache
 def host() -> Target:
     """This machine."""
     return _seen()
@@ -97,10 +118,8 @@ def _seen() -> Target:
     """What this machine is found to be. On Linux its processor and the system say so, and no compiler need be installed."""
     architecture = os.uname().machine if sys.platform == "linux" else ""
     if architecture == "x86_64":
-        from ort_lite.native import x86
-
         leaf, saved = x86.processor()
-        return Target(_LINUX.format(architecture), x86.name(leaf), x86.features(leaf, saved))
+        return Target(_LINUX.format(architecture), x86.name(leaf), _of_whole_levels(leaf, saved))
     if architecture == "aarch64":
         from ort_lite.native import arm
 
@@ -109,6 +128,17 @@ def _seen() -> Target:
 
     known = llvm.host_cpu_features().split(",")
     return Target(llvm.process_triple(), llvm.host_cpu_name(), ",".join(name for name in known if name.startswith("+")))
+
+
+def _of_whole_levels(leaf: x86.Leaf, saved: int) -> str:
+    """Wide registers are used where all of the level is there that brings them: an early processor, or one of which a virtual machine
+    hides something, is one of the level below.
+    """
+    found = x86.features(leaf, saved)
+    for level, state in (("x86-64-v4", x86.AVX_STATE), ("x86-64-v3", x86.SSE_STATE)):
+        if not _has(found, _LEVELS["x86_64"][level]):
+            found = x86.features(leaf, saved & state)
+    return found
 
 
 # Of each level of x86-64 (its psABI), and of CPUs, what arithmetic can use.
@@ -120,7 +150,9 @@ _X86_64 = {
     "x86-64": "sse2",
     "x86-64-v2": _V2,
     "x86-64-v3": _V3,
+    "x86-64-v3+avxvnni": f"{_V3} avxvnni",
     "x86-64-v4": _V4,
+    "x86-64-v4+avx512vnni": f"{_V4} avx512vnni",
     "haswell": _V3,
     "znver3": f"{_V3} vaes vpclmulqdq",
     "skylake-avx512": _V4,
@@ -137,6 +169,11 @@ _AARCH64 = {
     "cortex-a72": _ARMV8,
     "neoverse-n1": _ARMV82,
 }
+_LEVELS = {
+    "x86_64": {name: _X86_64[name].replace(" ", ",") for name in ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")},
+    "aarch64": {"aarch64": _ARMV8.replace(" ", ",")},
+}
+"""By architecture: the features of each level, the highest level first."""
 NAMES = ("host", *_X86_64, *_AARCH64)
 
 

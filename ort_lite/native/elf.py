@@ -7,7 +7,7 @@ supplements for AMD64 and AArch64.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 X86_64, AARCH64 = 62, 183  # machines
@@ -17,7 +17,7 @@ HALVES = {264: 0, 266: 16, 268: 32, 269: 48}
 BRANCHES = {282, 283}  # R_AARCH64_JUMP26, CALL26: a branch over at most 128 MB
 VENEER = 16  # bytes of code that reaches any address on behalf of branches
 
-_KINDS = {X86_64: ABSOLUTE & {1}, AARCH64: ABSOLUTE & {257} | HALVES.keys() | BRANCHES}
+KINDS = {X86_64: ABSOLUTE & {1}, AARCH64: ABSOLUTE & {257} | HALVES.keys() | BRANCHES}
 _MOST_ALIGNED = 4096  # no page is smaller
 _LINE = 64  # sections begin where a cache line does: loops lie alike in every process
 
@@ -92,7 +92,7 @@ def parse(data: bytes, machine: int, entry: str) -> Object:
     for section in sections:
         if section.kind in (_RELA, _REL) and section.info in piece_of:
             _check(section.kind == _RELA and section.link == symbols.section, "relocations of another form")
-            relocations += _relocations(data, section, piece_of[section.info], pieces, symbols, _KINDS[machine])
+            relocations += _relocations(data, section, piece_of[section.info], pieces, symbols, KINDS[machine])
     return Object(pieces, relocations, symbols.function(entry.encode()))
 
 
@@ -126,10 +126,43 @@ def _is_held(section: _Section, names: bytes) -> bool:
 def _piece(data: bytes, section: _Section) -> Piece:
     _check(section.kind == _PROGBITS, f"a section of type {section.kind} in memory, expected {_PROGBITS}")
     _check(not section.flags & _WRITE, "a section that is written to: kernels keep no state")
-    alignment = max(section.alignment, 1)
-    _check(alignment <= _MOST_ALIGNED and not alignment & (alignment - 1), f"an alignment of {alignment} bytes")
     body = memoryview(data)[section.offset : section.offset + section.size]
-    return Piece(body, max(alignment, _LINE), bool(section.flags & _EXECUTE))
+    found = checked_piece(body, max(section.alignment, 1), bool(section.flags & _EXECUTE))
+    return found._replace(alignment=max(found.alignment, _LINE))
+
+
+def checked_place(pieces: Sequence[Piece], piece: int, offset: int) -> Place:
+    """Raises BrokenObject for what is in no piece, or outside of it."""
+    if piece >= len(pieces):
+        raise BrokenObject(f"section {piece} of {len(pieces)}")
+    size = len(pieces[piece].data)
+    if not 0 <= offset <= size:
+        raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
+    return Place(piece, offset)
+
+
+def checked_entry(pieces: Sequence[Piece], found: Place) -> Place:
+    """Where a function begins. Raises BrokenObject where no code is."""
+    piece = pieces[found.piece]
+    _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
+    return found
+
+
+def check_relocation(piece: Piece, offset: int, kind: int, kinds: Collection[int]) -> None:
+    """Raises BrokenObject for one that is none of `kinds`, or is not inside of its piece."""
+    size = len(piece.data)
+    if kind not in kinds:
+        raise BrokenObject(f"a relocation of type {kind}")
+    if offset + 8 > size and (kind in ABSOLUTE or offset + 4 > size):
+        raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
+    if kind not in ABSOLUTE and (offset % 4 or not piece.is_code):
+        raise BrokenObject(f"an instruction at {offset}, which is none")
+
+
+def checked_piece(body: memoryview, alignment: int, is_code: bool) -> Piece:
+    """Raises BrokenObject for an alignment that no page has."""
+    _check(0 < alignment <= _MOST_ALIGNED and not alignment & (alignment - 1), f"an alignment of {alignment} bytes")
+    return Piece(body, alignment, is_code)
 
 
 class _Symbols:
@@ -163,11 +196,7 @@ class _Symbols:
         piece = self._piece_of.get(section)
         if piece is None:
             raise BrokenObject(f"a symbol in section {section}, which memory does not hold")
-        offset: int = value + addend
-        size = len(self._pieces[piece].data)
-        if not 0 <= offset <= size:
-            raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
-        return Place(piece, offset)
+        return checked_place(self._pieces, piece, value + addend)
 
     def function(self, name: bytes) -> Place:
         """Where the visible function of that name begins."""
@@ -175,26 +204,18 @@ class _Symbols:
             if info >> 4 == _GLOBAL and section != _UNDEFINED and self._name(start) == name:
                 found = self.target(k, 0)
                 if isinstance(found, Place):
-                    piece = self._pieces[found.piece]
-                    _check(piece.is_code and found.offset < len(piece.data), "an entry that is no code")
-                    return found
+                    return checked_entry(self._pieces, found)
         raise BrokenObject(f"no function {name.decode()}")
 
 
 def _relocations(
-    data: bytes, table: _Section, piece: int, pieces: list[Piece], symbols: _Symbols, kinds: set[int]
+    data: bytes, table: _Section, piece: int, pieces: list[Piece], symbols: _Symbols, kinds: Collection[int]
 ) -> Iterator[Relocation]:
     """Of one piece."""
     _check(table.size % _RELOCATION.size == 0, f"a table of relocations of {table.size} bytes")
-    size, is_code = len(pieces[piece].data), pieces[piece].is_code
     for offset, info, addend in _RELOCATION.iter_unpack(data[table.offset : table.offset + table.size]):
         kind = info & 0xFFFFFFFF
-        if kind not in kinds:
-            raise BrokenObject(f"a relocation of type {kind}")
-        if offset + 8 > size and (kind in ABSOLUTE or offset + 4 > size):
-            raise BrokenObject(f"an address at {offset} in a section of {size} bytes")
-        if kind not in ABSOLUTE and (offset % 4 or not is_code):
-            raise BrokenObject(f"an instruction at {offset}, which is none")
+        check_relocation(pieces[piece], offset, kind, kinds)
         yield Relocation(piece, offset, kind, symbols.target(info >> 32, addend))
 
 

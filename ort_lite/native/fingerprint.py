@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ort_lite.native.digest import digest
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
@@ -22,14 +22,22 @@ class _Own(Record):
 
     digest: bytes
     references: list[Any]
+    needs: str
+
+
+class Fingerprint(NamedTuple):
+    """A digest of what code does, and the features that functions which it names ask for: see `marks.emitted`."""
+
+    digest: bytes
+    needs: tuple[str, ...]
 
 
 # One entry a function: code and globals do not change once they are compiled from.
 _known: dict[Any, _Own] = {}
 
 
-def fingerprint(root: Any) -> bytes:
-    """Digest of a function and, transitively, of the helpers, emitters and constants that its code names.
+def fingerprint(root: Any) -> Fingerprint:
+    """Of a function and, transitively, of the helpers, emitters and constants that its code names.
 
     Comments, docstrings and line numbers do not count. A module imported inside a function is not followed. O(code) once a
     function, then O(number of functions reached).
@@ -37,6 +45,7 @@ def fingerprint(root: Any) -> bytes:
     number: dict[int, int] = {}
     waiting = [root]
     parts = []
+    needs = set()
     while waiting:
         item = waiting.pop()
         if id(item) in number:
@@ -46,15 +55,19 @@ def fingerprint(root: Any) -> bytes:
         own = _own(item)
         parts.append(own.digest)
         waiting.extend(own.references)
-    return digest(b"".join(parts))
+        if own.needs:
+            needs.add(own.needs)
+    return Fingerprint(digest(b"".join(parts)), tuple(sorted(needs)))
 
 
-def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> bytes:
+def fingerprint_of_source(text: str, scope: Mapping[str, Any]) -> Fingerprint:
     """As `fingerprint`, of generated text whose globals are `scope`: its words stand for what bytecode would name."""
     described = [text]
     references: list[Any] = []
     _note_globals(dict.fromkeys(_words(text)), scope, described, references)
-    return digest(_digest(described) + b"".join(map(fingerprint, references)))
+    found = [fingerprint(reference) for reference in references]
+    needs = {names for each in found for names in each.needs}
+    return Fingerprint(digest(_digest(described), *(each.digest for each in found)), tuple(sorted(needs)))
 
 
 def _words(text: str) -> Iterable[str]:
@@ -85,7 +98,7 @@ def _describe(item: Any) -> _Own:
             _note(name, value, described, references)
     else:
         _describe_function(item, described, references)
-    return _Own(_digest(described), references)
+    return _Own(_digest(described), references, item.needs if isinstance(item, Emitted) else "")
 
 
 def _describe_function(function: Callable[..., Any], described: list[str], references: list[Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
-from ort_lite.native import elf, linking
+from ort_lite.native import elf, linking, packs
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.missing import WAIT, check_compiler
 from ort_lite.native.spec import Spec, key_of, symbol_of
@@ -48,7 +48,7 @@ def held(spec: Spec, target: Target) -> bool:
     if spec in _by_spec.get(target, ()):
         return True
     key = key_of(spec, target)
-    return key in _by_key or store.read(store.directory(), key) is not None
+    return key in _by_key or bool(packs.find([key])) or store.read(store.directory(), key) is not None
 
 
 def _load(specs: Iterable[Spec], target: Target, compile: str) -> None:
@@ -57,7 +57,9 @@ def _load(specs: Iterable[Spec], target: Target, compile: str) -> None:
     keys = {spec: key_of(spec, target) for spec in specs}
     missing = {key: spec for spec, key in keys.items() if key not in _by_key}
     if missing:
-        _link(_objects(missing, target, compile))
+        packed = packs.find(missing)
+        left = {key: spec for key, spec in missing.items() if key not in packed}
+        _link(_objects(left, target, compile), packed)
     _by_spec[target].update({spec: _by_key[key] for spec, key in keys.items()})
 
 
@@ -74,8 +76,8 @@ def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> 
     return {key: compiled[key] if data is None else data for key, data in found.items()}
 
 
-def _link(objects: Mapping[str, bytes]) -> None:
-    """Gives every object an address."""
+def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:
+    """Gives every object an address: files, and those of a pack."""
     machine = linking.MACHINES.get(host().triple)
     if machine is None:
         engine = _engine()
@@ -83,12 +85,12 @@ def _link(objects: Mapping[str, bytes]) -> None:
         _by_key.update((key, engine.address(symbol_of(key))) for key in objects)
         return
     folder = store.directory()
-    parsed: dict[str, elf.Object] = {}
+    parsed = {f"kernel pack: {key}": each for key, each in packed.items()}
     try:
         for key, data in objects.items():
             file = os.path.join(folder, key)
             parsed[file] = elf.parse(data, machine, symbol_of(key))
-        _by_key.update(zip(objects, linking.link(parsed), strict=True))
+        _by_key.update(zip([*packed, *objects], linking.link(parsed), strict=True))
     except elf.BrokenObject as error:
         raise KernelLoadError(f"{file}: {error}: delete it, and it is compiled again") from None
     except linking.NotLinked as error:

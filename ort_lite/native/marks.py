@@ -100,7 +100,8 @@ def emitted(
     element type, `F` a float, `I` an integer, `A` any scalar. Arguments are converted to it, never floats to integers.
     An argument declared `static` arrives as the Python value of a constant, a result `@k` is the type that static
     argument k names. With `needs="avx2,f16c"` the emitter serves targets that have these features ("|" separates
-    alternatives), the function `otherwise` all others.
+    alternatives, best first), the function `otherwise` all others. What code is to use beyond its target's level has to be among
+    them; "lse|" is for what is used where it is there.
     """
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:

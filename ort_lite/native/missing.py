@@ -24,7 +24,12 @@ _PACKAGES = ("numba", "llvmlite")
 
 @cache
 def compiler_lacks() -> str:
-    """The first package that a compiler needs and this installation has not; "" where there is none."""
+    """What the process lacked for a compiler when it first asked, "" where there is none: lowering asks for each program."""
+    return _lacks()
+
+
+def _lacks() -> str:
+    """The first package that a compiler needs and that cannot be imported."""
     return next((name for name in _PACKAGES if not _is_there(name)), "")
 
 
@@ -37,7 +42,7 @@ def _is_there(name: str) -> bool:
 
 def check_compiler(specs: Sequence[Spec], folder: str, compile: str) -> None:
     """Raises KernelMissing where the specs, which nobody compiled before, may not be compiled or cannot be."""
-    lacks = compiler_lacks()
+    lacks = _lacks()
     if compile != NEVER and not lacks:
         return
     which = f"kernel {specs[0].name}" + (f" and {len(specs) - 1} more" if len(specs) > 1 else "")

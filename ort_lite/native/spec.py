@@ -11,7 +11,7 @@ from typing import Any
 
 from ort_lite.native.cpu import Target
 from ort_lite.native.digest import digest
-from ort_lite.native.fingerprint import fingerprint, fingerprint_of_source
+from ort_lite.native.fingerprint import Fingerprint, fingerprint, fingerprint_of_source
 from ort_lite.native.marks import ELEMENTS, Static
 from ort_lite.record import Record
 
@@ -139,22 +139,31 @@ def key_of(spec: Spec, target: Target) -> str:
     of what all objects of this version depend on.
 
     Covers the function and all that it names, types and statics, the compiler's own files, the versions of numba and llvmlite,
-    what Python's bytecode means, tuning and features. Neither the release of Python is in it, since what bytecode it makes is,
-    nor the CPU's name: equal machines, and those that differ in what no kernel uses, find each other's objects.
+    what Python's bytecode means, tuning and features: those of `compiled_for`. Neither the release of Python is in it, since what
+    bytecode it makes is, nor the CPU: machines of a level find each other's objects.
     """
-    if spec.source is not None:
-        name, text, module = spec.source
-        code = fingerprint_of_source(f"{name} {text}", vars(importlib.import_module(module)))
-    else:
-        code = fingerprint(spec.function)
-    state = repr((spec.types, spec.exact, spec.signature, target.triple, target.tuning, target.features))
-    own = digest(_base(), code, state.encode()).hex()
-    return _base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
+    code = _code(spec)
+    aim = target.narrowed(code.needs)
+    state = repr((spec.types, spec.exact, spec.signature, aim.triple, aim.tuning, aim.features))
+    own = digest(base(), code.digest, state.encode()).hex()
+    return base().hex()[:_DIGITS_OF_BASE] + own[_DIGITS_OF_BASE:]
 
 
 def is_of_this_version(key: str) -> bool:
     """False for the key of an object that another version of ort-lite, Numba or Python made: no process of this one asks for it."""
-    return key.startswith(_base().hex()[:_DIGITS_OF_BASE])
+    return key.startswith(base().hex()[:_DIGITS_OF_BASE])
+
+
+def compiled_for(spec: Spec, target: Target) -> Target:
+    """The part of a target that the code of a spec can make a difference of."""
+    return target.narrowed(_code(spec).needs)
+
+
+def _code(spec: Spec) -> Fingerprint:
+    if spec.source is None:
+        return fingerprint(spec.function)
+    name, text, module = spec.source
+    return fingerprint_of_source(f"{name} {text}", vars(importlib.import_module(module)))
 
 
 def symbol_of(key: str) -> str:
@@ -163,8 +172,8 @@ def symbol_of(key: str) -> str:
 
 
 @cache
-def _base() -> bytes:
-    """Digest of what all objects depend on."""
+def base() -> bytes:
+    """Digest of what all keys depend on."""
     parts = [repr((FORMAT, sys.implementation.cache_tag, MAGIC_NUMBER, compilers(tuple(sys.path)))).encode()]
     for name in _CODE_FILES:
         with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:

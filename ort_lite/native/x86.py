@@ -22,13 +22,13 @@ _EAX, _EBX, _ECX, _EDX = range(4)
 _BASIC, _EXTENDED = 0, 0x80000000  # leaves that say how many there are
 _HAS_XGETBV = 27
 # Registers that the operating system saves: XMM and YMM; masks and all of ZMM too.
-_AVX_STATE, _AVX512_STATE = 0b110, 0b11100110
+SSE_STATE, AVX_STATE, _AVX512_STATE = 0b010, 0b110, 0b11100110
 
 # LLVM's feature -> (leaf, its part, register, bit, state that it takes). Those that change what LLVM makes of a kernel; nothing for
 # what takes an intrinsic that no kernel has (AES, SHA, AMX, ...): machines that differ in these share their kernels.
 FEATURES = {
     "cx16": (1, 0, _ECX, 13, 0),
-    "fma": (1, 0, _ECX, 12, _AVX_STATE),
+    "fma": (1, 0, _ECX, 12, AVX_STATE),
     "movbe": (1, 0, _ECX, 22, 0),
     "pclmul": (1, 0, _ECX, 1, 0),
     "popcnt": (1, 0, _ECX, 23, 0),
@@ -37,9 +37,9 @@ FEATURES = {
     "sse4.1": (1, 0, _ECX, 19, 0),
     "sse4.2": (1, 0, _ECX, 20, 0),
     "ssse3": (1, 0, _ECX, 9, 0),
-    "avx": (1, 0, _ECX, 28, _AVX_STATE),
-    "f16c": (1, 0, _ECX, 29, _AVX_STATE),
-    "avx2": (7, 0, _EBX, 5, _AVX_STATE),
+    "avx": (1, 0, _ECX, 28, AVX_STATE),
+    "f16c": (1, 0, _ECX, 29, AVX_STATE),
+    "avx2": (7, 0, _EBX, 5, AVX_STATE),
     "bmi": (7, 0, _EBX, 3, 0),
     "bmi2": (7, 0, _EBX, 8, 0),
     "avx512f": (7, 0, _EBX, 16, _AVX512_STATE),
@@ -51,19 +51,19 @@ FEATURES = {
     "avx512vbmi": (7, 0, _ECX, 1, _AVX512_STATE),
     "avx512vbmi2": (7, 0, _ECX, 6, _AVX512_STATE),
     "gfni": (7, 0, _ECX, 8, 0),
-    "vaes": (7, 0, _ECX, 9, _AVX_STATE),
-    "vpclmulqdq": (7, 0, _ECX, 10, _AVX_STATE),
+    "vaes": (7, 0, _ECX, 9, AVX_STATE),
+    "vpclmulqdq": (7, 0, _ECX, 10, AVX_STATE),
     "avx512vnni": (7, 0, _ECX, 11, _AVX512_STATE),
     "avx512bitalg": (7, 0, _ECX, 12, _AVX512_STATE),
     "avx512vpopcntdq": (7, 0, _ECX, 14, _AVX512_STATE),
     "avx512vp2intersect": (7, 0, _EDX, 8, _AVX512_STATE),
     "avx512fp16": (7, 0, _EDX, 23, _AVX512_STATE),
-    "avxvnni": (7, 1, _EAX, 4, _AVX_STATE),
+    "avxvnni": (7, 1, _EAX, 4, AVX_STATE),
     "avx512bf16": (7, 1, _EAX, 5, _AVX512_STATE),
-    "avxifma": (7, 1, _EAX, 23, _AVX_STATE),
-    "avxvnniint8": (7, 1, _EDX, 4, _AVX_STATE),
-    "avxneconvert": (7, 1, _EDX, 5, _AVX_STATE),
-    "avxvnniint16": (7, 1, _EDX, 10, _AVX_STATE),
+    "avxifma": (7, 1, _EAX, 23, AVX_STATE),
+    "avxvnniint8": (7, 1, _EDX, 4, AVX_STATE),
+    "avxneconvert": (7, 1, _EDX, 5, AVX_STATE),
+    "avxvnniint16": (7, 1, _EDX, 10, AVX_STATE),
     "sahf": (0x80000001, 0, _ECX, 0, 0),
     "lzcnt": (0x80000001, 0, _ECX, 5, 0),
 }

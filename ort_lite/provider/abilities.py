@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         PlansMemory,
         PutsOff,
         ReleasesState,
+        Restores,
         TellsFacts,
         Trims,
     )
@@ -50,6 +51,10 @@ def releases_state(one: object) -> "TypeGuard[ReleasesState]":
 
 def absorbs(one: object) -> "TypeGuard[Absorbs]":
     return hasattr(one, "absorbed")
+
+
+def restores(one: object) -> "TypeGuard[Restores]":
+    return hasattr(one, "restorer")
 
 
 def puts_off(one: object) -> "TypeGuard[PutsOff]":

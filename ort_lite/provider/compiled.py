@@ -3,7 +3,7 @@
 A class that has the methods of one has what it stands for; nothing is registered. ort_lite asks by `ort_lite.provider.abilities`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ort_lite.graph.graph import Value
@@ -80,6 +80,14 @@ class Absorbs(Protocol):
 
     @property
     def absorbed(self) -> Sequence[Value]: ...
+
+
+class Restores(Absorbs, Protocol):
+    """It can make the array of a Value that it absorbed again, bit for bit: what `restorer` returns does, as long as it lives.
+    Such a constant is there for whoever asks, and the partition itself may ask.
+    """
+
+    def restorer(self, value: Value) -> Callable[[], Any]: ...
 
 
 class PutsOff(Protocol):

@@ -1,7 +1,8 @@
 """python -m tests.emulation FOLDER MACHINE ... [--every 2] [--jobs 2] [--only TEXT]: conformance cases and models on other CPUs.
 
 QEMU emulates the processor, and the system's calls are this machine's. `tests/emulation/fetch.sh FOLDER` brings QEMU and an
-AArch64 Python beforehand. Kernels are compiled by processes that are not emulated, and kept in FOLDER/kernels.
+AArch64 Python beforehand. Kernels are compiled by processes that are not emulated, and kept in FOLDER/kernels; with --packs they are
+those of a pack.
 """
 
 import argparse
@@ -31,9 +32,11 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=2, help="emulated processes at a time")
     parser.add_argument("--only", default="", help="cases and models whose names have this in them")
+    parser.add_argument("--packs", type=Path, help="a folder with ort_lite_kernels, whose packs take the place of the compiler")
     chosen = parser.parse_args()
     work = [one for one in (*models(), *cases(chosen.first, chosen.every)) if chosen.only in one.name]
-    results = [report(name, Emulator(MACHINES[name], chosen.folder.resolve()), work, chosen.jobs) for name in chosen.machines]
+    folder, packs = chosen.folder.resolve(), chosen.packs and chosen.packs.resolve()
+    results = [report(name, Emulator(MACHINES[name], folder, packs), work, chosen.jobs) for name in chosen.machines]
     return 0 if work and all(results) else 1
 
 

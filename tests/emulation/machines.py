@@ -35,10 +35,13 @@ MACHINES = {
 
 
 class Emulator(NamedTuple):
-    """Starts Python on one machine. `folder` is what fetch.sh has filled; kernels are kept there, too."""
+    """Starts Python on one machine. `folder` is what fetch.sh has filled; kernels are kept there, too. With a folder that has
+    `ort_lite_kernels` in it, kernels are those of its pack alone: there is no compiler and no cache.
+    """
 
     machine: Machine
     folder: Path
+    packs: Path | None = None
 
     def command(self, *arguments: str) -> list[str]:
         """x86-64 runs this Python; AArch64 one of its own, with packages of its own."""
@@ -51,16 +54,19 @@ class Emulator(NamedTuple):
 
     def environment(self) -> Mapping[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA_"))}
-        kept["ORT_LITE_CACHE_DIR"] = str(self.folder / "kernels")
+        kept["ORT_LITE_CACHE_DIR"] = str(self.folder / ("kernels" if self.packs is None else "none"))
+        sources = SOURCES if self.packs is None else f"{SOURCES}{os.pathsep}{self.packs}"
         if self.machine.architecture == "x86_64":
-            return {**kept, "PYTHONPATH": SOURCES}
+            return {**kept, "PYTHONPATH": sources}
         root = self.folder / "aarch64"
-        return {**kept, "PYTHONPATH": f"{SOURCES}{os.pathsep}{root / 'site'}", "PYTHONHOME": str(root / "usr")}
+        return {**kept, "PYTHONPATH": f"{sources}{os.pathsep}{root / 'site'}", "PYTHONHOME": str(root / "usr")}
 
     def compiler(self) -> str:
         """A command that compiles for a guest and is not emulated, written now. Object code is named after bytecode and compilers,
-        not after releases of Python: where the two Pythons should differ in these, `serve` says so.
+        not after releases of Python: where the two Pythons should differ in these, `serve` says so. "" where there is none.
         """
+        if self.packs is not None:
+            return ""
         path = self.folder / f"compiler-{self.machine.cpu}"
         command = shlex.join([sys.executable, "-P", "-m", "ort_lite.native.serve"])
         path.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(SOURCES)} exec {command}\n", encoding="utf-8")

@@ -244,6 +244,17 @@ def test_a_given_up_constant_has_type_and_shape() -> None:
         check_there(given_up(), "verifying")
 
 
+def test_what_can_be_made_again_is_there_for_whoever_asks() -> None:
+    value, array = Value("w", constant=np.arange(6.0)), np.arange(6.0)
+    value.constant = released(value, array.copy)
+    released_one: Any = value.constant
+    assert (len(released_one), released_one[2], released_one.tobytes()) == (6, 2.0, array.tobytes())
+    np.testing.assert_array_equal(np.add(released_one, 1), array + 1)
+    check_there(value, "verifying")
+    assert type(value.constant) is np.ndarray
+    assert not value.constant.flags.writeable
+
+
 @pytest.mark.parametrize(
     "read",
     [

@@ -334,6 +334,18 @@ def test_adaptive_searches_again_only_where_much_is_missed() -> None:
     assert len(blocks.hints.orders) == 1
 
 
+def test_sizes_that_were_not_the_first_wait_for_no_search_that_saves_little() -> None:
+    """Also where largest first was best for the first ones, and no search was made."""
+    problem = Problem.read("B")
+    size, end = sum(problem.size) * TOLERABLE, max(problem.end)
+    blocks = Blocks([*problem.size, size], [*problem.start, 0], [*problem.end, end])
+    alone = blocks.size.copy()
+    alone[1:-1] = 0
+    for now in (blocks.of(alone), blocks):
+        DEFAULT_PLANNER.pack(now)
+    assert blocks.hints.orders == ()
+
+
 @pytest.mark.parametrize("order", [[0, 1], [0, 1, 1], [0, 1, 3], [[0, 1, 2]]])
 def test_what_is_no_order_places_nothing(order: list[int]) -> None:
     with pytest.raises(ValueError, match="expected an order of 3 blocks"):

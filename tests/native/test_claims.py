@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+import itertools
+import os
 import subprocess
 import sys
 import time
@@ -68,6 +70,22 @@ def test_nobody_waits_for_a_process_without_a_sign_of_life(
         ours.wait(compiling=False)
     assert ours.take(ITS)
     assert ours.take_place(1) == 0
+
+
+@pytest.mark.parametrize(("age", "looks"), [(3600.0, 3), (4.25, 12), (-5.0, 21)])
+def test_who_has_been_silent_for_long_is_not_waited_for_long(
+    age: float, looks: int, holder: "subprocess.Popen[str]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second passes between two looks, and ten are enough; a clock that was put back is no sign of life."""
+    monkeypatch.setattr(claims, "monotonic", itertools.count(0.0, 0.5).__next__)
+    monkeypatch.setattr(claims, "time", lambda: 1e9)
+    os.utime(tmp_path / claims.FILE, (1e9 - age,) * 2)
+    ours = Claims(str(tmp_path))
+    found = 0
+    while not ours.take(ITS):
+        ours.wait(compiling=False)
+        found += 1
+    assert found == looks
 
 
 def test_where_there_are_no_locks_everybody_compiles(

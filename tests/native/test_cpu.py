@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from ort_lite.native import cpu, x86
-from ort_lite.native.cpu import Target, host
+from ort_lite.native.cpu import Target, host, named
 from tests.native.calls import AARCH64, HASWELL, SKYLAKE_AVX512, SSE2
 
 
@@ -77,6 +77,32 @@ def test_registers_that_the_system_does_not_save_are_not_used() -> None:
     wide = {name for name in ICELAKE if name.startswith("avx512")}
     assert features(NO_ZMM) == features(ALL_STATE) - wide
     assert features(NO_YMM) == features(NO_ZMM) - {"avx", "avx2", "fma", "f16c", "vaes", "vpclmulqdq"}
+
+
+@pytest.mark.parametrize(("hidden", "nbytes"), [("", 64), ("avx512cd", 32), ("gfni", 64), ("fma", 16), ("bmi2", 16)], ids=str)
+def test_wide_registers_are_used_where_their_whole_level_is_there(hidden: str, nbytes: int) -> None:
+    """What arithmetic uses beyond a level is there with it, or not at all: no kernel mixes them."""
+
+    def part_of_it(number: int, part: int) -> tuple[int, ...]:
+        found = list(leaf(number, part))
+        for where in (x86.FEATURES[hidden],) if hidden else ():
+            if where[:2] == (number, part):
+                found[where[2]] &= ~(1 << where[3])
+        return tuple(found)
+
+    target = Target("x86_64-unknown-linux-gnu", "", cpu._of_whole_levels(part_of_it, ALL_STATE))
+    assert target.vector_bytes == nbytes
+    assert target.has("avx512f") == target.has("avx512vnni") == (nbytes == 64)
+    assert target.has("avx") == target.has("f16c") == (nbytes >= 32)
+
+
+def test_a_target_is_narrowed_to_its_level_and_what_is_asked_for() -> None:
+    rich = named("sapphirerapids")
+    assert rich.narrowed([]).features == named("znver4").narrowed(["lse|"]).features == named("x86-64-v4").features
+    both = "avx512f,avx512vnni|avxvnni"
+    assert {name.narrowed([both]).name for name in (rich, named("znver5"), named("znver4"))} == {"x86-64-v4+avx512vnni"}
+    assert HASWELL.narrowed([both, "avx"]).features == HASWELL.features
+    assert [AARCH64.narrowed(["lse|"]).name, named("neoverse-n1").narrowed(["lse|"]).name] == ["aarch64", "aarch64+lse"]
 
 
 def test_a_processor_of_the_first_kind_says_little() -> None:

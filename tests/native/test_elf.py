@@ -74,7 +74,7 @@ def parsed(architecture: str) -> elf.Object:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_all_kinds_of_relocation_are_met(architecture: str) -> None:
-    assert {relocation.kind for relocation in parsed(architecture).relocations} == elf._KINDS[ARCHITECTURES[architecture]]
+    assert {relocation.kind for relocation in parsed(architecture).relocations} == elf.KINDS[ARCHITECTURES[architecture]]
     assert {r.target for r in parsed(architecture).relocations if isinstance(r.target, str)} == {"pow", "log1p"}
 
 

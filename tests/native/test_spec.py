@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from ort_lite.native import Spec
 from ort_lite.native import spec as keys
 from ort_lite.native.cpu import host
-from ort_lite.native.spec import COMPILERS, compilers, key_of, parameters
+from ort_lite.native.spec import COMPILERS, compiled_for, compilers, key_of, parameters
 from tests.native import kernels
 from tests.native.calls import HASWELL, SSE2
 
@@ -128,6 +128,23 @@ def test_types_statics_signature_and_target_are_part_of_the_key() -> None:
     assert len({key_of(spec, target) for spec in specs for target in (HASWELL, SSE2)}) == 12
 
 
+def test_machines_of_a_level_share_the_code_that_names_nothing_beyond_it() -> None:
+    more = HASWELL.replace(name="more", features=f"{HASWELL.features},+avxvnni,+gfni,+vaes")
+
+    def differ(helpers: str, text: str = "") -> bool:
+        module("helper_module", helpers)
+        scope = module("kernel_module", KERNEL)
+        spec = Spec.from_source("f", text, "kernel_module") if text else Spec(scope.kernel, ("f32", "f32"))
+        aims = {compiled_for(spec, target).name for target in (HASWELL, more)}
+        assert len(aims) == len({key_of(spec, target) for target in (HASWELL, more)})
+        return aims == {"x86-64-v3", "x86-64-v3+avxvnni"}
+
+    source = "def f(x: Ptr, part: int, parts: int) -> int:\n    x[0] = double(1)\n    return 0\n"
+    asking = HELPERS.replace('"i64(i64)"', '"i64(i64)", needs="avx512f|avxvnni|neon"')
+    assert not differ(HELPERS) and not differ(HELPERS, source)
+    assert differ(asking) and differ(asking, source)
+
+
 def test_generated_source_is_keyed_by_its_text_and_by_what_it_names() -> None:
     def source_key(text: str, helpers: str = HELPERS) -> str:
         module("helper_module", helpers)
@@ -223,7 +240,7 @@ def test_the_key_is_the_same_whatever_release_of_python_and_cpu_ask() -> None:
 
 def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     def key() -> str:
-        keys._base.cache_clear()
+        keys.base.cache_clear()
         return key_of(Spec(kernels.large, ("f32",)), HASWELL)
 
     same = key()
@@ -235,4 +252,4 @@ def test_the_key_follows_compilers_and_bytecode(monkeypatch: pytest.MonkeyPatch)
         assert key() != same
     finally:
         monkeypatch.undo()
-        keys._base.cache_clear()
+        keys.base.cache_clear()

@@ -17,6 +17,7 @@ import numpy as np
 from ort_lite.errors import Fail, OrtLiteError, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, SequenceType, Value
+from ort_lite.graph.released import check_there
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.provider import Body
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
@@ -61,6 +62,8 @@ class Lowering(Values):
             for value in node.reads():
                 if value is not None:
                     self.remaining[value] = self.remaining.get(value, 0) + 1
+                    if value.constant is not None:
+                        check_there(value, f"lowering {node}")
         for value in outputs:
             self.remaining[value] = self.remaining.get(value, 0) + 1
         self.coming.update(nodes)

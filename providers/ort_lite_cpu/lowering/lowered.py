@@ -127,6 +127,8 @@ class Lowered(Record, frozen=False):
     """Fused kernels that are not there, and were done without."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
+    restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
+    """By the ids of constants' arrays, what makes them again of what they were packed to."""
 
     @property
     def target(self) -> Target:

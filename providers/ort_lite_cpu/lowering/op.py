@@ -193,6 +193,12 @@ class NodeLowering:
         """
         return self.lowering.packed(source, form, lambda: self.array(shared(np.require(make(), requirements="C"))))
 
+    def restorable(self, source: Array, restore: Callable[[], Array]) -> None:
+        """Nobody need keep the array of a constant: `restore`, which does not hold it, makes it again, bit for bit, of what it was
+        packed to.
+        """
+        self.lowering.result.restorers[id(source)] = restore
+
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
         """The tensor in another element type (made once, then shared), as ONNX Cast."""
         return self.lowering.cast(tensor, dtype)

@@ -63,7 +63,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
     shape = op.raw(weight).shape
     sizes = _sizes(op, x.shape, shape, y)
     one_or_each(op, weight_zero, sizes.outputs)
-    source, centred = op.constant(weight), _constant(op, weight, weight_zero)
+    source, centred = op.constant(weight), None if sizes.is_pointwise else _constant(op, weight, weight_zero)
     total = op.lowering.new("int32", y, channels_last(len(y)))
     if sizes.is_depthwise and source is not None and centred is not None:
         taps = centred.reshape(sizes.groups, -1).T
@@ -75,7 +75,7 @@ def _sums(op: NodeLowering, x: Tensor, zero: Tensor | None, weight: int, weight_
         assert source is not None and centred is not None
         _emit_lines(op, x, zero, source, centred, _form(op, weight_zero), sizes, total)
         return total
-    w = _filters(op, weight, weight_zero, centred, sizes)
+    w = _filters(op, weight, weight_zero, sizes)
     if sizes.is_pointwise:
         emit_product(op, x, zero, w, total, Matrices(1, sizes.pixels, sizes.outputs, sizes.channels))
         return total
@@ -164,10 +164,10 @@ def _form(op: NodeLowering, zero: int) -> str:
     return "" if away is None else repr(away.tobytes())
 
 
-def _filters(op: NodeLowering, weight: int, zero: int, centred: Array | None, sizes: Geometry) -> Packed:
+def _filters(op: NodeLowering, weight: int, zero: int, sizes: Geometry) -> Packed:
     """The weight as the kernels read it, packed while lowering or at run time."""
     source, zeros = op.constant(weight), op.constant(zero)
-    if source is not None and centred is not None:
+    if source is not None and (zeros is not None or not op.has(zero)):
         matrices = integer_convolution.filter_matrices(source, sizes.groups)
         points = np.zeros(1, source.dtype) if zeros is None else zeros
         shape = (sizes.groups, 1, -1) if points.size > 1 else (1, 1, 1)

@@ -240,7 +240,7 @@ def packed_constant(op: NodeLowering, b: Array, zero: Array, source: Array, form
     width = (dots or integer.integer_tile(op.target)).columns
     form = f"{'quads' if dots else 'pairs'} {width} {form} {zero.tobytes()!r}"
     centred = _centred(b, zero)
-    fits = centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
+    fits = centred.dtype == np.int8 or centred.size == 0 or bool(centred.min() >= -128 and centred.max() <= 127)
     if dots is None and (fits or b.ndim > 2):
         return Packed(op.packed(source, form, lambda: integer.pairs(centred, width)))
     middle = 128 if b.dtype == np.uint8 else 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.record import Record
@@ -13,7 +16,7 @@ from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import gemm as kernels
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
-from ort_lite_cpu.kernels.gemm.pack import panels
+from ort_lite_cpu.kernels.gemm.pack import panels, unpacked
 from ort_lite_cpu.lowering.expression import define
 from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -229,10 +232,27 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
         return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.kernels)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
-    operands = [a, op.packed(source, form, make), spec.bias, spec.residual, y]
+    w = op.packed(source, form, make)
+    if spec.scale == 1.0 and w.constant is not None:
+        _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
+    operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
     given = {**spec.sizes, **spec.activation.named, **tile.statics}
     op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
+
+
+def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Array) -> None:
+    """Panels of a matrix that is a constant as it is, or turned, can be undone. `plain`: (k, n), of the constant's memory."""
+    n, place = plain.shape[1], source.__array_interface__["data"]
+    for turned in (False, True):
+        found = plain.T if turned else plain
+        if found.__array_interface__["data"] == place and (found.shape, found.strides) == (source.shape, source.strides):
+            op.restorable(source, partial(_undone, packed, n, turned))
+
+
+def _undone(packed: Array, n: int, turned: bool) -> Array:
+    plain = unpacked(packed, n)
+    return np.ascontiguousarray(plain.T if turned else plain)
 
 
 # --- Operands

@@ -6,7 +6,7 @@ by the inputs' shapes, lease scratch, allocate the outputs, one native call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _WITH_CALLS = "with calls"
 """Beside shapes, the key of the program that does not inline bodies."""
 _SHAPE = attrgetter("shape")
+_LARGE = 1 << 20
+"""Bytes of a constant from which on it is not kept beside what it was packed to."""
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
 
@@ -73,6 +75,7 @@ class Program:
         self._checked: Kept[Any, Program | None] = Kept(BOUND_LIMIT)
         self._input_count, self._unmade = len(inputs), [None] * (self.places - len(inputs))
         self._only = self._short_path([info.type for _, info in inputs])
+        self._restorers = _restorers(nodes, self.lowered, self.steps)
 
     def _short_path(self, given: Sequence[Type | None]) -> SegmentRun | None:
         """The one segment, where shapes of the inputs, arrays all of them, say all that binding asks for."""
@@ -95,6 +98,14 @@ class Program:
         from ort_lite_cpu.program.recording import timed
 
         return timed(step, self._options.recorder)
+
+    @property
+    def absorbed(self) -> Sequence[Value]:
+        """Large constants that nothing reads but what they were packed to. A program for other shapes is lowered from them again."""
+        return list(self._restorers)
+
+    def restorer(self, value: Value) -> Callable[[], Any]:
+        return self._restorers[value]
 
     def facts(self) -> dict[str, int | str]:
         """What `InferenceSession.explain` prints of a partition.
@@ -270,6 +281,28 @@ def _may_share(lowered: Lowered) -> bool:
     """Whether an instruction is, or is for some shapes, large enough for several threads."""
     works = (item.work for item in lowered.items if isinstance(item, Instruction))
     return any(not isinstance(work, int) or work >= GRAIN for work in works)
+
+
+def _restorers(
+    nodes: Sequence[Node], lowered: Lowered, steps: Sequence[SegmentRun | HostStep]
+) -> dict[Value, Callable[[], Any]]:
+    """What makes large constants again that no instruction and no step reads as they came."""
+    if not lowered.restorers:
+        return {}
+    read: set[int] = set()
+    for step in steps:
+        if isinstance(step, SegmentRun):
+            read.update(map(id, step.segment.keep))
+        else:
+            read.update(id(tensor.constant) for tensor in step.inputs if tensor is not None)
+    found: dict[Value, Callable[[], Any]] = {}
+    for node in nodes:
+        for value in node.reads():
+            if value is not None and value.constant is not None and value.constant.nbytes >= _LARGE:
+                array = id(value.constant)
+                if array in lowered.restorers and array not in read:
+                    found[value] = lowered.restorers[array]
+    return found
 
 
 def _renamed(inputs: Sequence[tuple[Value, Info]]) -> list[tuple[Value, Info]]:

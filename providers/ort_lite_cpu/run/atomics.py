@@ -7,6 +7,9 @@ from typing import Any
 
 from ort_lite.native.lang import emitted
 
+_ATOMIC = "lse|"
+"""On AArch64 one instruction instead of a loop, where there is one."""
+
 
 def _word(builder: Any, number: Any) -> Any:
     from llvmlite import ir
@@ -35,25 +38,25 @@ def put(builder: Any, number: Any, value: Any) -> None:
     builder.store_atomic(value, _word(builder, number), "seq_cst", 8)
 
 
-@emitted("i64(i64,i64)")
+@emitted("i64(i64,i64)", needs=_ATOMIC)
 def fetch_add(builder: Any, number: Any, value: Any) -> Any:
     """Adds to a word; the sum wraps. Returns what it was."""
     return builder.atomic_rmw("add", _word(builder, number), value, "seq_cst")
 
 
-@emitted("i64(i64,i64)")
+@emitted("i64(i64,i64)", needs=_ATOMIC)
 def fetch_or(builder: Any, number: Any, bits: Any) -> Any:
     """Sets bits of a word. Returns what it was."""
     return builder.atomic_rmw("or", _word(builder, number), bits, "seq_cst")
 
 
-@emitted("i64(i64,i64)")
+@emitted("i64(i64,i64)", needs=_ATOMIC)
 def fetch_and(builder: Any, number: Any, bits: Any) -> Any:
     """Clears the bits of a word that `bits` lacks. Returns what it was."""
     return builder.atomic_rmw("and", _word(builder, number), bits, "seq_cst")
 
 
-@emitted("b1(i64,i64,i64)")
+@emitted("b1(i64,i64,i64)", needs=_ATOMIC)
 def swap(builder: Any, number: Any, old: Any, new: Any) -> Any:
     """Writes `new` if the word is `old`; True if it was."""
     pair = builder.cmpxchg(_word(builder, number), old, new, "seq_cst", "seq_cst")

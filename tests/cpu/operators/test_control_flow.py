@@ -85,6 +85,31 @@ def test_branches_may_differ_in_rank() -> None:
         check(text, c=np.array(condition), x=ramp((4,)))
 
 
+def facts(text: str) -> dict[str, Any]:
+    session = ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+    return {p.nodes[0].op_type: session.explain().facts[p.name] for p in session.explain().assignment.partitions if p.nested}
+
+
+def test_bodies_that_are_part_of_the_program_around_them_are_not_lowered_for_themselves() -> None:
+    branches = (
+        """y = If (c) <then_branch = g () => (float[N] a) {{ a = {0}(x) }}, else_branch = h () => ({1} b) {{ b = {2} }}>"""
+    )
+    same = branches.format("Exp", "float[N]", "Neg(x)")
+    assert facts("(bool c, float[N] x) => (float[N] y) { " + same + " }") == {"Exp": {"inlined": 1}, "Neg": {"inlined": 1}}
+    other = branches.format("Exp", "float[N, 1]", "Unsqueeze(x, one)")
+    called = facts("(bool c, float[N] x) => (float[] y) <int64[1] one = {1}> { " + other + " }")
+    assert [found["instructions"] for found in called.values()] == [1, 1]
+
+
+def test_a_body_that_cannot_be_lowered_is_told_when_the_session_is_made() -> None:
+    text = """(bool c, float[N,4] x) => (float[N,4] y) {
+        y = If (c) <then_branch = g () => (float[N,4] a) { a = LpNormalization<p = 3>(x) },
+                    else_branch = h () => (float[N,4] b) { b = Neg(x) }>
+    }"""
+    with pytest.raises(ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: LpNormalization"):
+        ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
+
+
 # --- Loop
 
 SUMS = """(int64 n, float[K] x) => (float[K] last, float[T, K] all) {

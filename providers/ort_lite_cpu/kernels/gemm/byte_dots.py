@@ -23,6 +23,8 @@ from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.integer import CAPACITY, IntegerVectors, beside, block_rows, centred, zero_point  # noqa: F401  in extents
 from ort_lite_cpu.kernels.gemm.microkernel import Rows
 
+NEEDS = "avx512f,avx512vnni|avxvnni|neon,dotprod"
+"""Features of the instructions in `dot_tile`."""
 FEW = 4
 """Rows of the tile for what is left over: enough for the latency of the instruction."""
 
@@ -330,7 +332,7 @@ def dot_panel(
         i += FEW
 
 
-@emitted("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)")
+@emitted("void(*u8,i64,i64,i64,*i8,*i32,i64,*i32,i64,i64,i64,i64,static,static,static,static)", needs=NEEDS)
 def _tile(
     builder: Any,
     a: Any,
@@ -387,7 +389,7 @@ def _tile(
                     emit.store(totals[i * vectors + j], target, j * lanes, masks[j])
 
 
-@emitted("void(*i8,*i32,i64,static,static,static)")
+@emitted("void(*i8,*i32,i64,static,static,static)", needs=NEEDS)
 def column_sums(builder: Any, b: Any, sums: Any, depth: Any, vectors: int, lanes: int, dot: str) -> None:
     """sums (vectors * lanes) of the columns of one panel: what a row of ones makes of it."""
     emit = ByteDots(builder, lanes, dot)

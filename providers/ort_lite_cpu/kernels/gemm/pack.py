@@ -29,6 +29,12 @@ def panels(b: Array, width: int, kernels: Kernels) -> Array:
     return out
 
 
+def unpacked(packed: Array, n: int) -> Array:
+    """(K, N) of what `panels` made of it, bit for bit. O(size)."""
+    across, k, width = packed.shape
+    return packed.transpose(1, 0, 2).reshape(k, across * width)[:, :n]
+
+
 def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
     """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]

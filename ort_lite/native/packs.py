@@ -1,0 +1,193 @@
+"""Kernel packs: objects that were compiled elsewhere, many in a file, of which a process reads those that it needs.
+
+A pack comes with an installation, as package data of `ort_lite_kernels`, and is trusted as the code of that package is. It is found
+by key, before the user's cache, so that nothing is compiled and nobody needs the compiler. Objects are kept as memory will hold them:
+pieces, relocations and names; an object file has as many bytes again of tables that linking does not look at.
+
+    magic, base (20 bytes), size of the file, number of objects; keys in order, 20 bytes each; offset, size and digest of each
+    object; objects, each once
+
+`base` is the digest of what all keys depend on, and of ort-lite's version: where it is another, hardly a key would be found, which
+is said once. All is little-endian.
+"""
+
+import os
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ort_lite._version import __version__
+from ort_lite.errors import KernelLoadError
+from ort_lite.log import warn
+from ort_lite.native import elf, linking
+from ort_lite.native.cpu import host
+from ort_lite.native.digest import SIZE, digest
+from ort_lite.native.elf import BrokenObject, Object, Place, Relocation
+from ort_lite.native.spec import base
+
+PACKAGE = "ort_lite_kernels"
+_DISTRIBUTION = PACKAGE.replace("_", "-")
+MAGIC = b"ort-lite kernels"
+_HEAD = struct.Struct(f"<16s{SIZE}sQI")
+_ENTRY = struct.Struct(f"<QI{SIZE}s")
+
+_COUNTS = struct.Struct("<5I")  # pieces, relocations, bytes of names; piece and offset of the entry
+_PIECE = struct.Struct("<IHB")  # bytes, alignment, whether it is code
+_RELOCATION = struct.Struct(
+    "<5I"
+)  # piece, offset, kind; piece of the target and offset in it, or OUTSIDE and number of the name
+_OUTSIDE = 0xFFFFFFFF
+
+
+class StalePack(Exception):
+    """A pack that serves nothing here."""
+
+
+class Pack:
+    """A file of objects, mapped into memory. Raises OSError, StalePack."""
+
+    def __init__(self, file: str, base: bytes) -> None:
+        from mmap import ACCESS_READ, mmap
+
+        self.file = file
+        with open(file, "rb") as opened:
+            self._bytes = mmap(opened.fileno(), 0, access=ACCESS_READ)
+        if len(self._bytes) < _HEAD.size or self._bytes[: len(MAGIC)] != MAGIC:
+            raise StalePack("is no kernel pack of this version")
+        _, found, size, self.count = _HEAD.unpack_from(self._bytes)
+        self._entries = _HEAD.size + self.count * SIZE
+        if size != len(self._bytes) or self._entries + self.count * _ENTRY.size > size:
+            raise StalePack(f"has {len(self._bytes)} bytes, expected {size}")
+        if found != base:
+            raise StalePack("was made by another version of ort-lite, or for another Python or compiler")
+
+    def _key(self, number: int) -> bytes:
+        start = _HEAD.size + number * SIZE
+        return self._bytes[start : start + SIZE]
+
+    def find(self, key: str) -> bytes | None:
+        """The encoded object of a key, or None: there is none, or it is damaged, which is told. O(log(objects))."""
+        from bisect import bisect_left
+
+        wanted = bytes.fromhex(key)
+        number = bisect_left(range(self.count), wanted, key=self._key)
+        if number == self.count or self._key(number) != wanted:
+            return None
+        offset, size, expected = _ENTRY.unpack_from(self._bytes, self._entries + number * _ENTRY.size)
+        body = self._bytes[offset : offset + size]
+        if digest(body) != expected:
+            warn(0, f"{self.file}: kernel {key} is damaged. Install {_DISTRIBUTION} again.")
+            return None
+        return body
+
+
+@cache
+def installed() -> Pack | None:
+    """The pack for this machine and Python that comes with the installation. One that does not fit is told, once a process."""
+    file = _file(sys.path)
+    if file is None:
+        return None
+    try:
+        return Pack(file, own_base())
+    except (OSError, StalePack) as error:
+        warn(0, f"{file} {error}: kernels are compiled, or taken from the cache. Install {_DISTRIBUTION} {__version__}.")
+        return None
+
+
+def own_base() -> bytes:
+    """Of packs that serve this process."""
+    return digest(base(), __version__.encode())
+
+
+def _file(folders: Iterable[str]) -> str | None:
+    """Where the pack is. By the import system's own finder: asking for entry points takes as long as all else of a start."""
+    from importlib.machinery import PathFinder
+
+    if host().triple not in linking.MACHINES:
+        return None
+    found = PathFinder.find_spec(PACKAGE, list(folders))
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        file = os.path.join(folder, file_name(host().architecture))
+        if os.path.exists(file):
+            return file
+    return None
+
+
+def file_name(architecture: str) -> str:
+    """Of the pack for an architecture, and for this Python: keys hold what bytecode it makes."""
+    return f"{architecture}-{sys.implementation.cache_tag}.pack"
+
+
+def find(keys: Iterable[str]) -> dict[str, Object]:
+    """Those objects that the installed pack has, by key. Raises KernelLoadError for one that nobody can have made."""
+    pack = installed()
+    if pack is None:
+        return {}
+    bodies = {key: body for key in keys if (body := pack.find(key)) is not None}
+    machine = linking.MACHINES[host().triple]
+    try:
+        return {key: decode(body, machine) for key, body in bodies.items()}
+    except BrokenObject as error:
+        raise KernelLoadError(f"{pack.file}: {error}") from None
+
+
+def write(file: str, base: bytes, objects: Mapping[str, bytes]) -> None:
+    """Makes a pack of encoded objects by key: the same bytes whatever their order."""
+    keys = sorted(objects)
+    start = _HEAD.size + len(keys) * (SIZE + _ENTRY.size)
+    places: dict[bytes, int] = {}
+    for key in keys:
+        if objects[key] not in places:
+            places[objects[key]] = start
+            start += len(objects[key])
+    with open(file, "wb") as opened:
+        opened.write(_HEAD.pack(MAGIC, base, start, len(keys)))
+        opened.write(b"".join(map(bytes.fromhex, keys)))
+        for key in keys:
+            body = objects[key]
+            opened.write(_ENTRY.pack(places[body], len(body), digest(body)))
+        opened.write(b"".join(places))
+
+
+def encode(made: Object) -> bytes:
+    """An object without what linking does not look at."""
+    outside = list(dict.fromkeys(r.target for r in made.relocations if isinstance(r.target, str)))
+    names = "\0".join(outside).encode()
+    parts = [_COUNTS.pack(len(made.pieces), len(made.relocations), len(names), *made.entry)]
+    parts += [_PIECE.pack(len(piece.data), piece.alignment, piece.is_code) for piece in made.pieces]
+    for piece, offset, kind, target in made.relocations:
+        where = (_OUTSIDE, outside.index(target)) if isinstance(target, str) else target
+        parts.append(_RELOCATION.pack(piece, offset, kind, *where))
+    return b"".join([*parts, names, *(piece.data for piece in made.pieces)])
+
+
+def decode(body: bytes, machine: int) -> Object:
+    """What `encode` was given; numbers are compared with what they count in, as in object files. Raises BrokenObject."""
+    try:
+        pieces, relocations, names, entry_piece, entry_offset = _COUNTS.unpack_from(body)
+        tables = _COUNTS.size + pieces * _PIECE.size
+        end = tables + relocations * _RELOCATION.size
+        found = list(_pieces(body, pieces, end + names))
+        outside = body[end : end + names].decode("ascii").split("\0")
+        links = [_relocation(fields, found, outside, machine) for fields in _RELOCATION.iter_unpack(body[tables:end])]
+        return Object(found, links, elf.checked_entry(found, elf.checked_place(found, entry_piece, entry_offset)))
+    except (struct.error, UnicodeDecodeError, IndexError) as error:
+        raise BrokenObject(f"an object of {len(body)} bytes: {error}") from None
+
+
+def _pieces(body: bytes, count: int, start: int) -> Iterable[elf.Piece]:
+    view = memoryview(body)
+    for size, alignment, is_code in _PIECE.iter_unpack(body[_COUNTS.size : _COUNTS.size + count * _PIECE.size]):
+        if start + size > len(body):
+            raise BrokenObject(f"a section that ends at {start + size} of {len(body)} bytes")
+        yield elf.checked_piece(view[start : start + size], alignment, bool(is_code))
+        start += size
+
+
+def _relocation(fields: Any, pieces: list[elf.Piece], outside: list[str], machine: int) -> Relocation:
+    piece, offset, kind, target, at = fields
+    elf.check_relocation(pieces[piece], offset, kind, elf.KINDS[machine])
+    where: Place | str = outside[at] if target == _OUTSIDE else elf.checked_place(pieces, target, at)
+    return Relocation(piece, offset, kind, where)
