@@ -102,6 +102,16 @@ class KernelCompileError(OrtLiteError):
     """A native kernel could not be compiled; names the kernel and carries the compiler's message."""
 
 
+class KernelMissing(KernelCompileError):
+    """A kernel came with no installation and no session compiled it before, and nobody may compile it now (session config entry
+    `ort_lite.compile`), or can; names the kernel, the node that needs it, and what to do. `specs`: all that are missing.
+    """
+
+    def __init__(self, message: str, specs: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.specs = specs
+
+
 class KernelLoadError(OrtLiteError):
     """An object file with a native kernel could not be loaded; names the file and what is wrong with it."""
 

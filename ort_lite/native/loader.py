@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import KernelCompileError, KernelLoadError
+from ort_lite.errors import KernelLoadError
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.missing import WAIT, check_compiler, compiler_lacks
 from ort_lite.native.spec import Spec, key_of, symbol_of
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
-def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
-    """Addresses of the native code of each spec; compiled now if the cache lacks it.
+def load(specs: Sequence[Spec], target: Target | None = None, compile: str = WAIT) -> list[int]:
+    """Addresses of the native code of each spec; compiled now if the cache lacks it, unless `compile` is NEVER.
 
     A spec that was loaded before costs a dict lookup, one that is in the cache about 0.1 ms. Thread-safe. `target` is
-    this machine, or one with fewer features. Raises KernelCompileError, KernelLoadError; ValueError for a target that cannot run
-    here.
+    this machine, or one with fewer features. Raises KernelCompileError, KernelMissing, KernelLoadError; ValueError for a target that
+    cannot run here.
     """
     target = target or host()
     known = _by_spec.get(target)
@@ -38,7 +39,7 @@ def load(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
     found = [known.get(spec) for spec in specs]
     if None in found:
         with _lock:
-            _load(dict.fromkeys(spec for spec in specs if spec not in known), target)
+            _load(dict.fromkeys(spec for spec in specs if spec not in known), target, compile)
     return [known[spec] if address is None else address for spec, address in zip(specs, found, strict=True)]
 
 
@@ -55,55 +56,45 @@ def ahead(specs: Sequence[Spec]) -> None:
             for key, spec in keys.items()
             if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
         }
-        if absent:
-            _require_compiler(next(iter(absent.values())).name, len(absent))
+        if absent and not compiler_lacks():  # or else whoever loads them will hear of it
             from ort_lite.native import workers
 
             workers.compile_ahead(absent, target, folder)
-    except KernelCompileError:
-        return  # whoever loads them will hear of it
     finally:
         _lock.release()
 
 
-def _load(specs: Iterable[Spec], target: Target) -> None:
+def held(spec: Spec, target: Target) -> bool:
+    """Whether `load` would find the spec without compiling."""
+    if spec in _by_spec.get(target, ()):
+        return True
+    key = key_of(spec, target)
+    return key in _by_key or bool(packs.find([key])) or store.read(store.directory(), key) is not None
+
+
+def _load(specs: Iterable[Spec], target: Target, compile: str) -> None:
     if not target.runs_on(host()):
         raise ValueError(f"code for {target.name} ({target.triple}) does not run on {host().name}")
     keys = {spec: key_of(spec, target) for spec in specs}
     missing = {key: spec for spec, key in keys.items() if key not in _by_key}
     if missing:
         packed = packs.find(missing)
-        _link(_objects({key: spec for key, spec in missing.items() if key not in packed}, target), packed)
+        left = {key: spec for key, spec in missing.items() if key not in packed}
+        _link(_objects(left, target, compile), packed)
     _by_spec[target].update({spec: _by_key[key] for spec, key in keys.items()})
 
 
-def _objects(specs: Mapping[str, Spec], target: Target) -> dict[str, bytes]:
+def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> dict[str, bytes]:
     folder = store.directory()
     found = {key: store.read(folder, key) for key in specs}
     absent = {key: specs[key] for key, data in found.items() if data is None}
     compiled: dict[str, bytes] = {}
     if absent:
-        _require_compiler(next(iter(absent.values())).name, len(absent))
         from ort_lite.native import workers
 
+        check_compiler(tuple(absent.values()), folder, compile)
         compiled = workers.compile_all(absent, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
-
-
-def _require_compiler(name: str, count: int) -> None:
-    """Raises KernelCompileError, which names a kernel, where nothing can compile it."""
-    from importlib.util import find_spec
-
-    try:
-        missing = [package for package in ("numba", "llvmlite") if find_spec(package) is None]
-    except (ImportError, ValueError) as error:  # something keeps it from being imported
-        missing = [str(error)]
-    if missing:
-        others = f" and {count - 1} more" if count > 1 else ""
-        raise KernelCompileError(
-            f"kernel {name}{others}: in no installed kernel pack and not in {store.directory()}, and no compiler is there "
-            f"({', '.join(missing)}): install numba and llvmlite, or a kernel pack that has it"
-        )
 
 
 def _link(objects: Mapping[str, bytes], packed: Mapping[str, elf.Object]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from ort_lite import log
 from ort_lite.errors import InvalidArgument, hint
+from ort_lite.native.missing import OPTION as COMPILE
 
 DISABLE_CPU_FALLBACK = "session.disable_cpu_ep_fallback"
 """ort_lite's effect: a node on the default CPU provider is an error that names it, nodes of bodies included."""
@@ -81,11 +82,14 @@ OWN_KEYS = frozenset(
         KEEP_CONSTANTS,
         CREATION_TRACE,
         MEMORY_PLANNER,
+        COMPILE,
         "ort_lite.partitioning",
         "ort_lite.cost_model",
     }
 )
-"""Sessions' entries that onnxruntime does not have; see ort_lite.memory.account and ort_lite.partition.cost.strategy."""
+"""Sessions' entries that onnxruntime does not have; see ort_lite.memory.account, ort_lite.partition.cost.strategy and
+ort_lite.native.missing.
+"""
 
 RUN_KEYS = frozenset({
     SHRINK, DISABLE_SYNC, "gpu_graph_id", "qnn.htp_perf_mode", "qnn.htp_perf_mode_post_run",

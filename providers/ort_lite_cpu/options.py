@@ -5,6 +5,9 @@ from typing import Protocol
 
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner
 from ort_lite.memory.pool import ScratchPool
+from ort_lite.native.cpu import runnable
+from ort_lite.native.kernels import Kernels
+from ort_lite.native.missing import WAIT
 from ort_lite.provider import ProfileEvent
 from ort_lite.record import Record
 from ort_lite_cpu.run.lease import Lease
@@ -25,7 +28,8 @@ class CPUOptions(Record):
     magnitude.
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
     planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
-    and Scan become part of the program around them where they can.
+    and Scan become part of the program around them where they can. compile: what to do about missing kernels, see
+    `ort_lite.native.missing`.
     """
 
     threads: int = 1
@@ -36,3 +40,9 @@ class CPUOptions(Record):
     planner: MemoryPlanner = DEFAULT_PLANNER
     target: str = "host"
     inline: bool = True
+    compile: str = WAIT
+
+    @property
+    def kernels(self) -> Kernels:
+        """Where kernels come from."""
+        return Kernels(runnable(self.target), self.compile)

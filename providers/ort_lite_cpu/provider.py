@@ -12,6 +12,7 @@ from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
 from ort_lite.native.cpu import runnable
 from ort_lite.native.loader import ahead
+from ort_lite.native.missing import NEVER, OPTION, WAIT, checked
 from ort_lite.provider import (
     Capability,
     CompiledPartition,
@@ -63,18 +64,19 @@ class CPUExecutionProvider(ExecutionProvider):
         """Threads that no provider option fixed are the session's intra_op_num_threads.
 
         Config entry `ort_lite.winograd` "0" turns Winograd's convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
-        `ort_lite.target` names the target that no provider option did.
+        `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels.
         """
         threads = self._threads or options.intra_op_num_threads or _cores()
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
-        self.options = CPUOptions(threads, fusion, winograd, target=target)
+        self.options = CPUOptions(threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)))
         account = options.account
         if account is not None:
             pool = account.pool(Lease, self._growth, self._keep)
             self.options = self.options.replace(pool=pool, planner=account.planner)
-        ahead(machinery(threads))
+        if self.options.compile != NEVER:
+            ahead(machinery(threads))
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:

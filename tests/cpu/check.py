@@ -76,9 +76,16 @@ def op_program(
 
 
 def text_program(
-    text: str, *, opset: int = 21, threads: int = 1, fusion: bool = True, constants: Mapping[str, Array] | None = None
+    text: str,
+    *,
+    opset: int = 21,
+    threads: int = 1,
+    fusion: bool = True,
+    constants: Mapping[str, Array] | None = None,
+    options: CPUOptions | None = None,
 ) -> Program:
     """A program of the nodes of `text`, ONNX's text of a graph; inputs named in `constants` are initialisers."""
+    options = options or CPUOptions(threads=threads, fusion=fusion)
     header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>'
     graph = load(onnx.parser.parse_model(f"{header} main {text}")).graph
     feeds: list[tuple[Value, Info]] = []
@@ -88,7 +95,7 @@ def text_program(
         else:
             feeds.append((value, Info(value.type)))
     with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):
-        return Program(list(graph), feeds, graph.outputs, rules(), CPUOptions(threads=threads, fusion=fusion), {})
+        return Program(list(graph), feeds, graph.outputs, rules(), options, {})
 
 
 def run_op(op_type: str, inputs: Inputs, attributes: Mapping[str, Any] | None = None, **how: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import CACHE_LINE
 from ort_lite.native import Spec
 from ort_lite.native.cpu import Target, host, named
+from ort_lite.native.kernels import Kernels
 from ort_lite_cpu.kernels.gemm.activation import activation
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, KEPT, cut, gemm, grid, matmul
 from ort_lite_cpu.kernels.gemm.integer import pairs
@@ -26,6 +27,7 @@ from tests.native.compiled import object_code
 from tests.native.elf import undefined_symbols
 
 HOST = host()
+KERNELS = Kernels(HOST)
 NO_LIMITS = (-math.inf, math.inf, 0.0, 0.0)
 ELEMENT = {"float32": "f32", "float64": "f64"}
 
@@ -52,7 +54,7 @@ def product(
     """What the kernel computes for a packed b."""
     kernel, tile = spec(a.dtype.name, target, kind)
     c = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-    operands = [a, panels(b, tile.columns, target), bias, residual, c]
+    operands = [a, panels(b, tile.columns, Kernels(target)), bias, residual, c]
     for part in range(parts):
         assert call(kernel, operands, [*a.shape[:1], b.shape[1], a.shape[1], *limits], part, parts, target) == 0
     return c
@@ -102,7 +104,7 @@ def test_a_residual_may_lie_where_the_result_goes(m: int, k: int, n: int) -> Non
     a, b, residual = random(m, k), random(k, n, seed=1), random(m, n, seed=2)
     kernel, tile = spec()
     c = residual.copy()
-    assert call(kernel, [a, panels(b, tile.columns, HOST), None, c, c], [m, n, k, *NO_LIMITS]) == 0
+    assert call(kernel, [a, panels(b, tile.columns, KERNELS), None, c, c], [m, n, k, *NO_LIMITS]) == 0
     assert_near(c, exact(a, b) + residual)
 
 
@@ -247,7 +249,7 @@ def test_nothing_behind_an_operand_is_touched(shape: tuple[int, int, int]) -> No
     m, k, n = shape
     kernel, tile = spec()
     a, b = random(m, k), random(k, n, seed=1)
-    operands = [a, panels(b, tile.columns, HOST), random(n, seed=2), random(m, n, seed=3), np.zeros((m, n), np.float32)]
+    operands = [a, panels(b, tile.columns, KERNELS), random(n, seed=2), random(m, n, seed=3), np.zeros((m, n), np.float32)]
     guarded = [at_the_end_of_a_page(array) for array in operands]
     assert call(kernel, guarded, [m, n, k, 0.0, math.inf, 0.0, 0.0]) == 0
     assert_near(guarded[4], np.maximum(exact(a, b) + operands[2] + operands[3], 0))
@@ -272,7 +274,7 @@ def test_nothing_behind_an_operand_that_is_not_packed_is_touched(m: int, transpo
 # --- Packing and sharing
 def test_panels_hold_columns_and_end_in_zeros() -> None:
     b = random(2, 3, 10)
-    packed = panels(b, 4, HOST)
+    packed = panels(b, 4, KERNELS)
     assert packed.shape == (2, 3, 3, 4)
     np.testing.assert_array_equal(packed.transpose(0, 2, 1, 3).reshape(2, 3, 12)[..., :10], b)
     assert not packed[:, 2, :, 2:].any()
@@ -281,15 +283,15 @@ def test_panels_hold_columns_and_end_in_zeros() -> None:
 @pytest.mark.parametrize("shape", [(3, 10), (1, 5), (7, 1), (2, 8)], ids=str)
 def test_panels_of_a_transposed_matrix_are_those_of_its_copy(shape: tuple[int, int]) -> None:
     b = random(*shape[::-1]).T
-    np.testing.assert_array_equal(panels(b, 4, HOST), panels(b[None].copy(), 4, HOST)[0])
+    np.testing.assert_array_equal(panels(b, 4, KERNELS), panels(b[None].copy(), 4, KERNELS)[0])
 
 
 def test_packed_weights_begin_a_cache_line() -> None:
     """Vectors as long as a line would else touch two, each of them."""
-    packed = [panels(random(3, 6), 4, HOST), panels(random(1, 3, 6), 4, HOST), filters(random(4, 3, 2, 2), 1, 4, HOST)]
+    packed = [panels(random(3, 6), 4, KERNELS), panels(random(1, 3, 6), 4, KERNELS), filters(random(4, 3, 2, 2), 1, 4, KERNELS)]
     packed += [
         pairs(np.zeros((3, 6), np.int8), 4),
-        transformed_filters(random(16, 16, 3, 3), 1, 2, 16, tile_for("f32", HOST), HOST),
+        transformed_filters(random(16, 16, 3, 3), 1, 2, 16, tile_for("f32", HOST), KERNELS),
     ]
     assert [array.ctypes.data % CACHE_LINE for array in packed] == [0] * len(packed)
 
@@ -298,7 +300,9 @@ def test_packed_weights_begin_a_cache_line() -> None:
 def test_filters_are_panels_of_each_group_by_tap_and_channel(groups: int) -> None:
     weight = random(10, 3, 2, 2)
     by_tap = weight.reshape(groups, 10 // groups, 3, 4).transpose(0, 3, 2, 1)
-    np.testing.assert_array_equal(filters(weight, groups, 4, HOST), panels(by_tap.reshape(groups, 12, -1).copy(), 4, HOST))
+    np.testing.assert_array_equal(
+        filters(weight, groups, 4, KERNELS), panels(by_tap.reshape(groups, 12, -1).copy(), 4, KERNELS)
+    )
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 16))
@@ -350,7 +354,7 @@ def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: 
     """Two blocks, of 32 outputs and of the rest, in panels of 16, four filters at a time and those left over one by one."""
     g, by = random(2 * outputs, 3, taps, taps, dtype=dtype), G[edge, taps, stride]
     kinds, tight = len(by) ** 2, 4 * np.finfo(g.dtype).eps
-    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), HOST, stride)
+    made = transformed_filters(g, 2, edge, 32, Tile(6, 4, 4), KERNELS, stride)
     for own, packed in zip(np.split(g, 2), made, strict=True):
         expected = np.zeros((kinds, 3, 48), dtype)
         expected[:, :, :outputs] = (by @ own.astype(float) @ by.T).reshape(outputs, 3, kinds).T

@@ -14,11 +14,11 @@ from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceErr
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import CACHE_LINE
-from ort_lite.native import load
+from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.tail import Tail
 from ort_lite_cpu.options import CPUOptions
-from ort_lite_cpu.program import segment, segment_run
+from ort_lite_cpu.program import segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
@@ -268,9 +268,9 @@ def test_facts_say_what_a_program_consists_of() -> None:
 @pytest.mark.parametrize(("threads", "rows", "loaded"), [(2, "N", True), (2, "9", False), (2, "99999", True), (1, "N", False)])
 def test_what_workers_run_is_loaded_with_the_kernels_where_they_may_be_needed(threads: int, rows: str, loaded: bool) -> None:
     text = f"(float[{rows}] x) => (float[{rows}] y) {{ y = Neg(x) }}"
-    with patch.object(segment, "load", wraps=load) as loading:
+    with patch.object(Kernels, "load", autospec=True, side_effect=Kernels.load) as loading:
         text_program(text, threads=threads)
-    [(specs, _)] = [call.args for call in loading.call_args_list]
+    [(_, specs)] = [call.args for call in loading.call_args_list]
     assert set(team.specs(2)).issubset(specs) == loaded
 
 

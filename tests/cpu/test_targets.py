@@ -13,13 +13,12 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument
 from ort_lite.native import Spec, cpu, load
 from ort_lite.native.cpu import NAMES, Target, host, named, runnable
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of
 from ort_lite_cpu import CPUExecutionProvider
-from ort_lite_cpu.kernels import once
 from ort_lite_cpu.kernels.gemm.gemm import gemm
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
 from ort_lite_cpu.kernels.gemm.pack import panels
-from ort_lite_cpu.program import segment
 from tests.cpu.test_gemm import assert_near, exact, random
 from tests.native.calls import call
 from tests.native.compiled import assembly
@@ -97,12 +96,12 @@ def test_a_config_entry_names_the_target_unless_the_provider_has_one(name: str) 
 def test_a_session_contains_nothing_wider_than_its_target(name: str) -> None:
     asked: list[tuple[Spec, Target]] = []
 
-    def noted(specs: Sequence[Spec], target: Target | None = None) -> list[int]:
-        asked.extend((spec, target or host()) for spec in specs)
-        found: list[int] = load(specs, target)
+    def noted(kernels: Kernels, specs: Sequence[Spec]) -> list[int]:
+        asked.extend((spec, kernels.target) for spec in specs)
+        found: list[int] = load(specs, kernels.target)
         return found
 
-    with patch.object(segment, "load", noted), patch.object(once, "load", noted):
+    with patch.object(Kernels, "load", noted):
         results(name)
     wide = [spec.name for spec, target in asked if target != runnable(name)]
     assert [
@@ -134,7 +133,7 @@ def test_no_product_assumes_that_a_tile_is_a_power_of_two(tile: Tile, n: int) ->
     for m in (*range(1, 13), 31):
         a, b = random(m, 19), random(19, n, seed=1)
         c = np.full((m, n), np.nan, np.float32)
-        operands = [a, panels(b, tile.columns, host()), None, None, c]
+        operands = [a, panels(b, tile.columns, Kernels(host())), None, None, c]
         assert call(kernel, operands, [m, n, 19, -math.inf, math.inf, 0.0, 0.0]) == 0
         assert_near(c, exact(a, b))
 

@@ -14,6 +14,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import contract, extents
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, native
 from ort_lite.native.spec import parameters
 from ort_lite.shapes import Dim, symbol
@@ -43,7 +44,7 @@ def tensor(dtype: str, *shape: Dim) -> Tensor:
 def emitted(
     operands: Sequence[Tensor | None], n: Dim, m: Dim, factor: Dim | float, types: Sequence[str] | None = None
 ) -> Builder:
-    builder = Builder(1, host())
+    builder = Builder(1, Kernels(host()))
     builder.emit(NODE, spread, operands, named={"n": n, "m": m, "factor": factor}, types=types)
     return builder
 
@@ -71,7 +72,7 @@ GOOD: dict[str, Dim | float] = {"n": 3, "m": 4, "factor": 0.5}
 
 def called(named: Mapping[str, object]) -> Instruction:
     """What a call of `spread` by name becomes."""
-    builder = Builder(1, host())
+    builder = Builder(1, Kernels(host()))
     builder.emit(NODE, spread, [tensor("float32", 3), tensor("float32", 3, 4)], named=named)
     [instruction] = builder.result.items
     assert isinstance(instruction, Instruction)
@@ -84,7 +85,7 @@ def test_scalars_by_name_come_in_the_order_of_the_kernel() -> None:
 
 
 def test_statics_by_name_are_those_of_the_kernel() -> None:
-    builder = Builder(1, host())
+    builder = Builder(1, Kernels(host()))
     few = {"few": 2, "count": 3, "outer": 1}
     builder.emit(NODE, weave, [tensor("int8", 6), tensor("int8", 6)], named=few)
     [instruction] = builder.result.items
@@ -148,11 +149,11 @@ def test_other_views_have_as_many_bytes() -> None:
 def test_what_runs_at_once_is_compared_too() -> None:
     x, y = np.ones(3, np.float32), np.ones((3, 4), np.float32)
     with pytest.raises((TypeError, InvalidArgument), match="spread"):
-        run_once(spread, [x, y], host(), n=3, m=5, factor=0.5)
+        run_once(spread, [x, y], Kernels(host()), n=3, m=5, factor=0.5)
     with pytest.raises(TypeError, match=r"spread: 'factor' missing"):
-        run_once(spread, [x, y], host(), n=3, m=4)
+        run_once(spread, [x, y], Kernels(host()), n=3, m=4)
     with pytest.raises(TypeError, match=r"spread: 'factor' is 1 .int., expected a float"):
-        run_once(spread, [x, y], host(), n=3, m=4, factor=1)
+        run_once(spread, [x, y], Kernels(host()), n=3, m=4, factor=1)
 
 
 def native_functions() -> list[tuple[str, str]]:

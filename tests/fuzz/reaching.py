@@ -12,6 +12,7 @@ from ort_lite.graph import Node
 from ort_lite.native import Spec
 from ort_lite.native.cpu import host
 from ort_lite.native.extents import extents
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, native
 from ort_lite_cpu.kernels.once import run_once
 from ort_lite_cpu.lowering.lowered import Instruction, Lowered
@@ -78,7 +79,7 @@ def judge(number: int) -> Iterator[Verdict]:
 def run(scenario: Reaching) -> None:
     array = np.zeros(COUNT, np.float32)
     if scenario.kind == "at load":
-        run_once(reach, [array, np.zeros(COUNT, np.float32)], host(), at=scenario.at, writes=scenario.writes)
+        run_once(reach, [array, np.zeros(COUNT, np.float32)], Kernels(host()), at=scenario.at, writes=scenario.writes)
         return
     lowered, arrays = _lowered(scenario, array)
     for step in assemble(lowered, 1, schedule=False).steps:

@@ -1,9 +1,9 @@
 """python -m tests.packs list FOLDER | build FILE [TARGET ...] | wheel PACK FOLDER | check WHEEL ...: kernel packs.
 
 `list` writes models.txt anew, from the models in a folder and those of the tests: the kernels that they ask for on each target. `build`
-compiles these and what the cases of ONNX's test suite ask for, for the named targets or for this machine alone ("own"); "x86_64" and
-"aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack. `check` installs wheels into a fresh
-environment that has no compiler, and compares the time from import to the first result with onnxruntime's.
+compiles these, what the cases of ONNX's test suite ask for, and generic kernels, for the named targets or this machine alone ("own");
+"x86_64" and "aarch64" stand for all of an architecture. `wheel` makes an ort-lite-kernels wheel of a pack. `check` installs wheels into
+a fresh environment that has no compiler, and compares the time from import to the first result with onnxruntime's.
 """
 
 import argparse
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ort_lite.native import Spec, cpu
+from ort_lite.plugins import shape_rules
+from ort_lite_cpu.program.generic import generic_specs
 from tests.emulation.work import Work, cases, models
 from tests.packs import asked, fresh, listing, wheels
 from tests.packs.build import TARGETS, build, own
@@ -82,7 +84,8 @@ def _build(file: Path, names: Sequence[str], every: int) -> int:
         with asked.pretended(cpu.named(name)) as specs:
             for one in suite:
                 asked.load(one.model)
-        wanted[name] = specs | {spec for spec, targets in listed.items() if name in targets}
+        generic = generic_specs(name if name in cpu.NAMES else "host", shape_rules())
+        wanted[name] = specs | {*generic} | {spec for spec, targets in listed.items() if name in targets}
         print(f"{name}: {len(wanted[name])} kernels", flush=True)
     problems = build(file, wanted)
     print("\n".join([*problems, f"{file}: {file.stat().st_size / 1e6:.1f} MB in {time.monotonic() - began:.0f} s"]), flush=True)

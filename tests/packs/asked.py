@@ -13,6 +13,7 @@ import numpy as np
 import ort_lite
 from ort_lite.native import Spec, cpu, loader
 from ort_lite.native.cpu import Target
+from ort_lite.native.missing import WAIT
 from ort_lite_cpu.program.segment import NOTHING
 
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -26,7 +27,7 @@ def pretended(aim: Target) -> Iterator[set[Spec]]:
     machine, seen, load = cpu.host(), cpu._seen, loader._load
     [stand_in] = loader.load([NOTHING])
 
-    def record(specs: Iterable[Spec], target: Target) -> None:
+    def record(specs: Iterable[Spec], target: Target, compile: str) -> None:
         found = list(specs)
         asked.update(found)
         known = loader._by_spec.setdefault(target, {})
@@ -37,7 +38,7 @@ def pretended(aim: Target) -> Iterator[set[Spec]]:
         with _host(lambda: machine):
             known = loader._by_spec.setdefault(machine, {})
             if spec not in known:
-                load([spec], machine)
+                load([spec], machine, WAIT)
             return known[spec]
 
     kept = dict(loader._by_spec)
@@ -78,10 +79,10 @@ def recorded() -> Iterator[set[Spec]]:
     asked: set[Spec] = set()
     load = loader._load
 
-    def record(specs: Iterable[Spec], target: Target) -> None:
+    def record(specs: Iterable[Spec], target: Target, compile: str) -> None:
         found = list(specs)
         asked.update(found)
-        load(found, target)
+        load(found, target, compile)
 
     loader._load = record
     try:

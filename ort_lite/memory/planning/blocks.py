@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.errors import KernelMissing
 from ort_lite.memory.planning import packing, wide
-from ort_lite.native import Spec, load
+from ort_lite.native.loader import load
+from ort_lite.native.missing import WAIT
+from ort_lite.native.spec import Spec
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -19,8 +22,9 @@ def spec(kernel: Callable[..., int]) -> Spec:
 
 
 @cache
-def compiled(kernel: Callable[..., int]) -> Callable[..., int]:
-    (address,) = load([spec(kernel)])
+def compiled(kernel: Callable[..., int], compile: str = WAIT) -> Callable[..., int]:
+    """`compile`: see `ort_lite.native.missing`."""
+    (address,) = load([spec(kernel)], compile=compile)
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * kernel.__code__.co_argcount)(address)
 
 
@@ -47,8 +51,9 @@ class Blocks:
     them as they came. Raises ValueError where the lengths differ or a lifetime is empty.
     """
 
-    def __init__(self, size: Any, start: Any, end: Any, align: Any = None) -> None:
-        self.n = len(size)
+    def __init__(self, size: Any, start: Any, end: Any, align: Any = None, compile: str = WAIT) -> None:
+        """`compile`: whether kernels that are missing may be compiled, see `ort_lite.native.missing`."""
+        self.n, self._compile = len(size), compile
         self.size = np.ascontiguousarray(size, np.int64)
         born, gone = np.asarray(start, np.int64), np.asarray(end, np.int64)
         if not self.size.shape == born.shape == gone.shape == (self.n,):
@@ -76,7 +81,7 @@ class Blocks:
     def order(self, rule: int) -> Words:
         """The order by packing.BY_START, BY_SIZE or BY_AREA; equal blocks by number. O(n)."""
         result, scratch = _words(self.n), _words(packing.order_words(self.n))
-        _call(packing.order_by, rule, self.n, self.size, self.start, self.end, result, scratch)
+        self._call(packing.order_by, rule, self.n, self.size, self.start, self.end, result, scratch)
         return result
 
     def near(self) -> Words | None:
@@ -91,7 +96,7 @@ class Blocks:
     def _find_near(self) -> Words:
         table, scratch = _words(packing.near_words(self.n)), _words(self.n)
         order = self.order(packing.BY_START)
-        used = _call(packing.find_near, self.n, self.start, self.end, order, table, scratch)
+        used = self._call(packing.find_near, self.n, self.start, self.end, order, table, scratch)
         return table[:used].copy()
 
     def place(self, order: Any, capacity: int = packing.LIMIT) -> Words:
@@ -109,7 +114,7 @@ class Blocks:
         if self.n >= wide.WIDE:
             return self._first_fit_wide(order, capacity)
         offset, scratch = _words(self.n), _words(packing.first_fit_words(self.n))
-        peak = _call(
+        peak = self._call(
             packing.first_fit,
             *(order, self.n, self.size, self.start, self.end, self.align, near, capacity, self.n, offset, scratch),
         )
@@ -119,32 +124,38 @@ class Blocks:
         room, total = self._listed
         offset, scratch = _words(self.n), _words(wide.first_fit_wide_words(total))
         problem = (order, self.n, self.size, self.start, self.end, self.align)
-        return offset, _call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
+        return offset, self._call(wide.first_fit_wide, *problem, self.times, room, total, capacity, offset, scratch)
 
     @cached_property
     def _listed(self) -> tuple[Words, int]:
         room = _words(wide.RANGES)
-        return room, _call(wide.count_listed, self.n, self.start, self.end, self.times, room)
+        return room, self._call(wide.count_listed, self.n, self.start, self.end, self.times, room)
 
     def improve(self, order: Words, offset: Words, peak: int, near: Words | None, goal: int, steps: int, state: Words) -> int:
-        """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state."""
+        """Local search from a first fit without misfits: `search.improve`. Writes to order, offset and state.
+
+        Where its kernel is missing and may not be compiled, the first fit stays.
+        """
         from ort_lite.memory.planning import search
 
         fit = packing.first_fit_words(self.n)
         scratch = _words(search.search_words(self.n, fit))
         problem = (order, self.n, self.size, self.start, self.end, self.align, near)
-        return _call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
+        try:
+            return self._call(search.improve, *problem, peak, goal, steps, state, offset, scratch)
+        except KernelMissing:
+            return peak
 
     def lower_bound(self) -> int:
         """The most bytes that are alive at once. O(n)."""
         scratch = _words(self.times + 1)
-        return _call(packing.lower_bound, self.n, self.size, self.start, self.end, self.times, scratch)
+        return self._call(packing.lower_bound, self.n, self.size, self.start, self.end, self.times, scratch)
+
+    def _call(self, kernel: Callable[..., int], *arguments: Words | int | None) -> int:
+        """Calls a kernel; arrays go as their addresses, None as null. They live until it returns: `arguments` holds them."""
+        entry = compiled(kernel, self._compile)
+        return entry(*(a if isinstance(a, int) else 0 if a is None else a.ctypes.data for a in arguments))
 
 
 def _words(count: int) -> Words:
     return np.empty(count, np.int64)
-
-
-def _call(kernel: Callable[..., int], *arguments: Words | int | None) -> int:
-    """Calls a kernel; arrays go as their addresses, None as null. They live until it returns: `arguments` holds them."""
-    return compiled(kernel)(*(a if isinstance(a, int) else 0 if a is None else a.ctypes.data for a in arguments))

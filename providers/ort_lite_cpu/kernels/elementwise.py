@@ -4,6 +4,7 @@ from typing import Any
 
 from ort_lite.native.lang import (
     OK,
+    STRICT,
     Ptr,
     acos,
     acosh,
@@ -40,6 +41,7 @@ from ort_lite.native.lang import (
     like,
     log,
     log1p,
+    native,
     power,
     rint,
     select,
@@ -87,6 +89,7 @@ def ipower(base: Any, exponent: Any) -> Any:
     return result
 
 
+@native(fastmath=STRICT)
 def fmod_floor(a: Any, b: Any) -> Any:
     """Remainder with the sign of b, as Python's %; NaN for b = 0. Spec: ONNX Mod-13, fmod=0."""
     rest = fmod_trunc(a, b)
@@ -130,10 +133,10 @@ def quantized(x: Any, zero: Any, name: str) -> Any:
 
 
 __all__ = [
-    "OK", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
+    "OK", "STRICT", "Ptr", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bf16_to_f32", "cast", "ceil", "copysign", "cos",
     "cosh", "divided", "erf", "exp", "f16_to_f32", "f32_to_bf16", "f32_to_f16", "f32_to_narrow", "f32_to_power", "fabs", "fetch",
     "floor", "fma", "fmax", "fmin", "fmod_floor", "fmod_trunc", "i32_to_narrow", "iabs", "idiv", "ifloormod", "imax", "imin", "imod",
-    "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "power", "power_to_f32",
+    "ipower", "isinf", "isnan", "like", "log", "log1p", "narrow_to_f32", "narrow_to_i32", "native", "power", "power_to_f32",
     "put", "quantized", "quantized_narrow", "rint", "select", "shl", "shr", "sigmoid", "sign", "sin", "sinh", "span",
     "sqrt", "tan", "tanh", "wadd", "wmul", "wneg", "wsub",
 ]  # fmt: skip

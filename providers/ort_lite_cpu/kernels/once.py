@@ -9,16 +9,16 @@ from functools import cache
 from typing import Any
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.native import Spec, load
-from ort_lite.native.cpu import Target
+from ort_lite.native import Spec
 from ort_lite.native.extents import Scalar, contract, within
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import StaticValue
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.types import NATIVE_TYPES
 
 
-def run_once(kernel: Callable[..., int], arrays: list[Array], target: Target, **named: Any) -> None:
-    """kernel(arrays, its other parameters by their names), compiled for `target`, in the calling thread.
+def run_once(kernel: Callable[..., int], arrays: list[Array], kernels: Kernels, **named: Any) -> None:
+    """kernel(arrays, its other parameters by their names), one of `kernels`, in the calling thread.
 
     Raises TypeError for a call that does not fit the kernel: other parameters or arrays than it takes, arrays that are not
     contiguous or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
@@ -26,7 +26,7 @@ def run_once(kernel: Callable[..., int], arrays: list[Array], target: Target, **
     scalars, statics = contract(kernel).arranged(named)
     _check_call(kernel, arrays, scalars, statics)
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
-    (address,) = load([Spec.of(kernel, types, statics)], target)
+    (address,) = kernels.load([Spec.of(kernel, types, statics)])
     words: list[Any] = [word for array in arrays for word in (0, address_of(array))]
     words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
     descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)

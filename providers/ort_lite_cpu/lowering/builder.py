@@ -12,15 +12,25 @@ from ort_lite.dtypes import DType, itemsize, to_numpy
 from ort_lite.errors import InvalidArgument
 from ort_lite.graph import Node
 from ort_lite.inference import Info
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent, contract
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.shapes import Symbol, as_symbol, equal, maximum, product, same, symbol, symbols
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.broadcast import require_broadcast
-from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Instruction, Kernel, Lowered, Message, Requirement, SymbolSource
+from ort_lite_cpu.lowering.emitter import Emitter
+from ort_lite_cpu.lowering.lowered import (
+    NOWHERE,
+    HostStep,
+    Instruction,
+    Kernel,
+    Lowered,
+    Message,
+    Requirement,
+    SymbolSource,
+)
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Buffer, Later, Tensor, bits, leaves_of, narrow_operands, same_shape, storage_order
 from ort_lite_cpu.lowering.wall import Wall, native_types
@@ -29,12 +39,13 @@ from ort_lite_cpu.lowering.wall import Wall, native_types
 class Builder:
     """What of `Lowering` knows tensors and instructions, and nothing of nodes and their shapes."""
 
-    def __init__(self, parts: int, target: Target) -> None:
-        """`parts`: into how many an instruction is cut at most. `target`: what kernels are compiled for."""
+    def __init__(self, parts: int, kernels: Kernels) -> None:
+        """`parts`: into how many an instruction is cut at most."""
         self._wall = Wall(parts)
+        self.kernels, self.all_come = kernels, kernels.all_come
         self.owner = NOWHERE
         """The node that is being lowered: whose fault it is where something inserted does not fit."""
-        self.result = Lowered(target=target)
+        self.result = Lowered(kernels=kernels)
         self._pinned: dict[Buffer, Shape] = {}
         """Buffers that become arrays which somebody outside looks at: inputs, outputs, what host steps touch."""
         self._shared: set[Buffer] = set()
@@ -77,7 +88,7 @@ class Builder:
     def computed(self, tensor: Tensor) -> Tensor:
         """`tensor` in memory, in whatever storage order it has."""
         if tensor.pending is not None:
-            self._compute(tensor, tensor.pending.node or NOWHERE)
+            self.compute(tensor, tensor.pending.node or NOWHERE)
         if tensor.later is not None:
             self._catch_up(tensor, tensor.later)
         if tensor.buffer is None:
@@ -95,9 +106,9 @@ class Builder:
             self.computed(operand)
         whole = [leaf for leaf in leaves_of(tensor) if same_shape(leaf.shape, tensor.shape)]
         if sum(itemsize(leaf.dtype) for leaf in whole) < size:
-            self._compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
+            self.compute(tensor, tensor.pending.node or NOWHERE if tensor.pending else NOWHERE, perm)
 
-    def _compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
+    def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None:
         """Emits the loop of a pending tensor, which then has a buffer and a storage order: `order`, if there is one."""
         from ort_lite_cpu.lowering.fuse import fused, leaves_in_memory
 
@@ -105,9 +116,13 @@ class Builder:
         # Leaves of the same shape take its storage order; others are read in logical order through strides.
         stored = [self.stored(leaf, perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
         for leaf in stored:
-            require_broadcast(_OnBehalf(self, node), leaf.shape, tensor.shape)
+            require_broadcast(self.on_behalf(node), leaf.shape, tensor.shape)
         out = self.new(tensor.dtype, tensor.shape, perm)
         loop = fused(tensor, leaves, stored, out)
+        if not self.all_come and not self.kernels.held(loop.spec):
+            from ort_lite_cpu.lowering.unfused import unfused
+
+            loop, stored = unfused(self, node, tensor, loop, stored, out)
         self.emit(
             node, loop.spec, [*stored, out], scalars=loop.scalars, work=loop.work, touched=loop.touched, inplace=loop.inplace
         )
@@ -148,7 +163,7 @@ class Builder:
         made = self.new(tensor.dtype, tensor.shape, perm)
         made.layouts = tensor.layouts
         tensor.layouts[tensor.perm] = tensor
-        emit_permute(_OnBehalf(self, NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
+        emit_permute(self.on_behalf(NOWHERE), tensor, made, tensor.stored_shape, [old.index(axis) for axis in wanted])
         return made
 
     def cast(self, tensor: Tensor, dtype: DType) -> Tensor:
@@ -168,6 +183,10 @@ class Builder:
         return self._packed[key][1]
 
     # --- instructions
+    def on_behalf(self, node: Node) -> Emitter:
+        """For what a node needs whose operator is not at hand, or no node asked for."""
+        return _OnBehalf(self, node)
+
     def emit(
         self,
         node: Node,

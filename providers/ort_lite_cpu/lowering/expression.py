@@ -32,7 +32,7 @@ def define(
     assert value is not None
     for operand in operands:
         require_broadcast(op, operand.shape, info.shape)
-    operands = [_bounded(op, tensor, info.shape) for tensor in operands]
+    operands = [bounded(op, tensor, info.shape) for tensor in operands]
     pending = Expression(formula, tuple(operands), tuple(scalars), cost, op.node)
     tensor = Tensor(info.dtype, info.shape, pending=pending, name=value.name)
     op.set(output, tensor)
@@ -47,7 +47,7 @@ def formula_tensor(
     return Tensor(dtype, like.shape, pending=Expression(formula, tuple(operands), tuple(scalars)))
 
 
-def _bounded(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
+def bounded(op: NodeLowering, tensor: Tensor, shape: Sequence[Dim]) -> Tensor:
     """Operands that would be computed more than once an element, because they are broadcast, are computed first."""
     if tensor.pending is not None and not same_shape(tensor.shape, shape):
         op.lowering.computed(tensor)

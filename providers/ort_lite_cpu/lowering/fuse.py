@@ -16,7 +16,7 @@ from ort_lite.record import Record, field
 from ort_lite.shapes import equal, product, same, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels import elementwise as language
-from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, scalar_constant
+from ort_lite_cpu.lowering.tensor import Tensor, leaves_of, same_shape, scalar_constant
 from ort_lite_cpu.types import HALVES, value_type
 
 
@@ -59,14 +59,69 @@ def fused(tensor: Tensor, leaves: Sequence[Tensor], stored: Sequence[Tensor], ou
     root = _write(text, tensor)
     loops, aligned = _loops(out, stored)
     source, scalars = _kernel(text, root, tensor.dtype, loops)
-    name = "elementwise_" + blake2b(source.encode(), digest_size=6).hexdigest()
-    types = [leaf.native for leaf in stored] + [out.native]
-    spec = Spec.from_source(name, source.replace("NAME", name), language.__name__, types)
+    spec = _spec(source, [*stored, out])
     whole = product(loops.dims)
     inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and aligned[k]), None)
     touched = {f"x{k}": whole if aligned[k] else _walked(loops.dims, own) for k, own in enumerate(loops.strides)} | {"y": whole}
     work = _work(whole, text.cost)
     return Fused(spec, [*scalars, *text.scalars], work, touched, None if inplace is None else (len(stored), inplace))
+
+
+# --- One operator alone, whatever is broadcast
+def generic_spec(tensor: Tensor) -> Spec:
+    """Of the one loop that computes the last operation of a pending tensor for operands of all shapes, once they are `spread`.
+
+    Its text depends on the formula, the element types, and which operands have one element: there are as many as formulas.
+    """
+    return _generic(tensor)[0]
+
+
+def generic_specs(tensor: Tensor) -> list[Spec]:
+    """`generic_spec` of a pending tensor and of all that it is computed from, operands first."""
+    assert tensor.pending is not None
+    inner = [spec for operand in tensor.pending.operands if operand.pending is not None for spec in generic_specs(operand)]
+    return [*inner, generic_spec(tensor)]
+
+
+def generic(tensor: Tensor, stored: Sequence[Tensor], out: Tensor) -> Fused:
+    """The call of `generic_spec` for its operands `stored`, each of one element or spread, one after the other as in `out`."""
+    spec, text = _generic(tensor)
+    size = out.size
+    alone = _alone(stored)
+    touched: dict[str, Extent] = {f"x{k}": 1 if k in alone else size for k in range(len(stored))}
+    touched["y"] = size
+    inplace = next((k for k, leaf in enumerate(stored) if leaf.dtype == out.dtype and k not in alone), None)
+    scalars = [size, *text.scalars]
+    return Fused(spec, scalars, _work(size, text.cost), touched, None if inplace is None else (len(stored), inplace))
+
+
+def _generic(tensor: Tensor) -> tuple[Spec, _Text]:
+    pending = tensor.pending
+    assert pending is not None
+    # A leaf of its own for each operand, whether or not two are one tensor.
+    leaves = [Tensor(operand.dtype, operand.shape) for operand in pending.operands]
+    text = _Text(leaves)
+    root = _write(text, Tensor(tensor.dtype, tensor.shape, pending=pending.replace(operands=tuple(leaves))))
+    alone = _alone(leaves)
+    source, _ = _kernel(text, root, tensor.dtype, _Loops([tensor.size], [[0 if k in alone else 1] for k in range(len(leaves))]))
+    return _spec(source, [*leaves, tensor]), text
+
+
+def _alone(leaves: Sequence[Tensor]) -> set[int]:
+    """Numbers of the operands that are read once, before the loop. Never all: the first may move, over one element."""
+    alone = {k for k, leaf in enumerate(leaves) if same(leaf.size, 1)}
+    return alone if len(alone) < len(leaves) else alone - {0}
+
+
+def spread_strides(leaf: Tensor, out: Tensor) -> list[Dim] | None:
+    """Of an operand along the storage axes of `out`, to copy it there; None where a generic loop can read it as it lies."""
+    whole = same_shape(leaf.shape, out.shape) and leaf.perm == out.perm
+    return None if whole or same(leaf.size, 1) else _leaf_strides(out, leaf, out.perm or tuple(range(len(out.shape))))
+
+
+def _spec(source: str, tensors: Sequence[Tensor]) -> Spec:
+    name = "elementwise_" + blake2b(source.encode(), digest_size=6).hexdigest()
+    return Spec.from_source(name, source.replace("NAME", name), language.__name__, [tensor.native for tensor in tensors])
 
 
 def _walked(dims: Sequence[Dim], strides: Sequence[Dim]) -> Reach:
@@ -81,8 +136,12 @@ def _work(size: Dim, cost: float) -> Dim:
     return size * max(1, round(cost * 4)) // 4
 
 
-def _write(text: _Text, tensor: Tensor) -> str:
-    """Adds the lines that compute `tensor` for one element; returns the name of the result."""
+def _write(text: _Text, tensor: Tensor, last: bool = True) -> str:
+    """Adds the lines that compute `tensor` for one element; returns the name of the result.
+
+    Its number is that of a loop of its own, which `last` writes to memory: no product is fused with the sum of another operation,
+    as the kernel is STRICT, and 16-bit floats are rounded.
+    """
     known = text.names.get(id(tensor))
     if known is not None:
         return known
@@ -95,10 +154,13 @@ def _write(text: _Text, tensor: Tensor) -> str:
         else:
             text.names[id(tensor)] = _scalar(text, value, tensor.dtype)
         return text.names[id(tensor)]
-    operands = [_write(text, operand) for operand in pending.operands]
+    operands = [_write(text, operand, last=False) for operand in pending.operands]
     first = pending.operands[0].dtype
     scalars = {f"s{k}": _scalar(text, value, first) for k, value in enumerate(pending.scalars)}
-    text.lines.append(f"{name} = {pending.formula.format(*operands, **scalars)}")
+    formula = pending.formula.format(*operands, **scalars)
+    if tensor.dtype in HALVES and not last:
+        formula = _rounded(tensor.dtype, formula)
+    text.lines.append(f"{name} = {formula}")
     text.cost += pending.cost
     return name
 
@@ -185,7 +247,7 @@ def _kernel(text: _Text, root: str, dtype: str, loops: _Loops) -> tuple[str, lis
     pointers = [f"x{k}: Ptr" for k in range(len(text.leaves))] + ["y: Ptr"]
     kinds = [f"k{k}: {'float' if isinstance(v, float) else 'int'}" for k, v in enumerate(text.scalars)]
     head = ", ".join([*pointers, *(f"{p}: int" for p in parameters), *kinds, "part: int", "parts: int"])
-    lines = [f"def NAME({head}) -> int:", *_indented(text.scalar_lines, 1)]
+    lines = ["@native(fastmath=STRICT)", f"def NAME({head}) -> int:", *_indented(text.scalar_lines, 1)]
     inner = [*inside, *text.lines, f"put(y, at + j, {_store(dtype, root)})"]
     if outer == 0:
         lines += [*_indented(["at = 0", *before, "for j in span(n0, part, parts):"], 1), *_indented(inner, 2)]
@@ -202,6 +264,12 @@ def _indices(outer: int) -> list[str]:
     for k in reversed(range(1, outer)):
         lines += [f"i{k} = rest % n{k}", f"rest = rest // n{k}"]
     return [*lines, "i0 = rest"]
+
+
+def _rounded(dtype: str, formula: str) -> str:
+    """The formula, rounded to 16 bits if that is not the last thing it does."""
+    widen, narrow = HALVES[dtype]
+    return formula if formula.startswith(f"{widen}({narrow}(") else f"{widen}({narrow}({formula}))"
 
 
 def _load(dtype: str, text: str) -> str:

@@ -122,6 +122,7 @@ def _lowered(lowering: Lowering, source: Source, inputs: Sequence[Known], made: 
         return None
     made.items += items
     made.primary |= primary
+    lowering.result.wanted += found.wanted
     return [(t, child.inference.of(value)) for t, value in zip(found.outputs, source.outputs, strict=True)]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import Info
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.provider import Body
 from ort_lite.record import Record, field
@@ -85,6 +86,21 @@ class HostStep(Record, frozen=False):
     """What the first run looks up for all."""
 
 
+class Region(Record):
+    """What a kernel makes, as the rows of an operand: for an activation that it does in its epilogue, and another kernel may do."""
+
+    tensor: Tensor
+    rows: Dim
+    columns: Dim
+    at: Dim = 0
+    ld: Dim = 0
+
+
+def whole(y: Tensor) -> Region:
+    """All of a tensor."""
+    return Region(y, 1, y.size)
+
+
 class Requirement(Record, frozen=False):
     """The run fails with `message` where `condition` is 0; {0}, {1}, ... in it stand for the numbers."""
 
@@ -106,11 +122,18 @@ class Lowered(Record, frozen=False):
     sources: dict[Symbol, SymbolSource] = field(default_factory=dict)
     primary: dict[Buffer, Tensor] = field(default_factory=dict)
     """The tensor for which a buffer was made: element type and shape of its array when it has one of its own."""
-    target: Target = field(default_factory=host)
+    kernels: Kernels = field(default_factory=lambda: Kernels(host()))
+    wanted: list[Spec] = field(default_factory=list)
+    """Fused kernels that are not there, and were done without."""
     assumptions: list[Dim] = field(default_factory=list)
     """Conditions on dimensions of inputs that were taken to be 1: for shapes for which one is 0 the program is another."""
     restorers: dict[int, Callable[[], Any]] = field(default_factory=dict)
     """By the ids of constants' arrays, what makes them again of what they were packed to."""
+
+    @property
+    def target(self) -> Target:
+        """What kernels are compiled for."""
+        return self.kernels.target
 
 
 NOWHERE = Node("Copy", (), (), name="(inserted)")

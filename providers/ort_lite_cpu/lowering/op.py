@@ -15,10 +15,11 @@ from ort_lite.inference import Info
 from ort_lite.memory.sharing import shared
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import Extent
+from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import as_symbol, equal
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
-from ort_lite_cpu.lowering.lowered import Kernel, Message, SymbolSource
+from ort_lite_cpu.lowering.lowered import Kernel, Message, Region, SymbolSource
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class NodeLowering:
     def target(self) -> Target:
         """What kernels are compiled for: tiles are chosen for it."""
         return self.lowering.result.target
+
+    @property
+    def kernels(self) -> Kernels:
+        """Where kernels that run at once come from."""
+        return self.lowering.kernels
 
     @property
     def version(self) -> int:
@@ -208,6 +214,7 @@ class NodeLowering:
         message: Message = "",
         touched: Mapping[str, Extent] = {},
         rounds: Dim = 1,
+        result: Region | None = None,
         **named: Any,
     ) -> None:
         """Adds an instruction: a call of the kernel with the operands, and with its other parameters by their names.
@@ -217,14 +224,16 @@ class NodeLowering:
         like read one as another type). inplace: (output, input) operand positions that may be the same memory. message: what a
         failing status means (see `lowered.Message`). touched: what the kernel touches of those operands whose extents it leaves
         to its caller, by the name of the parameter. rounds: how often it is called, once all parts of the call before have ended:
-        of a kernel that counts rounds * parts parts. Raises TypeError for a call that does not fit the kernel; the run fails, or
-        lowering, where the kernel would touch more than an operand has.
+        of a kernel that counts rounds * parts parts. result: where that of a kernel lies which ends with an activation, its `kind`.
+        Raises TypeError for a call that does not fit the kernel; the run fails, or lowering, where the kernel would touch more than an
+        operand has.
         """
+        apart = result is not None and bool(named["kind"]) and self._activates_apart(kernel, operands, named, result)
         self.lowering.emit(
             self.node,
             kernel,
             operands,
-            named=named,
+            named={**named, "kind": ""} if apart else named,
             work=work,
             types=types,
             inplace=inplace,
@@ -232,6 +241,20 @@ class NodeLowering:
             touched=touched,
             rounds=rounds,
         )
+        if result is not None and apart:
+            from ort_lite_cpu.lowering.unfused import activate
+
+            activate(self, result, named)
+
+    def _activates_apart(
+        self, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+    ) -> bool:
+        """Whether an activation is an instruction of its own, since the kernel that has it in its epilogue is missing."""
+        if self.lowering.all_come:
+            return False
+        from ort_lite_cpu.lowering.unfused import activates_apart
+
+        return activates_apart(self.lowering, kernel, operands, named, result)
 
     def require(self, condition: Dim, message: str, *numbers: Dim) -> None:
         """The run fails with the node's name and `message` for shapes for which `condition` is 0.

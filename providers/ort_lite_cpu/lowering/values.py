@@ -9,7 +9,6 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph import Graph, Node, Value
 from ort_lite.inference import CONTENTS_LIMIT, Inference, Info, ShapeRules
-from ort_lite.native.cpu import runnable
 from ort_lite.provider import Body
 from ort_lite.shapes import Expr, Symbol, product, same, symbol, symbols
 from ort_lite.shapes.expr import Dim
@@ -25,7 +24,7 @@ class Values(Builder):
     def __init__(
         self, inputs: Sequence[tuple[Value, Info]], rules: ShapeRules, options: CPUOptions, bodies: Mapping[Graph, Body]
     ) -> None:
-        super().__init__(options.threads, runnable(options.target))
+        super().__init__(options.threads, options.kernels)
         self.options, self.bodies = options, bodies
         self.inference = Inference(rules, strict=True)
         self.tensors: dict[Value, Tensor] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
 from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.lowered import Region, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last
@@ -94,6 +95,11 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
         _emit_general(op, sizes, x, weight, y, epilogue)
 
 
+def _result(sizes: Geometry, y: Tensor, lies: Mapping[str, Dim]) -> Region:
+    """Where pixels lie, see `laid`."""
+    return Region(y, sizes.pixels, sizes.outputs, lies["at"], lies["ldy"])
+
+
 def _is_product(op: NodeLowering, sizes: Geometry, x: Tensor) -> bool:
     """Whether pixels are multiplied by matrices, one a group, and groups are not joined."""
     least = tile_for(x.native, op.target).least_columns
@@ -104,12 +110,12 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
     tile, groups, (to, lies) = tile_for(x.native, op.target), sizes.groups, laid(y)
     n, k = sizes.outputs // groups, sizes.channels // groups
     w = weight.packed(
-        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.target)
+        op, f"filters {groups}, {tile.columns}", lambda array: pack.filters(array, groups, tile.columns, op.kernels)
     )
     operands = [x, w, epilogue.bias, epilogue.residual, to]
     given = {"m": sizes.pixels, "n": n, "k": k, "groups": groups, **lies, **epilogue.activation.named, **tile.statics}
     in_place = (4, 3) if at_least(depth_of(tile.vectors), k) else None
-    op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place)
+    op.emit(channels.channels, operands, **given, work=sizes.work, inplace=in_place, result=_result(sizes, to, lies))
 
 
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
@@ -134,7 +140,7 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
         groups = sizes.groups // joined
         form = f"filters {groups} of {joined}, {tile.columns}"
         w = weight.packed(
-            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.target)
+            op, form, lambda array: pack.filters(_block_diagonal(array, groups, joined), groups, tile.columns, op.kernels)
         )
     else:
         w = _packed_filters(op, sizes, weight.tensor, tile.columns)
@@ -142,7 +148,7 @@ def _emit_general(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, 
     to, lies = laid(y)
     operands = [x, w, epilogue.bias, epilogue.residual, to, scratch]
     given = {**sizes.named, **lies, **epilogue.activation.named, **tile.statics}
-    op.emit(convolution.conv, operands, **given, groups=groups, work=sizes.work)
+    op.emit(convolution.conv, operands, **given, groups=groups, work=sizes.work, result=_result(sizes, to, lies))
 
 
 def _tile(op: NodeLowering, sizes: Geometry, x: Tensor) -> Tile:
@@ -190,7 +196,8 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
     assert all(isinstance(number, int) for number in unrolled.values())
     operands = [x, w, epilogue.bias, epilogue.residual, y]
     statics = {**unrolled, **depthwise.registers_for(op.target), "lanes": tile_for(x.native, op.target).lanes}
-    op.emit(depthwise.depthwise, operands, **sizes.named, **epilogue.activation.named, **statics, work=sizes.work * 4)
+    given: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **statics}
+    op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 
 
 def _emit_winograd(
@@ -204,7 +211,7 @@ def _emit_winograd(
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
     form = f"winograd {edge} {stride} {groups} {columns} {tile.columns}"
     u = weight.packed(
-        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.target, stride)
+        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.kernels, stride)
     )
     size = winograd.scratch_size(edge, taps, stride, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
@@ -214,9 +221,9 @@ def _emit_winograd(
     given = {**sizes.named, **lies, "groups": groups, **epilogue.activation.named, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
-    op.emit(
-        winograd.winograd, operands, **given, block=block, columns=columns, size=size, work=sizes.work // 2, inplace=in_place
-    )
+    given |= {"block": block, "columns": columns, "size": size}
+    result = _result(sizes, to, lies)
+    op.emit(winograd.winograd, operands, **given, work=sizes.work // 2, inplace=in_place, result=result)
 
 
 def _block(sizes: Geometry, edge: int, tile: Tile) -> int:

@@ -9,6 +9,7 @@ from ort_lite.shapes import ceildiv, maximum, minimum, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import pack, pixels
 from ort_lite_cpu.kernels.gemm.microkernel import Tile
+from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, family_of, takes_channels_last
@@ -135,7 +136,7 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     assert isinstance(sizes.outputs, int)
     groups, threads, channels = sizes.groups, op.options.threads, sizes.channels // sizes.groups
     tile = pixels.pixel_tile(x.native, op.target, sizes.outputs // groups)
-    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.target))
+    w = weight.packed(op, f"pixels {groups}, {tile.rows}", lambda array: pack.filters(array, groups, tile.rows, op.kernels))
     heights, across = _block(op, sizes, tile)
     (kd, kh, kw), (_, sh, sw), (_, dh, dw) = sizes.kernel, sizes.strides, sizes.dilations
     lines, wide = (heights - 1) * sh + (kh - 1) * dh + 1, across * tile.lanes + (kw - 1) * dw // sw
@@ -143,7 +144,9 @@ def emit_pixels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y:
     scratch = op.temporary(x.dtype, (threads, channels * kd * lines * sw * wide))
     operands = [x, w, epilogue.bias, epilogue.residual, y, table, scratch]
     named: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **tile.statics}
-    op.emit(pixels.conv_pixels, operands, **named, groups=groups, heights=heights, across=across, work=sizes.work)
+    op.emit(
+        pixels.conv_pixels, operands, **named, groups=groups, heights=heights, across=across, work=sizes.work, result=whole(y)
+    )
 
 
 def _block(op: NodeLowering, sizes: Geometry, tile: Tile) -> tuple[Dim, Dim]:

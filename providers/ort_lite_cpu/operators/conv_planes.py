@@ -14,6 +14,7 @@ from ort_lite.shapes import less, minimum, product, same
 from ort_lite_cpu.kernels.gemm import plane_rows, planes
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
+from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, channels_last, storage_order
 from ort_lite_cpu.operators.convolutions import Epilogue, Geometry, Weight, takes_channels_last
@@ -131,7 +132,8 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
     x = op.input(0)
     tile, (w, ones) = tile_for(x.native, op.target), _with_bias(op, weight)
     scratch = op.temporary(x.dtype, (op.options.threads, minimum(DEPTH, sizes.channels + ones), tile.columns))
-    operands = [x, w, epilogue.residual, op.output(0), scratch]
+    y = op.output(0)
+    operands = [x, w, epilogue.residual, y, scratch]
     given: dict[str, Any] = {
         "n": sizes.batch,
         "m": sizes.outputs,
@@ -139,7 +141,7 @@ def _emit_pointwise(op: NodeLowering, sizes: Geometry, weight: Weight, epilogue:
         "pixels": product(sizes.size),
         "ones": ones,
     }
-    op.emit(planes.pointwise, operands, **given, **epilogue.activation.named, **tile.statics, work=sizes.work)
+    op.emit(planes.pointwise, operands, **given, **epilogue.activation.named, **tile.statics, work=sizes.work, result=whole(y))
 
 
 def _with_bias(op: NodeLowering, weight: Weight) -> tuple[Tensor, int]:
@@ -186,7 +188,7 @@ class Depthwise(Record, eq=False):
         scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band)))
         operands = [x, self.weights, epilogue.bias, epilogue.residual, y, scratch]
         given = {**self.named, **epilogue.activation.named, "band": band, "lanes": plane.lanes}
-        op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4)
+        op.emit(planes.depthwise_planes, operands, **given, work=self.sizes.work * 4, result=whole(y))
 
 
 def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight: Weight, epilogue: Epilogue) -> None:
@@ -196,10 +198,10 @@ def _emit_separable(op: NodeLowering, first: Depthwise, sizes: Geometry, weight:
     apart = min(apart for apart in planes.APART if apart >= plane_rows.ROWS * plane.ow)
     band = plane.band(lambda rows: rows * plane.ow, apart)
     scratch = op.temporary(x.dtype, (op.options.threads, plane.copied(band) + (sizes.channels + ones) * apart))
-    operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, op.output(0), scratch]
+    operands = [x, first.weights, first.epilogue.bias, w, epilogue.residual, y := op.output(0), scratch]
     given = {**first.named, "m": sizes.outputs, "band": band, "ones": ones, "low1": between.low, "high1": between.high}
     given |= {"narrow": plane.lanes, "apart": apart // tile.lanes, **epilogue.activation.named, **tile.statics}
-    op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work)
+    op.emit(planes.separable, operands, **given, work=first.sizes.work * 4 + sizes.work, result=whole(y))
 
 
 def _is_pointwise(node: Node, value: Value) -> bool:

@@ -6,9 +6,9 @@ A formula is text in the native language over {0}, {1}, ... (operands) and {s0},
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
-from ort_lite_cpu.lowering.expression import define, formula_tensor
+from ort_lite_cpu.lowering.expression import bounded, define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.registry import NATIVE, REAL, operator
 
 BOOL = frozenset({"bool"})
@@ -30,21 +30,24 @@ _FLOAT_UNARY = {
 # operator -> (formula, attributes with their defaults)
 _FLOAT_ATTRIBUTES: dict[str, tuple[str, list[tuple[str, float]]]] = {
     "LeakyRelu": ("select({0} >= like({0}, 0), {0}, {0} * {s0})", [("alpha", 0.01)]),
-    "Elu": ("select({0} >= like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))", [("alpha", 1.0)]),
+    "Elu": ("select({0} >= like({0}, 0), {0}, fma({s0}, exp({0}), -{s0}))", [("alpha", 1.0)]),
     "Celu": (
-        "fmax(like({0}, 0), {0}) + fmin(like({0}, 0), {s0} * (exp({0} / {s0}) - like({0}, 1)))",
+        "fmax(like({0}, 0), {0}) + fmin(like({0}, 0), fma({s0}, exp({0} / {s0}), -{s0}))",
         [("alpha", 1.0)],
     ),
     "Selu": (
-        "{s1} * select({0} > like({0}, 0), {0}, {s0} * (exp({0}) - like({0}, 1)))",
+        "{s1} * select({0} > like({0}, 0), {0}, fma({s0}, exp({0}), -{s0}))",
         [("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)],
     ),
-    "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), {s0} * {0} + {s1}))", [("alpha", 0.2), ("beta", 0.5)]),
+    "HardSigmoid": ("fmax(like({0}, 0), fmin(like({0}, 1), fma({0}, {s0}, {s1})))", [("alpha", 0.2), ("beta", 0.5)]),
     "ThresholdedRelu": ("select({0} > {s0}, {0}, like({0}, 0))", [("alpha", 1.0)]),
     "Swish": ("{0} * sigmoid({s0} * {0})", [("alpha", 1.0)]),
 }
 
-_BINARY = {"Add": "wadd({0}, {1})", "Sub": "wsub({0}, {1})", "Mul": "wmul({0}, {1})"}
+# operator -> (formula of floats, of integers)
+_BINARY = {
+    "Add": ("{0} + {1}", "wadd({0}, {1})"), "Sub": ("{0} - {1}", "wsub({0}, {1})"), "Mul": ("{0} * {1}", "wmul({0}, {1})")
+}  # fmt: skip
 _COMPARE = {"Equal": "==", "Less": "<", "Greater": ">", "LessOrEqual": "<=", "GreaterOrEqual": ">="}
 _LOGICAL = {"And": "{0} & {1}", "Or": "{0} | {1}", "Xor": "{0} != {1}"}
 _BITWISE = {"BitwiseAnd": "{0} & {1}", "BitwiseOr": "{0} | {1}", "BitwiseXor": "{0} ^ {1}"}
@@ -109,8 +112,8 @@ def quick_gelu(op: NodeLowering) -> None:
 _GELU = {
     "none": "fma(fabs({0} * like({0}, 0.5)), erf(fabs({0} * like({0}, 0.7071067811865476))), {0} * like({0}, 0.5))",
     "tanh": (
-        "like({0}, 0.5) * {0} * (like({0}, 1) + tanh(like({0}, 0.7978845608028654) * "
-        "({0} + like({0}, 0.044715) * {0} * {0} * {0})))"
+        "fma(like({0}, 0.5) * {0}, "
+        "tanh(like({0}, 0.7978845608028654) * fma(like({0}, 0.044715) * {0} * {0}, {0}, {0})), like({0}, 0.5) * {0})"
     ),
 }
 
@@ -128,7 +131,8 @@ def gelu_microsoft(op: NodeLowering) -> None:
 @operator(*_BINARY, types=REAL_OR_INTEGER)
 def binary(op: NodeLowering) -> None:
     """Add, Sub, Mul; integers wrap. Before opset 7 `broadcast` and `axis` say where the second operand stands."""
-    define(op, _BINARY[op.node.op_type], _aligned(op))
+    floats, integers = _BINARY[op.node.op_type]
+    define(op, floats if is_float(op) else integers, _aligned(op))
 
 
 def _aligned(op: NodeLowering) -> list[Tensor]:
@@ -216,15 +220,16 @@ def mean(op: NodeLowering) -> None:
 
 
 def _chain(op: NodeLowering, formula: str, scale: float | None = None) -> None:
-    """formula(... formula(x0, x1) ..., xn), then times `scale`."""
-    count = len(op.node.inputs)
-    text = "{0}"
-    for k in range(1, count):
-        text = formula.replace("{1}", f"{{{k}}}").replace("{0}", text)
+    """formula(... formula(x0, x1) ..., xn), then times `scale`. An operation for each: kernels know no number of tensors."""
+    info, total = op.info(), operands(op)
+    assert info.dtype is not None and info.shape is not None
+    while len(total) > 2 or (scale is not None and len(total) > 1):
+        first = [bounded(op, tensor, info.shape) for tensor in total[:2]]
+        total[:2] = [Tensor(info.dtype, info.shape, pending=Expression(formula, tuple(first), node=op.node))]
     if scale is None:
-        define(op, text, operands(op), cost=0.25 * count)
+        define(op, formula if len(total) > 1 else "{0}", total)
     else:
-        define(op, f"({text}) * {{s0}}", operands(op), [scale], cost=0.25 * count)
+        define(op, "{0} * {s0}", total, [scale])
 
 
 @operator("Clip", types=REAL_OR_INTEGER)

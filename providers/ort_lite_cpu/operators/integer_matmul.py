@@ -108,7 +108,7 @@ def _scaled(op: NodeLowering, total: Tensor, factor: Parameter, bias: int) -> Fo
     if op.has(bias):
         if op.raw(bias).dtype != "float32":
             raise op.reject(f"a bias of {op.raw(bias).dtype}")
-        return formula("{x} * {factor} + {bias}", as_float(total), factor=factor, bias=op.input(bias))
+        return formula("fma({x}, {factor}, {bias})", as_float(total), factor=factor, bias=op.input(bias))
     return formula("{x} * {factor}", as_float(total), factor=factor)
 
 

@@ -18,6 +18,7 @@ from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import panels, unpacked
 from ort_lite_cpu.lowering.expression import define
+from ort_lite_cpu.lowering.lowered import whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import contiguous, emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
@@ -214,7 +215,7 @@ def emit_computed(
     scratch = op.temporary(a.dtype, (op.options.threads * kernels.DEPTH * tile.columns,))
     operands = [a, b, spec.bias, spec.residual, y, scratch]
     given = {**spec.sizes, "lda": lda, "ldb": ldb, **_named(loops), "scale": spec.scale, "transposed": spec.transposed}
-    op.emit(kernels.matmul, operands, **given, **spec.activation.named, **tile.statics, work=spec.work * batch)
+    op.emit(kernels.matmul, operands, **given, **spec.activation.named, **tile.statics, work=spec.work * batch, result=whole(y))
 
 
 def _named(loops: Sequence[Dim]) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
 
     def make() -> Array:
         plain = b.T if spec.transposed else b
-        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.target)
+        return panels(plain if spec.scale == 1.0 else (plain * spec.scale).astype(b.dtype), tile.columns, op.kernels)
 
     form = f"panels {tile.columns} {spec.scale} {spec.transposed} {form}"
     w = op.packed(source, form, make)
@@ -236,7 +237,8 @@ def emit_packed(op: NodeLowering, spec: Product, a: Tensor, b: Array, *, source:
         _note_restorable(op, source, b.T if spec.transposed else b, w.constant)
     operands = [a, w, spec.bias, spec.residual, y]
     in_place = (4, 3) if at_least(kernels.depth_of(tile.vectors), spec.k) else None
-    op.emit(kernels.gemm, operands, **spec.sizes, **spec.activation.named, **tile.statics, work=spec.work, inplace=in_place)
+    given = {**spec.sizes, **spec.activation.named, **tile.statics}
+    op.emit(kernels.gemm, operands, **given, work=spec.work, inplace=in_place, result=whole(y))
 
 
 def _note_restorable(op: NodeLowering, source: Array, plain: Array, packed: Array) -> None:

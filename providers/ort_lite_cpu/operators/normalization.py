@@ -47,10 +47,10 @@ def batch_normalization(op: NodeLowering) -> None:
         shift = bias - mean * factor
         dtype = np.dtype(x.dtype)
         operands = [op.array(a.astype(dtype).reshape(*a.shape, *spatial)) for a in (factor, shift)]
-        define(op, "{0} * {1} + {2}", [x, *operands])
+        define(op, "fma({0}, {1}, {2})", [x, *operands])
         return
     views = [op.view(op.input(k), (*op.raw(k).shape, *spatial)) for k in range(1, 5)]
-    define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [epsilon], 1.0)
+    define(op, "fma(({0} - {3}) / sqrt({4} + {s0}), {1}, {2})", [x, *views], [epsilon], 1.0)
 
 
 @native(fastmath=REDUCE)

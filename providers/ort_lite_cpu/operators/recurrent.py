@@ -105,7 +105,7 @@ class Layer:
         r = op.constant(2)
         if r is not None:
             form = f"R {direction} {first} {gates} {self.unit}"
-            return op.packed(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.target))
+            return op.packed(r, form, lambda: panels(self._constant_blocks(r, direction, first, gates).T, width, op.kernels))
         rows = self._computed_blocks(op.input(2), direction, first, gates)
         made = op.temporary(rows.dtype, (rows.shape[0], self.size))
         op.emit(pack_filters, [rows, made], groups=1, outputs=rows.shape[0], channels=self.size, taps=1, width=width)
@@ -138,7 +138,7 @@ class Layer:
         at = (direction * rows + first * self.size) * columns
         out = np.empty((gates * self.padded, *array.shape[2:]), array.dtype)
         operands = [np.ascontiguousarray(array), out]
-        run_once(interleave, operands, self.op.target, at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
+        run_once(interleave, operands, self.op.kernels, at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
         return out
 
     def _computed_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:

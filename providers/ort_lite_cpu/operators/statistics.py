@@ -43,7 +43,7 @@ def train_batch_normalization(op: NodeLowering) -> None:
     op.emit(channel_moments, [x, mean, variance], n=x.shape[0], c=c, area=area, work=x.size)
     around = (*own, *(1,) * (len(x.shape) - 1 - len(own)))
     views = [op.view(tensor, around) for tensor in (op.input(1), op.input(2), mean, variance)]
-    define(op, "({0} - {3}) / sqrt({4} + {s0}) * {1} + {2}", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
+    define(op, "fma(({0} - {3}) / sqrt({4} + {s0}), {1}, {2})", [x, *views], [float(op.attr("epsilon", 1e-5))], 1.0)
     momentum = float(op.attr("momentum", 0.9))
     for output, running, batch in ((1, op.raw(3), mean), (2, op.raw(4), variance)):
         if op.wants(output):

@@ -18,6 +18,7 @@ from ort_lite.memory.planning import packing
 from ort_lite.memory.planning.blocks import Blocks, spec
 from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, packed
 from ort_lite.native import load
+from ort_lite.native.missing import WAIT
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
 from ort_lite_cpu.program.evaluate import LIMIT, evaluate
@@ -68,12 +69,12 @@ def _evaluate() -> Any:
 
 
 class Binder:
-    """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads."""
+    """Binds one Segment; a memory planner packs its scratch. `bind` may be called from many threads. `compile`: see `Blocks`."""
 
-    def __init__(self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER) -> None:
+    def __init__(self, segment: Segment, planner: MemoryPlanner = DEFAULT_PLANNER, compile: str = WAIT) -> None:
         self.segment, self._planner = segment, planner
         count = len(segment.starts)
-        self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT))
+        self._blocks = Blocks(np.zeros(count, np.int64), segment.starts, segment.ends, np.full(count, ALIGNMENT), compile)
         if count:
             self._blocks.near()  # now, as no run waits
         # Where descriptor i begins, in bytes from the first.

@@ -91,7 +91,7 @@ class Program:
         return only if only.reads_only_input_shapes(len(given)) else None
 
     def _segment_run(self, segment: Segment, needs: tuple[int, int]) -> SegmentRun:
-        recorder, binder = self._options.recorder, Binder(segment, self.planner)
+        recorder, binder = self._options.recorder, Binder(segment, self.planner, self._options.compile)
         if recorder is None:
             return SegmentRun(segment, binder, needs)
         from ort_lite_cpu.program.recording import RecordedRun

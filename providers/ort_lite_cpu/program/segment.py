@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import Array, to_numpy
+from ort_lite.errors import KernelMissing
 from ort_lite.graph import Node
 from ort_lite.memory.planning.schedule import reordered
-from ort_lite.native import load
 from ort_lite.native.cpu import host
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import Spec
 from ort_lite.record import Record
 from ort_lite.shapes import Symbol, at_least, less, select
@@ -111,10 +112,15 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
     groups = _groups(lowered)
     _assign_places(lowered, groups)
     specs = list(dict.fromkeys(item.spec for item in lowered.items if isinstance(item, Instruction)))
-    if lowered.target != host():
-        load(machinery)
-        machinery = ()
-    *found, nothing = load([*specs, *machinery, NOTHING], lowered.target)
+    kernels = lowered.kernels
+    try:
+        if lowered.target != host():
+            Kernels(host(), kernels.compile).load(machinery)
+            machinery = ()
+        *found, nothing = kernels.load([*specs, *machinery, NOTHING])
+    except KernelMissing as error:
+        raise _with_node(error, lowered) from None
+    kernels.want(lowered.wanted)
     addresses = dict(zip(specs, found, strict=False))
     written: set[int] = {buffer.place for buffer in lowered.inputs}
     steps: list[Segment | HostStep] = []
@@ -129,6 +135,13 @@ def assemble(lowered: Lowered, threads: int, machinery: Sequence[Spec] = (), sch
     outputs = [tensor.buffer.place for tensor in lowered.outputs if tensor.buffer is not None]
     places = 1 + max((b.place for b in _all_buffers(lowered)), default=-1)
     return Assembled(steps, places, outputs)
+
+
+def _with_node(error: KernelMissing, lowered: Lowered) -> KernelMissing:
+    """The error about kernels, which says for which node the first of them is."""
+    users = (item.node for item in lowered.items if isinstance(item, Instruction) and item.spec in error.specs[:1])
+    node = next(users, None)
+    return error if node is None else KernelMissing(f"{node} (CPUExecutionProvider): {error}", error.specs)
 
 
 _Group = list[Instruction | Requirement]

@@ -26,13 +26,13 @@ from ort_lite_cpu.run import ticket
 from ort_lite_cpu.run.ticket import MAX_PARTS
 
 PATIENCE_NS = 50_000  # that an idle worker yields its core before it sleeps
-_SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
+SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
 _SYSCALLS = {"x86_64": (202, 186), "aarch64": (98, 178)}  # futex, gettid
 
 
 def specs(threads: int) -> tuple[Spec, ...]:
     """What a run of so many threads needs beside its kernels: loaded with them, it does not hold the first run up."""
-    return _SPECS if threads > 1 and os.name == "posix" else ()
+    return SPECS if threads > 1 and os.name == "posix" else ()
 
 
 class Team:
@@ -95,7 +95,7 @@ class Team:
 
     def _open(self, library: ctypes.CDLL) -> None:
         """Loads the workers' code and fills in the constants of the control block."""
-        self._serve, self._dismiss = load(_SPECS)
+        self._serve, self._dismiss = load(SPECS)
         words = {ticket.YIELD: "sched_yield", ticket.CLOCK: "clock_gettime"}
         words |= {ticket.LOCK: "pthread_mutex_lock", ticket.UNLOCK: "pthread_mutex_unlock"}
         words |= {ticket.WAIT: "pthread_cond_wait", ticket.BROADCAST: "pthread_cond_broadcast"}

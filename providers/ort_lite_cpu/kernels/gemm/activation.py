@@ -4,7 +4,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ort_lite.native.lang import Ptr, Static, exp, fabs, fmax, fmin, like, log, native, select, sigmoid, tanh
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import (
+    OK,
+    Ptr,
+    Static,
+    exp,
+    fabs,
+    fmax,
+    fmin,
+    like,
+    log,
+    native,
+    select,
+    shift,
+    sigmoid,
+    span,
+    tanh,
+)
 from ort_lite.record import Record
 from ort_lite_cpu.kernels.halves import rounded
 
@@ -43,6 +60,14 @@ _DEFAULTS = {
     "Tanh": (0.0, 0.0),
     "ThresholdedRelu": (1.0, 0.0),
 }
+
+
+KINDS = tuple(_DEFAULTS)
+KINDS_OF_HALVES = tuple(
+    f"{half} {kind}".strip()
+    for half in ("float16", "bfloat16")
+    for kind in ("", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid")
+)
 
 
 def activation(name: str, params: Sequence[float] = ()) -> Activation | None:
@@ -85,6 +110,19 @@ def activate(c: Ptr, ldc: int, m: int, n: int, alpha: float, beta: float, kind: 
                 c[j] = x / (fabs(x) + one)
             else:
                 c[j] = activate_rounded(x, a, b, kind)
+
+
+@native
+@extents(y="walk(at, rows, ld, columns, 1)")
+def activate_rows(
+    y: Ptr, rows: int, columns: int, at: int, ld: int, alpha: float, beta: float, kind: Static, part: int, parts: int
+) -> int:
+    """y[at + i * ld + j] = kind(y[at + i * ld + j]): what an epilogue does, over its whole result. Parts share runs of 1,024."""
+    runs = (columns + 1023) // 1024
+    for job in span(rows * runs, part, parts):
+        begin = job % runs * 1024
+        activate(shift(y, at + job // runs * ld + begin), 0, 1, min(columns - begin, 1024), alpha, beta, kind)
+    return OK
 
 
 @native

@@ -11,6 +11,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift
 from ort_lite_cpu.kernels.gemm.gemm import DEPTH, cut, grid
 from ort_lite_cpu.kernels.gemm.microkernel import ACCUMULATE, BIAS, panel
@@ -39,14 +40,14 @@ def looks_up(target: Target) -> bool:
     return target.has("avx512f") and target.vector_bytes == 64
 
 
-def columns_together(x: Array, width: int, target: Target) -> Array:
+def columns_together(x: Array, width: int, kernels: Kernels) -> Array:
     """(n, r), a row for each column of weights -> panels (ceil(n / width), r, width). O(size)."""
-    return panels(np.ascontiguousarray(x).T, width, target)
+    return panels(np.ascontiguousarray(x).T, width, kernels)
 
 
-def words(b: Array, width: int, target: Target) -> Array:
+def words(b: Array, width: int, kernels: Kernels) -> Array:
     """Codes (n, bytes), a multiple of four bytes a column, as the kernels read them: (ceil(n / width), words, width)."""
-    return columns_together(np.ascontiguousarray(b).view("<u4"), width, target)
+    return columns_together(np.ascontiguousarray(b).view("<u4"), width, kernels)
 
 
 @native

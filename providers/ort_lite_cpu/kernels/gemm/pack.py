@@ -9,17 +9,17 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import aligned_empty
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, like, native, span
 from ort_lite_cpu.kernels.once import run_once
 
 
-def panels(b: Array, width: int, target: Target) -> Array:
+def panels(b: Array, width: int, kernels: Kernels) -> Array:
     """(..., K, N) -> (..., ceil(N / width), K, width). O(size)."""
     *batch, k, n = b.shape
     if not batch and b.T.flags.c_contiguous:
-        return np.asarray(filters(b.T[..., None], 1, width, target)[0])
+        return np.asarray(filters(b.T[..., None], 1, width, kernels)[0])
     whole, rest = divmod(n, width)
     out = aligned_empty((*batch, whole + (rest > 0), k, width), b.dtype)
     out[..., :whole, :, :] = b[..., : whole * width].reshape(*batch, k, whole, width).swapaxes(-3, -2)
@@ -35,13 +35,13 @@ def unpacked(packed: Array, n: int) -> Array:
     return packed.transpose(1, 0, 2).reshape(k, across * width)[:, :n]
 
 
-def filters(weight: Array, groups: int, width: int, target: Target) -> Array:
+def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
     """(O, C / groups, *kernel) -> panels (groups, ceil(O / groups / width), taps * C / groups, width). O(size)."""
     outputs, (channels, *kernel) = weight.shape[0] // groups, weight.shape[1:]
     taps = math.prod(kernel)
     out = aligned_empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
     sizes = {"groups": groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
-    run_once(pack_filters, [np.ascontiguousarray(weight), out], target, **sizes)
+    run_once(pack_filters, [np.ascontiguousarray(weight), out], kernels, **sizes)
     return out
 
 

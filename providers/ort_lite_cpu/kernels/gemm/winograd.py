@@ -23,8 +23,8 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.memory.arenas import aligned_empty
-from ort_lite.native.cpu import Target
 from ort_lite.native.extents import extents
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.lang import OK, Ptr, Static, emitted, like, native, null, shift, span
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
@@ -49,7 +49,7 @@ def seen_by(edge: int, taps: int, stride: int) -> int:
 
 
 def transformed_filters(
-    weight: Array, groups: int, edge: int, columns: int, tile: Tile, target: Target, stride: int = 1
+    weight: Array, groups: int, edge: int, columns: int, tile: Tile, kernels: Kernels, stride: int = 1
 ) -> Array:
     """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (kinds, some, C / groups, tile.columns),
     in the order of their use. Kinds are (edge + taps - 1) x (edge + taps - 1), one a plane where the stride is 1.
@@ -62,7 +62,7 @@ def transformed_filters(
     u = aligned_empty((groups, planes_of(edge, taps) * count * channels * tile.columns), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
     for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
-        run_once(transform_filters, [own, made], target, **sizes, edge=edge, taps=taps, stride=stride, lanes=tile.lanes)
+        run_once(transform_filters, [own, made], kernels, **sizes, edge=edge, taps=taps, stride=stride, lanes=tile.lanes)
     return u
 
 

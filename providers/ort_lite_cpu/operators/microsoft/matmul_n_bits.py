@@ -123,11 +123,11 @@ def _emit_four_bits(
     width = tile.columns
 
     def panels(array: Array) -> Array:
-        return four_bits.columns_together(array, width, op.target)
+        return four_bits.columns_together(array, width, op.kernels)
 
     operands = [
         a,
-        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.target)),
+        op.packed(b, f"words {n} {width}", lambda: four_bits.words(b.reshape(n, -1), width, op.kernels)),
         op.packed(scales, f"columns {n} {width}", lambda: panels(scales.reshape(n, blocks))),
         None if zeros is None else op.packed(zeros, f"zeros {n} {blocks} {width}", lambda: panels(_points(zeros, n, blocks))),
         spec.bias,

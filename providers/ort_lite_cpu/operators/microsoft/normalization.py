@@ -257,6 +257,6 @@ def bias_gelu(op: NodeLowering) -> None:
 def fast_gelu(op: NodeLowering) -> None:
     """Gelu by a tanh of x + bias. Spec: onnxruntime FastGelu-1."""
     x = "({0} + {1})" if op.has(1) else "{0}"
-    inner = f"{x} * (like({{0}}, 0.7978845608028654) + like({{0}}, 0.035677408136300125) * {x} * {x})"
-    formula = f"like({{0}}, 0.5) * {x} * (like({{0}}, 1) + tanh({inner}))"
+    inner = f"{x} * fma(like({{0}}, 0.035677408136300125) * {x}, {x}, like({{0}}, 0.7978845608028654))"
+    formula = f"fma(like({{0}}, 0.5) * {x}, tanh({inner}), like({{0}}, 0.5) * {x})"
     define(op, formula, [op.raw(k) for k in range(2) if op.has(k)], cost=1.7)

@@ -1,0 +1,110 @@
+"""Kernels for sessions to come, compiled beside this one in a process of the lowest priority.
+
+What goes wrong there is logged: nobody waits for it. The process ends when nothing is wanted any more, or when this one does, however
+far it is: each kernel is in the cache as soon as it is compiled.
+"""
+
+import atexit
+import os
+import pickle
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock, Thread
+
+from ort_lite import log
+from ort_lite.native import cache
+from ort_lite.native.cpu import Target
+from ort_lite.native.spec import Spec, key_of
+from ort_lite.native.workers import Worker
+
+LOWEST = 19
+
+
+class _Patient(Worker):
+    """A worker for which nobody waits."""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = super()._start()
+        if hasattr(os, "setpriority"):
+            with suppress(OSError):  # it may be gone by now
+                os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST)
+        return process
+
+
+class Background:
+    """What is wanted, in order, and the thread that asks a worker for it while there is something."""
+
+    def __init__(self) -> None:
+        self.worker = _Patient()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock = Lock()
+        self._wanted: dict[str, tuple[Spec, Target]] = {}
+        self._asked: set[str] = set()
+        self._thread: Thread | None = None
+        self._ended = False
+
+    def want(self, specs: Sequence[Spec], target: Target) -> None:
+        """Compiles what this process has not asked for before. Returns at once."""
+        keys = {key_of(spec, target): spec for spec in specs}
+        with self._lock:
+            if self._ended:
+                return
+            self._wanted.update((key, (spec, target)) for key, spec in keys.items() if key not in self._asked)
+            self._asked.update(keys)
+            if self._wanted and self._thread is None:
+                self._thread = Thread(target=self._compile, name="ort-lite kernels", daemon=True)
+                self._thread.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Whether all that was wanted so far is done, `seconds` from now at the latest."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+        return self._thread is None
+
+    def close(self) -> None:
+        """Ends the process, whatever it does, and forgets what was wanted. At exit."""
+        with self._lock:
+            self._ended = True
+            self._wanted.clear()
+        self.worker.give_up()
+        self.wait()
+
+    def forget(self) -> None:
+        """In a forked child: thread and process are the parent's."""
+        self.worker.forget()
+        self._begin()
+
+    def _compile(self) -> None:
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self.worker.close()
+                    self._thread = None
+                    return
+                key = next(iter(self._wanted))
+                spec, target = self._wanted.pop(key)
+            try:
+                self._one(key, spec, target)
+            except Exception as error:  # noqa: BLE001  nobody waits for it
+                if not self._ended:
+                    log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {error}")
+
+    def _one(self, key: str, spec: Spec, target: Target) -> None:
+        folder = cache.directory()
+        if cache.read(folder, key) is not None or not cache.can_be_made(folder):
+            return
+        kind, answer = self.worker.ask((key, pickle.dumps(spec), target))
+        if kind != "object":
+            raise RuntimeError(answer)
+        cache.write(folder, key, answer)
+
+
+_BACKGROUND = Background()
+want, wait = _BACKGROUND.want, _BACKGROUND.wait
+atexit.register(_BACKGROUND.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BACKGROUND.forget)

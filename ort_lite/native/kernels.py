@@ -1,0 +1,40 @@
+"""Where a session's kernels come from: for which target, and whether those that are missing may be compiled."""
+
+from collections.abc import Iterable, Sequence
+
+from ort_lite.native import loader
+from ort_lite.native.cpu import Target
+from ort_lite.native.missing import BACKGROUND, WAIT, compiler_lacks
+from ort_lite.native.spec import Spec
+from ort_lite.record import Record
+
+
+class Kernels(Record):
+    """Of one program, or of one call. `compile`: see `missing.OPTION`."""
+
+    target: Target
+    compile: str = WAIT
+
+    @property
+    def all_come(self) -> bool:
+        """Whether no kernel need be done without: what is missing is compiled, and waited for."""
+        return self.compile == WAIT and not compiler_lacks()
+
+    def load(self, specs: Sequence[Spec]) -> list[int]:
+        """See `loader.load`."""
+        return loader.load(specs, self.target, self.compile)
+
+    def held(self, spec: Spec) -> bool:
+        """Whether it is there without compiling."""
+        return loader.held(spec, self.target)
+
+    def hold(self, generic: Iterable[Spec]) -> bool:
+        """Whether all of these are, in the place of one that is not."""
+        return all(map(self.held, generic))
+
+    def want(self, specs: Sequence[Spec]) -> None:
+        """Says what the program has done without: the next session shall have it, where that is the option."""
+        if specs and self.compile == BACKGROUND and not compiler_lacks():
+            from ort_lite.native import background
+
+            background.want(specs, self.target)

@@ -1,0 +1,104 @@
+"""Where a fused kernel is missing and nothing may be compiled: the same through kernels that are there, with the same bits.
+
+A fused loop rounds what each operation makes, and fuses no product with the sum of another one, so that a loop for each gives what it
+gives. An activation does in memory what the epilogue of a product does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ort_lite.dtypes import DType
+from ort_lite.graph import Node
+from ort_lite.native.extents import contract
+from ort_lite.native.kernels import Kernels
+from ort_lite.native.spec import Spec
+from ort_lite.shapes.dims import Shape
+from ort_lite_cpu.kernels.gemm.activation import activate_rows
+from ort_lite_cpu.lowering.emitter import Emitter
+from ort_lite_cpu.lowering.fuse import Fused, fused, generic, generic_specs, leaves_in_memory, spread_strides
+from ort_lite_cpu.lowering.lowered import Kernel, Lowered, Region
+from ort_lite_cpu.lowering.strided import contiguous, emit_strided
+from ort_lite_cpu.lowering.tensor import Tensor, same_shape
+from ort_lite_cpu.lowering.wall import native_types
+
+
+class Computing(Protocol):
+    """Of a `Builder`, what is asked here."""
+
+    kernels: Kernels
+    result: Lowered
+
+    def new(self, dtype: DType, shape: Shape, perm: tuple[int, ...] | None = ...) -> Tensor: ...
+
+    def compute(self, tensor: Tensor, node: Node, *order: tuple[int, ...] | None) -> None: ...
+
+    def computed(self, tensor: Tensor) -> Tensor: ...
+
+    def stored(self, tensor: Tensor, perm: tuple[int, ...] | None = ...) -> Tensor: ...
+
+    def on_behalf(self, node: Node) -> Emitter: ...
+
+
+# --- Loops
+def unfused(
+    builder: Computing, node: Node, tensor: Tensor, loop: Fused, stored: list[Tensor], out: Tensor
+) -> tuple[Fused, list[Tensor]]:
+    """The loop of the last operation of a pending tensor, and its operands, in the place of `loop`, whose kernel is missing.
+
+    What it reads is computed first, operation by operation. `loop` and `stored` as they are where that would need missing ones too.
+    """
+    if not builder.kernels.hold(generic_specs(tensor)):
+        return loop, stored
+    pending, wanted = tensor.pending, [*builder.result.wanted, loop.spec]
+    assert pending is not None
+    for operand in pending.operands:
+        if operand.pending is not None:
+            order = (out.perm,) if same_shape(operand.shape, tensor.shape) else ()
+            builder.compute(operand, operand.pending.node or node, *order)
+    builder.result.wanted = wanted  # and not what would compute a part of it
+    leaves = leaves_in_memory(tensor)
+    stored = [builder.stored(leaf, out.perm if same_shape(leaf.shape, tensor.shape) else None) for leaf in leaves]
+    loop = fused(tensor, leaves, stored, out)
+    if builder.kernels.held(loop.spec):
+        return loop, stored
+    spread = [_spread(builder, node, operand, out) for operand in pending.operands]
+    return generic(tensor, spread, out), spread
+
+
+def _spread(builder: Computing, node: Node, tensor: Tensor, out: Tensor) -> Tensor:
+    """An operand of one element, or written out to the shape and the storage order of `out`."""
+    same = same_shape(tensor.shape, out.shape)
+    tensor = builder.stored(tensor, out.perm) if same else builder.computed(tensor)
+    strides = spread_strides(tensor, out)
+    if strides is None:
+        return tensor
+    made = builder.new(tensor.dtype, out.shape, out.perm)
+    dims = made.stored_shape
+    emit_strided(builder.on_behalf(node), tensor, made, dims, strides, contiguous(dims))
+    return made
+
+
+# --- Epilogues
+def activates_apart(
+    builder: Computing, kernel: Kernel, operands: Sequence[Tensor | None], named: Mapping[str, Any], result: Region
+) -> bool:
+    """Whether a kernel with an activation is missing, and both are there: the one without, and the activation alone."""
+    statics = contract(kernel).arranged(named)[1]
+    types, kind = native_types(operands), {"kind": named["kind"]}
+    spec = Spec(kernel, types, statics)
+    if builder.kernels.held(spec):
+        return False
+    apart = [Spec(kernel, types, {**dict(statics), "kind": ""}), Spec(activate_rows, [result.tensor.native], kind)]
+    if not builder.kernels.hold(apart):
+        return False
+    builder.result.wanted.append(spec)
+    return True
+
+
+def activate(op: Emitter, result: Region, named: Mapping[str, Any]) -> None:
+    """The activation, in place."""
+    given: dict[str, Any] = {"rows": result.rows, "columns": result.columns, "at": result.at, "ld": result.ld}
+    given |= {name: named[name] for name in ("alpha", "beta", "kind")}
+    op.emit(activate_rows, [result.tensor], **given, work=result.rows * result.columns)
