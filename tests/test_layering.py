@@ -30,7 +30,7 @@ CONTRACT = (
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
-    "numba": ("ort_lite/native/compiler.py", "ort_lite/native/lowering.py"),
+    "numba": ("ort_lite/native/compiler.py", "ort_lite/native/frontend.py", "ort_lite/native/lowering.py"),
     "onnx": (
         "ort_lite/serialization/proto.py",
         "ort_lite/testing/cases.py",

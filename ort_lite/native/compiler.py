@@ -1,4 +1,4 @@
-"""Spec -> relocatable object code. The only module that imports numba; a warm process never imports this one.
+"""Spec -> relocatable object code. With `lowering.py` and `frontend.py` alone imports numba; a warm process never imports this one.
 
 Numba types and lowers each function; everything below LLVM IR is done here: helpers are linked unoptimised, all
 symbols but the entry become internal, and one pass pipeline for the target runs over the whole.
@@ -12,19 +12,17 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from numba.core import codegen, cpu, fastmathpass, types, typing
-from numba.core import ir as numba_ir
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags, compile_extra
+from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.cpu_options import FastMathOptions
 from numba.core.errors import TypingError
 from numba.core.typing import templates
-from numba.core.untyped_passes import FixupArgs
 from numba.cpython import numbers
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
+from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.native.spec import Spec, compiled_for, is_static
@@ -57,6 +55,7 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
     def init(self) -> None:
         self.is32bit = False
         self._internal_codegen = _Codegen("ort_lite")
+        self._sizes: dict[Any, int] = {}
 
     def load_additional_registries(self) -> None:
         """Scalars, ranges, tuples: what kernels use. No NumPy, no run-time system."""
@@ -69,8 +68,16 @@ class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
         if self.fastmath:
             fastmathpass.rewrite_module(mod, self.fastmath)
 
+    def get_abi_sizeof(self, ty: Any) -> int:
+        """As numba's, which asks LLVM for every variable, through a module of its own."""
+        if ty not in self._sizes:
+            self._sizes[ty] = super().get_abi_sizeof(ty)
+        return self._sizes[ty]
+
     def cast(self, builder: Any, val: Any, fromty: Any, toty: Any) -> Any:
         """As numba's, but a float that becomes an integer is defined for every value."""
+        if fromty is toty:
+            return val
         if isinstance(fromty, types.Float) and isinstance(toty, types.Integer):
             return Value(builder, val, name_of(fromty)).to(name_of(toty)).raw
         return super().cast(builder, val, fromty, toty)
@@ -85,12 +92,23 @@ class _TypingContext(typing.Context):  # type: ignore[misc]
     def __init__(self, session: "Session") -> None:
         self.session = session
         self.installed: dict[Any, Any] = {}
+        self.resolved: dict[Any, Any] = {}
         super().__init__()
 
     def resolve_value_type(self, val: Any) -> Any:
         if isinstance(val, FunctionType | Emitted) or any(val is item for item in BUILTINS):
             return self.session.callable_type(val)
         return super().resolve_value_type(val)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """As numba's, once for the same types: most calls of a kernel are sums and products of int64."""
+        if isinstance(func, str):  # of static items: their numbers are no types, 1 and True are one key
+            return super().resolve_function_type(func, args, kws)
+        key = func, args, tuple(kws.items()) if kws else ()
+        found = self.resolved.get(key)
+        if found is None:
+            found = self.resolved[key] = super().resolve_function_type(func, args, kws)
+        return found
 
     def load_additional_registries(self) -> None:
         from numba.core.typing import collections, mathdecl  # noqa: F401  collections registers named tuples
@@ -107,40 +125,12 @@ class _TypingContext(typing.Context):  # type: ignore[misc]
             super().install_registry(slim)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _StaticArguments(FunctionPass):  # type: ignore[misc]
-    """Arguments of a literal type and omitted ones are constants: numba then decides branches on them."""
-
-    _name = "ort_lite_static_arguments"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        for block in state.func_ir.blocks.values():
-            for statement in block.find_insts(numba_ir.Assign):
-                if isinstance(statement.value, numba_ir.Arg):
-                    kind = state.args[statement.value.index]
-                    if isinstance(kind, types.Omitted):
-                        statement.value = numba_ir.Const(kind.value, statement.loc)
-                    elif isinstance(kind, types.Literal):
-                        statement.value = numba_ir.Const(kind.literal_value, statement.loc)
-        return True
-
-
-class _Pipeline(CompilerBase):  # type: ignore[misc]
-    def define_pipelines(self) -> list[Any]:
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(_StaticArguments, FixupArgs)
-        manager.finalize()
-        return [manager]
-
-
 class Session:
     """Numba's contexts for one target. Not thread-safe: callers hold numba's global compiler lock."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, pipeline: Any = LeanPipeline) -> None:
         self.target = target
+        self.pipeline = pipeline
         self.typing = _TypingContext(self)
         self.context = _TargetContext(self.typing, "cpu")
         self.context.refresh()
@@ -162,7 +152,9 @@ class Session:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         flags.error_model = "numpy"
         flags.fastmath = FastMathOptions(set(options.fastmath))
-        compiled = compile_extra(self.typing, self.context, function, arguments, result, flags, {}, pipeline_class=_Pipeline)
+        compiled = compile_extra(
+            self.typing, self.context, function, arguments, result, flags, {}, pipeline_class=self.pipeline
+        )
         if not options.inline:
             self.outlined.add(compiled.fndesc.llvm_func_name)
         return compiled
@@ -285,22 +277,30 @@ def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(final)
 
 
-_sessions: dict[Target, Session] = {}
+_sessions: dict[Any, Session] = {}
 
 
 def compile_module(spec: Spec, target: Target, symbol: str) -> Any:
     """(optimised LLVM module, target machine) of a spec, which uses of the target what its key names. Raises KernelCompileError."""
     target = compiled_for(spec, target)
-    with global_compiler_lock:
-        if target not in _sessions:
-            _sessions[target] = Session(target)
-        session = _sessions[target]
+    with global_compiler_lock, _wrapping_integers():
         try:
-            with _wrapping_integers():
+            with shortcuts():
+                session = _session(target, LeanPipeline)
                 return session.module(spec, symbol), session.machine
+        except Exception:  # noqa: BLE001  all of numba may compile it, or says what is wrong
+            session = _session(target, FullPipeline)
+        try:
+            return session.module(spec, symbol), session.machine
         except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
             source = f"\n{spec.source[1]}" if spec.source else ""
             raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
+
+
+def _session(target: Target, pipeline: Any) -> Session:
+    if (target, pipeline) not in _sessions:
+        _sessions[target, pipeline] = Session(target, pipeline)
+    return _sessions[target, pipeline]
 
 
 def compile_object(spec: Spec, target: Target, symbol: str) -> bytes:

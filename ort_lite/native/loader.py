@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ort_lite.errors import KernelLoadError
+from ort_lite.errors import KernelLoadError, KernelMissing
 from ort_lite.native import cache as store
 from ort_lite.native import elf, linking, packs
 from ort_lite.native.cpu import Target, host
@@ -49,6 +49,33 @@ def held(spec: Spec, target: Target) -> bool:
         return True
     key = key_of(spec, target)
     return key in _by_key or bool(packs.find([key])) or store.read(store.directory(), key) is not None
+
+
+def ahead(specs: Sequence[Spec], compile: str = WAIT) -> None:
+    """Begins to compile, beside this thread, what will be loaded in any case for this machine, where the cache lacks it.
+
+    `compile`: as of `load`.
+    """
+    target = host()
+    if all(spec in _by_spec.setdefault(target, {}) for spec in specs) or not _lock.acquire(blocking=False):
+        return
+    try:
+        folder, pack = store.directory(), packs.installed()
+        keys = {key_of(spec, target): spec for spec in specs}
+        absent = {
+            key: spec
+            for key, spec in keys.items()
+            if key not in _by_key and (pack is None or pack.find(key) is None) and not os.path.exists(os.path.join(folder, key))
+        }
+        if absent:
+            check_compiler(tuple(absent.values()), folder, compile)
+            from ort_lite.native import workers
+
+            workers.compile_ahead(absent, target, folder)
+    except KernelMissing:
+        return  # whoever loads them will hear of it
+    finally:
+        _lock.release()
 
 
 def _load(specs: Iterable[Spec], target: Target, compile: str) -> None:

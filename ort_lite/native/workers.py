@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import sleep
@@ -30,7 +31,7 @@ MOST_WORKERS = 8
 """Of all processes together; each takes 150 MB. As many as there are cores, if those are fewer."""
 KERNELS_A_WORKER = 4  # starting one takes as long as compiling about ten kernels
 FEW = 2  # as many are compiled here where numba is imported anyway
-_SHORTEST, _LONGEST = 0.01, 0.25
+_SHORTEST, _LONGEST = 0.01, 0.1
 """Seconds between two looks at what others have compiled."""
 
 
@@ -40,6 +41,22 @@ class Worker:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self._given_up = False
+        self._ahead: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """With what it was given ahead."""
+        return self._ahead is not None and self._ahead.is_alive()
+
+    def go_ahead(self, request: tuple[Any, ...]) -> None:
+        """Begins with a request whose answer nobody waits for."""
+
+        def ask() -> None:
+            with suppress(KernelCompileError):  # whoever needs the kernel will hear of it
+                self.ask(request)
+
+        self._ahead = threading.Thread(target=ask, name="ort_lite_ahead", daemon=True)
+        self._ahead.start()
 
     def ask(self, request: tuple[Any, ...]) -> tuple[str, Any]:
         """("object", bytes), ("error", text) or ("elsewhere", why). A process that has gone is replaced once.
@@ -80,10 +97,14 @@ class Worker:
 
     def go_on(self) -> None:
         """After `give_up`, once no thread asks any more."""
+        if self._given_up and self._ahead is not None:
+            self._ahead.join()
         self._given_up = False
 
     def close(self) -> None:
-        """Ends the process and waits for it."""
+        """Ends the process and waits for it; for what it does ahead, nobody waits."""
+        if self.busy and threading.current_thread() is not self._ahead:
+            self.give_up()
         process, self.process = self.process, None
         if process is None:
             return
@@ -95,6 +116,7 @@ class Worker:
 
     def forget(self) -> None:
         """In a forked child: the process is the parent's to speak to and to wait for."""
+        self._ahead = None
         if self.process is not None:
             self.process.returncode = 0
             self.process = None
@@ -134,14 +156,26 @@ def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[
             worker.go_on()
 
 
+def compile_ahead(specs: Mapping[str, Spec], target: Target, folder: str) -> None:
+    """Begins with kernels that will be needed, in one worker, which leaves them in the cache; does not wait.
+
+    The worker claims them as any process does: who needs one meanwhile compiles it, or waits for it. Callers hold the loader's lock.
+    """
+    worker = _workers[0]
+    if sys.executable and not worker.busy and cache.can_be_made(folder):
+        with suppress(pickle.PicklingError, AttributeError, TypeError):
+            worker.go_ahead(("ahead", [(key, pickle.dumps(spec)) for key, spec in specs.items()], target, folder))
+
+
 class Batch:
     """Kernels that one call needs: those that this process compiles, and those that it waits for."""
 
     def __init__(self, specs: Mapping[str, Spec], target: Target, folder: str, claims: Claims, progress: Progress) -> None:
         self._target, self._folder, self._claims, self._progress = target, folder, claims, progress
-        self._waiting = dict(specs)
+        self._waiting = dict(sorted(specs.items(), key=_length, reverse=True))
         self._objects: dict[str, bytes] = {}
-        self._free = _workers[: min(-(-len(specs) // KERNELS_A_WORKER), cores(), MOST_WORKERS)]
+        self._most = min(-(-len(specs) // KERNELS_A_WORKER), cores(), MOST_WORKERS)
+        self._taken: list[Worker] = []
         self._seats: list[Seat] = []
         self._running: dict[Future[bytes], tuple[str, Seat]] = {}
         self._pause = _SHORTEST
@@ -163,7 +197,7 @@ class Batch:
         """In workers. After an error, those that compile finish what they have begun; after Ctrl-C they end."""
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(len(self._free)) as pool:
+        with ThreadPoolExecutor(self._most) as pool:
             try:
                 while self._waiting or self._running:
                     self._start(pool)
@@ -181,7 +215,7 @@ class Batch:
             found = self._next()
             if found is None:
                 self._claims.give_place(seat.place)
-                self._free.append(seat.worker)
+                self._taken.remove(seat.worker)
                 return
             key, spec = found
             future = pool.submit(compile_there, seat.worker, key, spec, self._target, self._folder)
@@ -191,8 +225,14 @@ class Batch:
         """A worker that may compile."""
         if self._seats:
             return self._seats.pop()
-        place = self._claims.take_place(min(cores(), MOST_WORKERS)) if self._free else None
-        return None if place is None else Seat(self._free.pop(0), place)
+        most = min(cores(), MOST_WORKERS)
+        free = [worker for worker in _workers if worker not in self._taken and not worker.busy]
+        room = len(self._taken) < min(self._most, most - sum(worker.busy for worker in _workers))
+        place = self._claims.take_place(most) if room else None
+        if place is None:
+            return None
+        self._taken.append(min(free, key=lambda worker: worker.process is None))
+        return Seat(self._taken[-1], place)
 
     def _next(self) -> tuple[str, Spec] | None:
         """A kernel that this process shall compile, claimed; None if others compile all that are left, or there is none."""
@@ -242,6 +282,11 @@ class Batch:
         self._waiting.pop(key, None)
         self._pause = _SHORTEST
         self._progress.advance()
+
+
+def _length(item: tuple[str, Spec]) -> int:
+    """About how long a kernel takes to compile: those of many operands and variants come first, so that none is left to the end."""
+    return len(item[1].types) + len(item[1].statics)
 
 
 class Seat(Record):

@@ -11,6 +11,7 @@ from ort_lite.graph import Node, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import Growth
 from ort_lite.native.cpu import runnable
+from ort_lite.native.loader import ahead
 from ort_lite.native.missing import OPTION, WAIT, checked
 from ort_lite.provider import (
     Capability,
@@ -25,7 +26,7 @@ from ort_lite.provider import (
 from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
-from ort_lite_cpu.program.program import Program
+from ort_lite_cpu.program.program import Program, machinery
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
 
@@ -74,6 +75,7 @@ class CPUExecutionProvider(ExecutionProvider):
         if account is not None:
             pool = account.pool(Lease, self._growth, self._keep)
             self.options = self.options.replace(pool=pool, planner=account.planner)
+        ahead(machinery(threads), self.options.compile)
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:

@@ -148,6 +148,36 @@ def test_workers_leave_in_silence_when_their_process_is_killed(tmp_path: Path) -
     process.wait()
 
 
+AHEAD = """
+import sys, time
+from pathlib import Path
+from ort_lite.native import Spec
+from ort_lite.native.loader import ahead
+from tests.native import kernels
+folder, wait = Path(sys.argv[1]), sys.argv[2] == "wait"
+ahead([Spec(kernels.add, (kind,) * 3) for kind in ("f32", "i8")])
+while wait and sum(not file.name.startswith(".") for file in folder.glob("*")) < 2:
+    time.sleep(0.05)
+print("ort_lite.native.workers" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_what_is_compiled_ahead_is_in_the_cache_and_holds_nobody_up(tmp_path: Path) -> None:
+    """First the process ends at once, and its worker with it; then it waits for the objects; then they are there."""
+    for wait, compiles, least in (("leave", True, 0), ("wait", True, 2), ("leave", False, 2)):
+        command = [sys.executable, "-W", "error", "-c", AHEAD, str(tmp_path), wait]
+        process = subprocess.Popen(
+            command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert output.strip() == str(compiles)
+        assert len(objects(tmp_path)) >= least
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+
+
 def test_equal_specs_have_one_address() -> None:
     first, second, other = load([Spec(kernels.add, (kind,) * 3) for kind in ("f32", "f32", "f64")])
     assert first == second != other

@@ -15,6 +15,7 @@ from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated
 from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
+from ort_lite.native import Spec
 from ort_lite.provider import CURRENT, Body
 from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
@@ -24,7 +25,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
-from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
+from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
@@ -45,6 +46,11 @@ _LARGE = 1 << 20
 """Bytes of a constant from which on it is not kept beside what it was packed to."""
 ALIGNMENT = 16
 """Of the memory that NumPy allocates, and kernels expect, for an output."""
+
+
+def machinery(threads: int) -> tuple[Spec, ...]:
+    """Kernels that nearly every program needs beside those of its nodes."""
+    return EXECUTE, *bind.SPECS, *team.specs(threads), NOTHING
 
 
 class Program:

@@ -1,0 +1,56 @@
+"""The front end that leaves out what kernels do not need: the same code, all of Numba where it fails, nothing left behind."""
+
+import pytest
+from numba.core import ir, lowering, postproc, ssa, typeinfer
+
+from ort_lite.errors import KernelCompileError
+from ort_lite.native import Spec
+from ort_lite.native.compiler import Session, _wrapping_integers
+from ort_lite.native.cpu import host
+from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
+from tests.native import kernels
+from tests.native.calls import plain
+
+PATCHED = (
+    (postproc.PostProcessor, "run"),
+    (ir.Inst, "_rec_list_vars"),
+    (typeinfer.ConstraintNetwork, "propagate"),
+    (ssa, "_run_ssa_block_pass"),
+    (lowering, "new_error_context"),
+)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Spec(kernels.gather, ("f32", "i64", "f32")),
+        Spec(kernels.total, ("f32", "f32")),
+        Spec(kernels.scaled, ("f32", "f32", "f32"), {"kind": "relu", "limit": 0.0}),
+    ],
+    ids=["branches", "fastmath", "static"],
+)
+def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
+    with _wrapping_integers():
+        full = Session(host(), FullPipeline)
+        expected = full.machine.emit_object(full.module(spec, "k"))
+        with shortcuts():
+            lean = Session(host(), LeanPipeline)
+            assert lean.machine.emit_object(lean.module(spec, "k")) == expected
+
+
+def test_where_it_fails_all_of_numba_compiles() -> None:
+    """A closure: a pass that is left out inlines it."""
+    text = "def f(x: int) -> int:\n    def twice(y):\n        return y + y\n    return twice(x)\n"
+    assert plain(Spec(None, source=("f", text, "tests.native.kernels"), signature="i64(i64)"), 3) == 6
+
+
+def test_numba_is_as_before_behind_it() -> None:
+    before = [getattr(owner, name) for owner, name in PATCHED]
+
+    def fail() -> None:
+        assert all(getattr(owner, name) != was for (owner, name), was in zip(PATCHED, before, strict=True))
+        raise KernelCompileError
+
+    with pytest.raises(KernelCompileError), shortcuts():
+        fail()
+    assert [getattr(owner, name) for owner, name in PATCHED] == before
