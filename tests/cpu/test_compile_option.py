@@ -82,6 +82,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     kept, folder = [*generic(), *fused()], store.directory()
     loader.load(kept)
     monkeypatch.setattr(workers, "compile_all", refuse)
+    monkeypatch.setattr(workers, "compile_ahead", refuse)
     monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_by_spec", {})
     monkeypatch.setattr(loader, "_by_key", {})
