@@ -159,10 +159,14 @@ def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value
 
 
 def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
-    """The constants whose arrays the compiled partition did not absorb; of a fused one it has none that no copy stands for."""
+    """The constants whose arrays the compiled partition did not absorb; of a fused one it has none that no copy stands for. One that
+    makes its constants again keeps those that it cannot: saving and verifying find all.
+    """
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
     if not absorbs(one):
         return set(partition.constants)
+    if restores(one):
+        return set(partition.constants).difference(value for value, _ in _restorers(partition, compiled))
     if fused is None:
         return set(partition.constants) - _absorbed(one, partition.name)
     left = set(fused.partition.constants) - _absorbed(one, partition.name)
