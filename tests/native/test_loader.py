@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import threading
 from pathlib import Path
 from typing import Any
@@ -114,15 +115,27 @@ with progress.heard_by(tell):
 
 
 def compiling(folder: Path) -> "subprocess.Popen[str]":
-    """A process that has compiled one of ten kernels, in a process group of its own."""
+    """A process that has compiled the first of ten kernels, in a process group of its own."""
     command = [sys.executable, "-c", SLOW]
     process = subprocess.Popen(
         command, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
-    while process.stdout.readline().strip() != "1":
+    while (line := process.stdout.readline()) and int(line) < 1:
         pass
     return process
+
+
+def gone(group: int) -> bool:
+    """Whether no process of a group is left; those that were killed go when the system comes to it."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
@@ -135,8 +148,7 @@ def test_ctrl_c_ends_compiling_and_keeps_what_is_compiled(tmp_path: Path) -> Non
     assert messages.splitlines()[-1] == "KeyboardInterrupt"
     assert messages.count("Traceback") == 1  # nothing from workers
     assert 1 <= len(objects(tmp_path)) < 10
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
+    assert gone(process.pid)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
@@ -174,8 +186,7 @@ def test_what_is_compiled_ahead_is_in_the_cache_and_holds_nobody_up(tmp_path: Pa
         assert process.returncode == 0
         assert output.strip() == str(compiles)
         assert len(objects(tmp_path)) >= least
-        with pytest.raises(ProcessLookupError):
-            os.killpg(process.pid, 0)
+        assert gone(process.pid)
 
 
 def test_equal_specs_have_one_address() -> None:
