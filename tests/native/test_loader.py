@@ -104,9 +104,10 @@ def test_a_cache_that_cannot_be_written_costs_time_and_a_warning(tmp_path: Path)
 
 
 SLOW = """
-import os, sys
+import signal
 from ort_lite.native import Spec, load, progress
 from tests.native import kernels
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what is in the background without
 def tell(seen):
     print(seen.done, flush=True)
 with progress.heard_by(tell):
