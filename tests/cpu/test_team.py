@@ -304,6 +304,29 @@ def test_signals_are_left_to_the_threads_of_python() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+@linux
+def test_workers_ask_for_short_slices_and_nothing_else() -> None:
+    assert meeting(1, 2, 2).run() is None
+    worker = state(TEAM, ticket.SLOTS + ticket.SLOT_NBYTES + ticket.THREAD_ID)
+    assert os.sched_getscheduler(worker) == os.sched_getscheduler(0)
+    assert os.getpriority(os.PRIO_PROCESS, worker) == os.getpriority(os.PRIO_PROCESS, 0)
+    mine, theirs = slice_of(0), slice_of(worker)
+    heard = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) >= (6, 12)
+    if heard and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        assert theirs == module.SLICE_NS < mine
+    else:
+        assert theirs == mine
+
+
+def slice_of(thread: int) -> int:
+    """Nanoseconds that a thread runs at a time; 0 where the system does not say. Through sched_getattr()."""
+    found = ctypes.create_string_buffer(module._ATTRIBUTES.size)
+    number = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
+    assert ctypes.CDLL(None).syscall(number, thread, found, len(found), 0) == 0
+    runtime: int = module._ATTRIBUTES.unpack(found)[5]
+    return runtime
+
+
 # --- Life and death
 def test_after_close_runs_go_alone_and_start_nobody(team: Team) -> None:
     program = meeting(1, 2, 2, team)

@@ -7,6 +7,8 @@ leader's floating-point mode. How parts are shared: ticket.py.
 
 Idle workers pause, yield the core for 50 us, then sleep: on a futex (Linux on x86-64 and AArch64), on a condition
 variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right, and serial.
+On Linux workers ask for short slices of time (6.12 and later hear them): one that wakes on a core where another thread computes or
+spins then does not wait for the end of that thread's slice, milliseconds, while the leader waits for its part.
 On Linux a leader that finds itself on another core first takes this core out of its workers' affinity: woken there,
 where Linux likes to put them, they would wait for the leader to leave.
 """
@@ -15,10 +17,12 @@ import atexit
 import ctypes
 import os
 import platform
+import struct
 import sys
 import threading
 import time
 import warnings
+from typing import Any
 
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
@@ -27,7 +31,9 @@ from ort_lite_cpu.run.ticket import MAX_PARTS
 
 PATIENCE_NS = 50_000  # that an idle worker yields its core before it sleeps
 SPECS = (Spec.plain(ticket.serve, "i64(i64)"), Spec.plain(ticket.dismiss, "i64(i64)"))
-_SYSCALLS = {"x86_64": (202, 186), "aarch64": (98, 178)}  # futex, gettid
+SLICE_NS = 100_000  # of time on a core: the least that Linux takes
+_SYSCALLS = {"x86_64": (202, 186, 314), "aarch64": (98, 178, 274)}  # futex, gettid, sched_setattr
+_ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period
 
 
 def specs(threads: int) -> tuple[Spec, ...]:
@@ -105,6 +111,12 @@ class Team:
             words |= {ticket.GETAFFINITY: "sched_getaffinity", ticket.SETAFFINITY: "sched_setaffinity"}
             self._set(ticket.FUTEX, numbers[0])
             self._set(ticket.GETTID, numbers[1])
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                nice = os.getpriority(os.PRIO_PROCESS, 0)
+                _ATTRIBUTES.pack_into(
+                    self._block(), ticket.ATTRIBUTES, _ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0
+                )
+                self._set(ticket.SETATTR, numbers[2])
         for offset, name in words.items():
             self._set(offset, ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
         library.pthread_mutex_init(ctypes.c_void_p(self.control + ticket.MUTEX), None)
@@ -137,6 +149,9 @@ class Team:
             self._workers.append(worker)
             self._set(ticket.STARTED, number + 1)
         return problem
+
+    def _block(self) -> Any:
+        return (ctypes.c_char * ticket.CONTROL_NBYTES).from_address(self.control)
 
     def _set(self, offset: int, value: int) -> None:
         ctypes.c_int64.from_address(self.control + offset).value = value

@@ -23,8 +23,10 @@ SYSCALL, FUTEX, GETTID = 768, 776, 784  # address of syscall(), its numbers; FUT
 YIELD, CLOCK, CLOCK_ID = 792, 800, 808  # address of sched_yield(), of clock_gettime(), its first argument
 GETCPU, GETAFFINITY, SETAFFINITY = 816, 824, 832  # addresses; GETCPU 0: leave affinities alone
 LOCK, WAIT, BROADCAST, UNLOCK = 840, 848, 856, 864  # addresses of pthread_mutex_lock(), ...
+SETATTR = 872  # number of sched_setattr(); 0: workers are scheduled as others are
 CPUS, CPUS_NBYTES = 896, 128  # scratch of the leader: a set of 1,024 CPUs
 MUTEX, CONDITION = 1024, 1152
+ATTRIBUTES = 1216  # a struct sched_attr, 48 bytes
 # One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec.
 SLOTS, SLOT_NBYTES = 1280, 64
 CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME = 0, 8, 16, 24, 32
@@ -184,6 +186,8 @@ def serve(slot: int) -> int:
     number = load64(slot + NUMBER)
     if load64(control + FUTEX) != 0:
         put(slot + THREAD_ID, call(load64(control + SYSCALL), load64(control + GETTID)))
+    if load64(control + SETATTR) != 0:
+        call(load64(control + SYSCALL), load64(control + SETATTR), 0, control + ATTRIBUTES, 0)  # or it stays as it was
     pauses = 0
     since = _now(control, slot)
     while True:
