@@ -43,7 +43,7 @@ def _by_age(found: Sequence[upkeep.Entry]) -> dict[str, list[upkeep.Entry]]:
     groups: dict[str, list[upkeep.Entry]] = {name: [] for name, _ in _AGES}
     now = time.time()
     for entry in found:
-        groups[next(name for name, days in _AGES if now - entry.used < days * 86400)].append(entry)
+        groups[next(name for name, days in _AGES if now - entry.used < days * cache.DAY)].append(entry)
     return groups
 
 

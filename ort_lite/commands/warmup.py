@@ -50,7 +50,7 @@ def _warmed(arguments: Namespace, path: str, target: str) -> dict[str, Any]:
         try:
             with model.session(arguments, path) as session:
                 session.run(None, model.feeds(arguments, session.get_inputs()))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  is told, with the model's name
             result["error"] = told(error)
     return result | {"seconds": time.perf_counter() - start, "kernels": seen.done}
 

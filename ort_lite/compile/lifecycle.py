@@ -134,10 +134,11 @@ def drop_absorbed(assignment: Assignment, compiled: Compiled, kept: Iterable[str
     restored_by: dict[Value, Callable[[], Any]] = {}
     needed = set(kept)
     for partition in assignment.partitions:
-        kept_by = _still_read(partition, compiled) if partition.name not in needed else set(partition.constants)
+        restorers = dict(_restorers(partition, compiled))
+        restored_by.update(restorers)
+        kept_by = _still_read(partition, compiled, restorers) if partition.name not in needed else set(partition.constants)
         for value in partition.constants:
             read[value] = read.get(value, True) and value not in kept_by
-        restored_by.update(_restorers(partition, compiled))
     given_up = [value for value, everywhere in read.items() if everywhere and not value.is_graph_output()]
     for value in given_up:
         assert value.constant is not None
@@ -158,15 +159,15 @@ def _restorers(partition: Partition, compiled: Compiled) -> Iterator[tuple[Value
                 yield value, one.restorer(own)
 
 
-def _still_read(partition: Partition, compiled: Compiled) -> set[Value]:
+def _still_read(partition: Partition, compiled: Compiled, restored: Iterable[Value]) -> set[Value]:
     """The constants whose arrays the compiled partition did not absorb; of a fused one it has none that no copy stands for. One that
-    makes its constants again keeps those that it cannot: saving and verifying find all.
+    makes constants again keeps all but those that are `restored`: saving and verifying find all.
     """
     one, fused = compiled.partitions[partition.name], compiled.fused.get(partition.name)
     if not absorbs(one):
         return set(partition.constants)
     if restores(one):
-        return set(partition.constants).difference(value for value, _ in _restorers(partition, compiled))
+        return set(partition.constants).difference(restored)
     if fused is None:
         return set(partition.constants) - _absorbed(one, partition.name)
     left = set(fused.partition.constants) - _absorbed(one, partition.name)

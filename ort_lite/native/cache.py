@@ -15,7 +15,8 @@ from ort_lite.native import private
 from ort_lite.native.digest import SIZE, digest
 
 _MAGIC = b"ort-lite object 1\n"
-_DAY = 86400.0
+DAY = 86400.0
+"""In seconds."""
 _ADVICE = "name a folder of your own in ORT_LITE_CACHE_DIR"
 
 
@@ -48,7 +49,7 @@ def read(folder: str, key: str) -> bytes | None:
             _say(f"{path} {trouble}: it is not used, and compiled again; `ort-lite cache verify` finds others")
             return None
         data = os.read(file, found.st_size)
-        if found.st_mtime < time() - _DAY:
+        if found.st_mtime < time() - DAY:
             with suppress(OSError):  # one that can only be read
                 os.utime(file)
     except OSError:

@@ -19,6 +19,7 @@ from numba.core.errors import TypingError
 from numba.core.typing import templates
 from numba.cpython import numbers
 
+from ort_lite import log
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
@@ -288,13 +289,16 @@ def compile_module(spec: Spec, target: Target, symbol: str) -> Any:
             with shortcuts():
                 session = _session(target, LeanPipeline)
                 return session.module(spec, symbol), session.machine
-        except Exception:  # noqa: BLE001  all of numba may compile it, or says what is wrong
-            session = _session(target, FullPipeline)
+        except Exception as error:  # noqa: BLE001  all of numba may compile it, or says what is wrong
+            short = error
+        session = _session(target, FullPipeline)
         try:
-            return session.module(spec, symbol), session.machine
+            module = session.module(spec, symbol)
         except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
             source = f"\n{spec.source[1]}" if spec.source else ""
             raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
+    log.warn(-1, f"kernel {spec.name}: compiled with all of Numba, since a part of it fails: {type(short).__name__}: {short}")
+    return module, session.machine
 
 
 def _session(target: Target, pipeline: Any) -> Session:

@@ -35,9 +35,7 @@ _ENTRY = struct.Struct(f"<QI{SIZE}s")
 
 _COUNTS = struct.Struct("<5I")  # pieces, relocations, bytes of names; piece and offset of the entry
 _PIECE = struct.Struct("<IHB")  # bytes, alignment, whether it is code
-_RELOCATION = struct.Struct(
-    "<5I"
-)  # piece, offset, kind; piece of the target and offset in it, or OUTSIDE and number of the name
+_RELOCATION = struct.Struct("<5I")  # piece, offset, kind; the target's piece and offset, or _OUTSIDE and the number of its name
 _OUTSIDE = 0xFFFFFFFF
 
 
@@ -52,6 +50,8 @@ class Pack:
         from mmap import ACCESS_READ, mmap
 
         self.file = file
+        if not os.path.getsize(file):
+            raise StalePack("is empty")
         with open(file, "rb") as opened:
             self._bytes = mmap(opened.fileno(), 0, access=ACCESS_READ)
         if len(self._bytes) < _HEAD.size or self._bytes[: len(MAGIC)] != MAGIC:

@@ -77,7 +77,7 @@ def to_prune(found: list[Entry], stale: bool, days: float | None, nbytes: int | 
     """
     gone = {entry.key for entry in found if stale and entry.stale}
     if days is not None:
-        gone |= {entry.key for entry in found if entry.used < time() - days * 86400}
+        gone |= {entry.key for entry in found if entry.used < time() - days * cache.DAY}
     kept = 0
     for entry in found:
         if entry.key not in gone and nbytes is not None:

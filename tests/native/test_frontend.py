@@ -5,7 +5,7 @@ from numba.core import ir, lowering, postproc, ssa, typeinfer
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec
-from ort_lite.native.compiler import Session, _wrapping_integers
+from ort_lite.native.compiler import Session, _wrapping_integers, compile_object
 from ort_lite.native.cpu import host
 from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
 from tests.native import kernels
@@ -38,10 +38,15 @@ def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
             assert lean.machine.emit_object(lean.module(spec, "k")) == expected
 
 
-def test_where_it_fails_all_of_numba_compiles() -> None:
+def test_where_it_fails_all_of_numba_compiles_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
     """A closure: a pass that is left out inlines it."""
     text = "def f(x: int) -> int:\n    def twice(y):\n        return y + y\n    return twice(x)\n"
-    assert plain(Spec(None, source=("f", text, "tests.native.kernels"), signature="i64(i64)"), 3) == 6
+    spec = Spec(None, source=("f", text, "tests.native.kernels"), signature="i64(i64)")
+    assert plain(spec, 3) == 6
+    caplog.clear()
+    compile_object(spec, host(), "k")
+    [record] = caplog.records
+    assert record.message.startswith("kernel tests.native.kernels.f: compiled with all of Numba, since a part of it fails: ")
 
 
 def test_numba_is_as_before_behind_it() -> None:

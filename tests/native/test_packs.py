@@ -148,6 +148,13 @@ def test_a_kernel_of_a_pack_is_neither_compiled_nor_looked_for_in_the_cache(
     assert not (tmp_path / "cache").exists()
 
 
+def test_an_empty_file_is_no_pack(tmp_path: Path) -> None:
+    file = tmp_path / "empty.pack"
+    file.write_bytes(b"")
+    with pytest.raises(packs.StalePack, match="is empty"):
+        packs.Pack(str(file), b"")
+
+
 @here
 @pytest.mark.slow
 def test_a_stale_pack_is_told_once_and_the_rest_goes_on(

@@ -29,12 +29,8 @@ from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import Instruction
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
-from ort_lite_cpu.program import bind
-from ort_lite_cpu.program.program import Program
-from ort_lite_cpu.program.segment import NOTHING
+from ort_lite_cpu.program.program import Program, machinery
 from ort_lite_cpu.registry import NARROW, NATIVE, REAL, find
-from ort_lite_cpu.run import team
-from ort_lite_cpu.run.loop import EXECUTE
 
 VERSION = 28
 """Of the nodes: the newest there are."""
@@ -119,16 +115,16 @@ class UnfusedOptions(CPUOptions):
 def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
     """Of a target by its name, each once. `rules`: those for shapes, of ONNX's operators (`ort_lite.plugins.shape_rules`)."""
     options = UnfusedOptions(target=target)
-    found = dict.fromkeys(machinery())
+    found = dict.fromkeys(_running())
     found.update(dict.fromkeys((*_moving(), *_activations())))
     for node in _nodes():
         found.update(dict.fromkeys(specs_of(node, rules, options)))
     return list(found)
 
 
-def machinery() -> Iterator[Spec]:
+def _running() -> Iterator[Spec]:
     """What every program is run by, and what plans its memory."""
-    yield from (EXECUTE, NOTHING, EXPECT, REFUSE, *bind.SPECS, *team.SPECS)
+    yield from (*machinery(threads=2), EXPECT, REFUSE)
     for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))

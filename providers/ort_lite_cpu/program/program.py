@@ -69,8 +69,8 @@ class Program:
         self._rules, self._options, self.planner = rules, options, options.planner
         lowering = Lowering(_renamed(inputs), rules, options, bodies, Program)
         self.lowered = lowering.run(nodes, outputs)
-        helpers = team.specs(options.threads) if _may_share(self.lowered) else ()
-        assembled = assemble(self.lowered, options.threads, [EXECUTE, *bind.SPECS, *helpers])
+        needed = machinery(options.threads if _may_share(self.lowered) else 1)
+        assembled = assemble(self.lowered, options.threads, needed)
         self.places, self.output_places = assembled.places, assembled.output_places
         needs = (options.threads, FIRST_PLACE + self.places)
         self.steps: list[SegmentRun | HostStep] = [
