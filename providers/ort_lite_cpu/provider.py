@@ -27,6 +27,7 @@ from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
 from ort_lite_cpu.program.program import Program, machinery
+from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
 
@@ -76,7 +77,7 @@ class CPUExecutionProvider(ExecutionProvider):
             pool = account.pool(Lease, self._growth, self._keep)
             self.options = self.options.replace(pool=pool, planner=account.planner)
         if self.options.compile != NEVER:
-            ahead(machinery(threads))
+            ahead((*machinery(threads), NOTHING))
 
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:

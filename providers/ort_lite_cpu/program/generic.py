@@ -30,6 +30,7 @@ from ort_lite_cpu.lowering.lowered import Instruction
 from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.program import Program, machinery
+from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import NARROW, NATIVE, REAL, find
 
 VERSION = 28
@@ -124,7 +125,7 @@ def generic_specs(target: str, rules: ShapeRules) -> list[Spec]:
 
 def _running() -> Iterator[Spec]:
     """What every program is run by, and what plans its memory."""
-    yield from (*machinery(threads=2), EXPECT, REFUSE)
+    yield from (*machinery(threads=2), NOTHING, EXPECT, REFUSE)
     for kernel in (search.improve, wide.count_listed, wide.first_fit_wide):
         yield planning_spec(kernel)
     yield from (Spec(jumps.unless, ["u8"]), Spec(jumps.always))

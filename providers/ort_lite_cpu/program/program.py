@@ -25,7 +25,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
 from ort_lite_cpu.program.host_step import run_host_step
-from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, NOTHING, Segment, assemble
+from ort_lite_cpu.program.segment import FIRST_PLACE, GRAIN, Segment, assemble
 from ort_lite_cpu.program.segment_run import BOUND_LIMIT, SegmentRun, Unforeseen, allocate
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
@@ -49,8 +49,8 @@ ALIGNMENT = 16
 
 
 def machinery(threads: int) -> tuple[Spec, ...]:
-    """Kernels that nearly every program needs beside those of its nodes."""
-    return EXECUTE, *bind.SPECS, *team.specs(threads), NOTHING
+    """What runs programs, on this machine, whatever they are compiled for."""
+    return EXECUTE, *bind.SPECS, *team.specs(threads)
 
 
 class Program:
