@@ -46,12 +46,12 @@ def op_program(
     *,
     opset: int = 21,
     domain: str = "",
-    outputs: int = 1,
+    outputs: int | Sequence[int] = 1,
     constants: Sequence[int] = (),
     fixed: bool = False,
     threads: int = 1,
 ) -> Program:
-    """A program of one node, 'node'. `constants` are positions of inputs that are initialisers."""
+    """A program of one node, 'node'. `outputs`: how many, or which; `constants`: positions of inputs that are initialisers."""
     values: list[Value | None] = []
     feeds: list[tuple[Value, Info]] = []
     for k, array in enumerate(inputs):
@@ -65,8 +65,10 @@ def op_program(
             value = Value(f"in{k}", TensorType(from_numpy(array.dtype), shape))
             values.append(value)
             feeds.append((value, Info(value.type)))
-    results = [Value(f"out{k}") for k in range(outputs)]
-    node = Node(op_type, values, results, attributes or {}, domain=domain, version=opset, name="node")
+    wanted = {k: Value(f"out{k}") for k in (range(outputs) if isinstance(outputs, int) else outputs)}
+    places = [wanted.get(k) for k in range(max(wanted) + 1)]
+    results = list(wanted.values())
+    node = Node(op_type, values, places, attributes or {}, domain=domain, version=opset, name="node")
     inference = Inference(rules(), dict(feeds))
     inference.node(node)
     for result in results:
