@@ -195,6 +195,7 @@ def test_an_initialiser_that_is_an_input_too_can_be_overridden() -> None:
     for _ in range(2):
         np.testing.assert_array_equal(made.run(None, {"x": X, "w": w})[0], X + w)
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], X + np.array([1, 2, 3]))
+    np.testing.assert_array_equal(made.run(None, {"x": X, "w": None})[0], X + np.array([1, 2, 3]))
     assert len(provider.compiled) == 2
 
 
