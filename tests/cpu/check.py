@@ -50,6 +50,7 @@ def op_program(
     constants: Sequence[int] = (),
     fixed: bool = False,
     threads: int = 1,
+    steps: bool = False,
 ) -> Program:
     """A program of one node, 'node'. `outputs`: how many, or which; `constants`: positions of inputs that are initialisers."""
     values: list[Value | None] = []
@@ -74,7 +75,7 @@ def op_program(
     for result in results:
         result.type = inference.of(result).type
     with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):  # whatever has work to share is shared, however small
-        return Program([node], feeds, results, rules(), CPUOptions(threads=threads), {})
+        return Program([node], feeds, results, rules(), CPUOptions(threads=threads, steps=steps), {})
 
 
 def text_program(
@@ -173,6 +174,7 @@ def check_op(
     constants: Sequence[int] | Any = (),
     rtol: float | Any = 1e-5,
     atol: float | Any = 1e-6,
+    steps: bool | Any = False,
     **attributes: Any,
 ) -> None:
     """Compares with `expected`: arrays, a function of the inputs and attributes, or None for onnx.reference.
@@ -190,7 +192,7 @@ def check_op(
         variants.append({"constants": constants})
     first: list[Any] = []
     for variant in variants:
-        got = run_op(op_type, inputs, attributes, opset=opset, domain=domain, outputs=outputs, **variant)
+        got = run_op(op_type, inputs, attributes, opset=opset, domain=domain, outputs=outputs, steps=steps, **variant)
         shapes = ", ".join("none" if a is None else f"{a.dtype} {a.shape}" for a in inputs)
         what = f"{op_type}-{opset} {attributes or ''} of {shapes}, {variant or 'open shapes'}"
         for index, (result, want) in enumerate(zip(got, wanted, strict=True)):
