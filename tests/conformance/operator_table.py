@@ -38,10 +38,10 @@ NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 MICROSOFT = frozenset({
     "Attention", "BiasGelu", "BifurcationDetector", "CDist", "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
     "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu",
-    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "NhwcMaxPool", "Pad", "QAttention",
-    "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul",
-    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding", "SkipLayerNormalization",
-    "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
+    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "MurmurHash3", "NhwcMaxPool", "Pad",
+    "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
+    "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding",
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
 })  # fmt: skip
 """Operators of com.microsoft that exporters and onnxruntime's optimiser write."""
 

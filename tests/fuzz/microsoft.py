@@ -145,6 +145,7 @@ MATRICES = [
     own("FusedMatMul", ramp((3, 2, 4)), ramp((2, 5, 4)), transBatchA=1, transB=1),
     own("FusedGemm", ramp((3, 4)), ramp((4, 5)), ramp((5,)), constants=(1, 2), activation="Relu", alpha=2.0),
     own("FusedGemm", ramp((3, 4)), ramp((5, 4)), transB=1, activation="LeakyRelu", activation_alpha=0.3),
+    own("MurmurHash3", ramp((3, 5)), positive=0),
     own("CDist", ramp((3, 7)), ramp((5, 7)), metric="euclidean"),
     own("Inverse", ramp((2, 3, 3))),
     own("DynamicQuantizeMatMul", ramp((3, 5, 9)), byte(9, 7, dtype="int8"), ramp((7,)), np.zeros(7, np.int8), ramp((7,))),
@@ -221,6 +222,7 @@ MOVING = [
     own("Trilu", ramp((2, 3, 4)), scalar(1, "int64"), upper=0),
     own("Unique", np.array([3, 1, 3, 2, 1, 3], np.float32), outputs=3),
     own("Unique", np.array(["b", "a", "b"], object), outputs=3),
+    own("MurmurHash3", TEXTS, seed=3),
     own("Tokenizer", TEXTS, mark=1, pad_value="#", mincharnum=1, separators=[",", ";", " "]),
     own("Tokenizer", TEXTS[0], mark=0, pad_value="#", mincharnum=2, tokenexp="[a-z]+"),
 ]
