@@ -50,6 +50,11 @@ ATTENTION = [
     ),
     own("MultiHeadAttention", ROWS, PAST, PAST, None, None, ramp((1, HEADS, 3, 5)), num_heads=HEADS),
     own("MultiHeadAttention", ramp((2, 3, HEADS, 3, SIZE)), None, None, num_heads=HEADS),
+    own("MultiHeadAttention", ROWS, ROWS, ROWS, None, None, None, PAST, PAST, np.array([1], np.int32), outputs=3, num_heads=HEADS),
+    own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
     own(
         "GroupQueryAttention", ramp((2, 1, 32)), ramp((2, 1, 16)), ramp((2, 1, 16)), ramp((2, 2, 9, 8)), ramp((2, 2, 9, 8)),
         np.array([9, 6], np.int32), scalar(10, "int32"), ramp((16, 4)), ramp((16, 4)),

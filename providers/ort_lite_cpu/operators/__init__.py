@@ -71,7 +71,7 @@ _MICROSOFT: dict[str, str] = {
     "linear_attention": "CausalConvWithState LinearAttention",
     "matmul": "FusedGemm FusedMatMul",
     "microsoft.matmul_n_bits": "MatMulNBits",
-    "microsoft.attention": "Attention MultiHeadAttention",
+    "microsoft.attention": "Attention DecoderMaskedMultiHeadAttention MultiHeadAttention",
     "microsoft.murmur_hash": "MurmurHash3",
     "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
