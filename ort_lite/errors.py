@@ -44,6 +44,10 @@ class NotImplemented(OrtLiteError, NotImplementedError):
     """No provider of the session can run a node; the message lists the providers with their reasons."""
 
 
+class UnknownOperator(Fail, NotImplemented):
+    """No provider runs a node, and neither a schema nor a shape rule knows its operator: onnxruntime's Fail."""
+
+
 class ProviderError(OrtLiteError):
     """A provider broke its contract or could not be created; names the provider and what it did."""
 
