@@ -58,8 +58,8 @@ def partition(
         if not any(remedy(left) for remedy in remedies):
             hard = constraints.hard_rules(left)
             if hard:
-                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
-            raise NotSupported(_complaint(root, labels))
+                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)])).about(left[0])
+            raise NotSupported(_complaint(root, labels)).about(left[0])
         constraints.graph_changed()
 
 
