@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
@@ -63,7 +64,7 @@ class InferenceSession:
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
             config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
-        self._changing, self._told = threading.Lock(), threading.local()
+        self._changing, self._told = locks.lock(), threading.local()
 
     # Running
 

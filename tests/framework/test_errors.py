@@ -103,7 +103,11 @@ def test_fields_say_what_the_message_says(case: str) -> None:
         act()
     assert {name: text for name in FIELDS if (text := getattr(caught.value, name))} == fields, caught.value
     for name, text in fields.items():
-        assert name == "got" or text in str(caught.value) or text in "".join(getattr(caught.value, "__notes__", []))
+        assert (
+            name in ("got", "node", "operator")
+            or text in str(caught.value)
+            or text in "".join(getattr(caught.value, "__notes__", []))
+        )
 
 
 def test_whoever_knew_first_knew_best() -> None:

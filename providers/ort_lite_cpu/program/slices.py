@@ -23,12 +23,25 @@ LONG_NS = 20_000_000
 MOST = 4096
 """Slices of an instruction."""
 
-_BY_PART = frozenset({
-    "attention.attend", "attention.attend_few", "byte_dots.dot_gemm", "convolution.conv", "four_bits.four_bits", "gemm.matmul",
-    "integer.integer_gemm", "integer_convolution.dot_conv", "integer_convolution.integer_conv", "linear_attention.recur",
-    "pixels.conv_pixels", "planes.depthwise_planes", "planes.pointwise", "svm.vote", "trees.walk", "winograd.winograd",
+_BY_PART = [
+    "attention.attend",
+    "attention.attend_few",
+    "byte_dots.dot_gemm",
+    "convolution.conv",
+    "four_bits.four_bits",
+    "gemm.matmul",
+    "integer.integer_gemm",
+    "integer_convolution.dot_conv",
+    "integer_convolution.integer_conv",
+    "linear_attention.recur",
+    "pixels.conv_pixels",
+    "planes.depthwise_planes",
+    "planes.pointwise",
+    "svm.vote",
+    "trees.walk",
+    "winograd.winograd",
     "words.count_words",
-})  # fmt: skip
+]
 """Kernels whose parts have memory of their own that begins at `part` times its size. Others that have such memory are not cut."""
 
 
