@@ -5,19 +5,58 @@ Messages say who (node or input), what came, what was expected and what to do. T
 """
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
+
+
+class Named(Protocol):
+    """What an error says of a node."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def op_type(self) -> str: ...
+
+
+FIELDS = ("node", "operator", "provider", "input", "expected", "got")
 
 
 class OrtLiteError(Exception):
-    """Base class. `status` is onnxruntime's code for it, and the code's name."""
+    """Base class. What the message says is in fields too, "" where it does not say it.
+
+    `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
+    and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
+    """
 
     status: ClassVar[tuple[int, str]] = (1, "FAIL")
     tells_status: ClassVar[bool] = False
     """Of the whole process: texts begin with the status, as onnxruntime's do. `ort_lite.compat.switch` sets it."""
 
+    node: str = ""
+    operator: str = ""
+    provider: str = ""
+    input: str = ""
+    expected: str = ""
+    got: str = ""
+
     def __str__(self) -> str:
         text = super().__str__()
         return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : {text}" if self.tells_status else text
+
+    def about(self, node: Named | None = None, /, **fields: str) -> Self:
+        """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
+        if node is not None:
+            fields |= {"node": node.name, "operator": node.op_type}
+        for name, text in fields.items():
+            if not getattr(self, name):
+                setattr(self, name, text)
+        return self
+
+    def like(self, cause: BaseException) -> Self:
+        """As `about`, with what the error says that this one tells of."""
+        if isinstance(cause, OrtLiteError):
+            self.about(**{name: getattr(cause, name) for name in FIELDS})
+        return self
 
 
 class Fail(OrtLiteError):
@@ -139,7 +178,15 @@ class RuntimeException(OrtLiteError, RuntimeError):
 
 
 class RunTerminated(RuntimeException):
+    """A run was ended before it was done. Providers that stop raise this; a session tells which of the two below it was."""
+
+
+class Cancelled(RunTerminated):
     """`RunOptions.terminate` was set while the run was in flight."""
+
+
+class DeadlineExceeded(RunTerminated, TimeoutError):
+    """The run took longer than its `timeout`."""
 
 
 class VerificationError(OrtLiteError):

@@ -56,4 +56,4 @@ def compile_or_next(
         try:
             assignment = again()
         except NotSupported as nobody:
-            raise CompileError(f"{failure}; and {nobody}") from failure
+            raise CompileError(f"{failure}; and {nobody}").like(nobody) from failure

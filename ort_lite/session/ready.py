@@ -67,13 +67,18 @@ class Ready:
     ) -> list[Any]:
         inputs = self._feeds(input_feed)
         after: tuple[Callable[[], None], ...] = ()
+        run: lifecycle.Run = self._run if self._profiler is None else self._profiled
         if run_options is not None:
             self._check_entries(run_options)
             if run_options.config(config_keys.SHRINK, ""):
                 from ort_lite.session.footprint import shrinking
 
                 after = shrinking(run_options, self.prepared.assignment.providers, self._account)
-        outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
+            if run_options.timeout:
+                from ort_lite.options.deadline import within
+
+                run = within(run)
+        outputs = run(inputs, run_options)
         for shrink in after:
             shrink()
         if self._shares:

@@ -1,7 +1,6 @@
 """All that a session is between two changes: made whole by the stages, swapped whole by `load_params` and `close`."""
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from ort_lite.errors import InvalidArgument
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.log import Span, no_span
-from ort_lite.memory import heap
+from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
@@ -80,7 +79,7 @@ class Overriding:
     """The model compiled with its overridable initialisers as inputs, at the first run that overrides one."""
 
     def __init__(self, source: Model, make: Callable[[Model], Ready]) -> None:
-        self._source, self._make, self._lock = source, make, threading.Lock()
+        self._source, self._make, self._lock = source, make, locks.lock()
         self.made: Ready | None = None
 
     def ready(self) -> Ready:

@@ -112,7 +112,9 @@ class Lowering(Values):
             return
         registration = find(node)
         if registration is None:
-            raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}")
+            raise NotSupported(f"{node} (CPUExecutionProvider): no kernel for {node.domain or 'ai.onnx'}.{node.op_type}").about(
+                node
+            )
         try:
             registration.lower(NodeLowering(self, node, infos))
         except (OrtLiteError, Open):
@@ -122,7 +124,7 @@ class Lowering(Values):
             raise Fail(
                 f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
                 + told(error)
-            ) from error
+            ).about(node) from error
 
     def _infer(self, node: Node) -> list[Info]:
         """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""
@@ -136,7 +138,7 @@ class Lowering(Values):
                 if unknown.index in asked or self._is_exact(value, unknown):
                     raise NotSupported(
                         f"{node} (CPUExecutionProvider): its shape rule asks more of {value.name!r} than can be known: {unknown!r}"
-                    ) from None
+                    ).about(node, input=value.name) from None
                 if isinstance(unknown, RankUnknown | NumbersUnknown):
                     raise Open(value, numbers=isinstance(unknown, NumbersUnknown)) from None
                 asked.add(unknown.index)

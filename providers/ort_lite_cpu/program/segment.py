@@ -141,7 +141,7 @@ def _with_node(error: KernelMissing, lowered: Lowered) -> KernelMissing:
     """The error about kernels, which says for which node the first of them is."""
     users = (item.node for item in lowered.items if isinstance(item, Instruction) and item.spec in error.specs[:1])
     node = next(users, None)
-    return error if node is None else KernelMissing(f"{node} (CPUExecutionProvider): {error}", error.specs)
+    return error if node is None else KernelMissing(f"{node} (CPUExecutionProvider): {error}", error.specs).about(node)
 
 
 _Group = list[Instruction | Requirement]
