@@ -58,7 +58,7 @@ class InferenceSession:
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
-        self._kept = source_to_keep(path_or_bytes)
+        self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
         with piece(Logged(options.log_severity_level)):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
@@ -261,10 +261,20 @@ class InferenceSession:
                 fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
             with self._changing:
                 if self._state.prepared is not None:
-                    self._state = fresh
+                    self._state, self._own_params = fresh, True
                     return
             fresh.account.close()
         raise InvalidArgument("load_params: the session is closed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from: see `ort_lite.session.pickling`. Raises InvalidArgument where it has not kept that, and
+        RuntimeException once the session is closed.
+        """
+        if self._state.prepared is None:
+            raise RuntimeException("the session is closed")
+        from ort_lite.session.pickling import made_again, parts
+
+        return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
     def __enter__(self) -> "InferenceSession":
         return self
