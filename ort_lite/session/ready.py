@@ -129,7 +129,7 @@ class Ready:
         assert self._profiler is not None
         begin = time.perf_counter_ns()
         try:
-            return self._run(inputs, options, self._profiler.step)
+            return self._run(inputs, options, self._profiler.run())
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
 
