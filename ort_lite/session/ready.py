@@ -113,7 +113,7 @@ class Ready:
             new = entries.keys() - self._noted
             self._noted.update(new)
             acting = config_keys.ACTING_IN_RUNS.union(self._config_keys)
-            config_keys.note_without_effect(new, acting, "run", options.log_severity_level)
+            config_keys.note_without_effect(new, acting, "run", options)
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
