@@ -5,7 +5,7 @@ Messages say who (node or input), what came, what was expected and what to do. T
 """
 
 from collections.abc import Iterable
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 
 class Named(Protocol):
@@ -25,8 +25,12 @@ class OrtLiteError(Exception):
     """Base class. What the message says is in fields too, "" where it does not say it.
 
     `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
-    and `got` are the words of the message for what was wanted and what came.
+    and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
     """
+
+    status: ClassVar[tuple[int, str]] = (1, "FAIL")
+    tells_status: ClassVar[bool] = False
+    """Of the whole process: texts begin with the status, as onnxruntime's do. `ort_lite.compat.switch` sets it."""
 
     node: str = ""
     operator: str = ""
@@ -34,6 +38,10 @@ class OrtLiteError(Exception):
     input: str = ""
     expected: str = ""
     got: str = ""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : {text}" if self.tells_status else text
 
     def about(self, node: Named | None = None, /, **fields: str) -> Self:
         """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
@@ -58,13 +66,49 @@ class Fail(OrtLiteError):
 class InvalidArgument(OrtLiteError, ValueError):
     """A feed, an option or a name that the caller gave is wrong."""
 
+    status = (2, "INVALID_ARGUMENT")
+
 
 class NoSuchFile(OrtLiteError, FileNotFoundError):
     """The model or a file of its external data does not exist."""
 
+    status = (3, "NO_SUCHFILE")
+
+
+class NoModel(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (4, "NO_MODEL")
+
+
+class EngineError(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses, and for providers whose device fails: nothing else raises it."""
+
+    status = (5, "ENGINE_ERROR")
+
 
 class InvalidProtobuf(OrtLiteError):
     """The bytes are not a serialised ModelProto."""
+
+    status = (7, "INVALID_PROTOBUF")
+
+
+class ModelLoaded(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (8, "MODEL_LOADED")
+
+
+class NotFound(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (14, "NOT_FOUND")
+
+
+class DeviceReset(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses, and for providers whose device was reset: nothing else raises it."""
+
+    status = (15, "DEVICE_RESET")
 
 
 class InvalidParams(OrtLiteError):
@@ -74,6 +118,8 @@ class InvalidParams(OrtLiteError):
 class InvalidGraph(OrtLiteError):
     """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ..."""
 
+    status = (10, "INVALID_GRAPH")
+
 
 class ShapeInferenceError(InvalidGraph):
     """The shapes or types of a node's inputs do not fit its operator."""
@@ -82,8 +128,22 @@ class ShapeInferenceError(InvalidGraph):
 class NotImplemented(OrtLiteError, NotImplementedError):
     """No provider of the session can run a node; the message lists the providers with their reasons."""
 
+    status = (9, "NOT_IMPLEMENTED")
 
-class ProviderError(OrtLiteError):
+
+class UnknownOperator(Fail, NotImplemented):
+    """No provider runs a node, and neither a schema nor a shape rule knows its operator: onnxruntime's Fail."""
+
+    status = Fail.status
+
+
+class EPFail(OrtLiteError):
+    """An execution provider failed."""
+
+    status = (11, "EP_FAIL")
+
+
+class ProviderError(EPFail):
     """A provider broke its contract or could not be created; names the provider and what it did."""
 
 
@@ -102,13 +162,19 @@ class CompileError(ProviderError):
 class ModelRequiresCompilation(OrtLiteError):
     """A partition would have to be compiled although `session.disable_model_compile` is set; names partitions and providers."""
 
+    status = (13, "MODEL_REQUIRES_COMPILATION")
+
 
 class ModelLoadCanceled(OrtLiteError):
     """`SessionOptions.set_load_cancellation_flag(True)` while a session was being made."""
 
+    status = (12, "MODEL_LOAD_CANCELED")
+
 
 class RuntimeException(OrtLiteError, RuntimeError):
     """A node failed while running; the message names it and its provider."""
+
+    status = (6, "RUNTIME_EXCEPTION")
 
 
 class RunTerminated(RuntimeException):

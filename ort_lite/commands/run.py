@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.commands import model
+from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.dtypes import from_numpy, ort_name
 from ort_lite.session.session import InferenceSession
@@ -15,7 +16,7 @@ from ort_lite.session.session import InferenceSession
 
 def main(arguments: Namespace) -> None:
     session = _session(arguments)
-    feeds = model.feeds(arguments, session.get_inputs())
+    feeds = feeds_of(arguments, session.get_inputs())
     start = time.perf_counter()
     results = session.run(None, feeds)
     seconds = time.perf_counter() - start

@@ -70,6 +70,13 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
  x64quantprecision
 """
 
+ROUNDING = "ort_lite.round_16_bit"
+ROUNDINGS = ("regions", "nodes", "steps")
+"""A session's entry and its values: where float16 and bfloat16 are rounded that are computed as float32. Where such nodes pass results
+to others ("regions", the default, as in onnxruntime), at every node ("nodes"), or also where the operators end of which ONNX's
+functions of Softmax and Attention consist ("steps").
+"""
+
 CREATION_TRACE = "ort_lite.creation_trace"
 """A session's entry; "1": `InferenceSession.creation_trace` says what making it did."""
 
@@ -80,6 +87,7 @@ OWN_KEYS = frozenset(
     {
         "session.memory_limit_bytes",
         KEEP_CONSTANTS,
+        ROUNDING,
         CREATION_TRACE,
         MEMORY_PLANNER,
         COMPILE,
@@ -118,6 +126,15 @@ def session_keys() -> frozenset[str]:
         else:
             found.add(f"{group}.{word}")
     return frozenset(found | OWN_KEYS)
+
+
+def rounding(value: str) -> str:
+    """The value of ROUNDING. Raises InvalidArgument for one that it does not have."""
+    if value not in ROUNDINGS:
+        raise InvalidArgument(
+            "session config entry {} is {!r}; it should be {!r}, {!r} or {!r}".format(ROUNDING, value, *ROUNDINGS)
+        )
+    return value
 
 
 def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:

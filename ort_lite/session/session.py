@@ -390,6 +390,7 @@ def _profiler(options: SessionOptions) -> "Profiler | None":
 
 
 def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
-    """The model compiled with overridable initialisers as inputs, and the whole feed."""
+    """The model compiled with overridable initialisers as inputs, and the whole feed. One that is fed None keeps its value."""
     ready = state.ready if state.overriding is None else state.overriding.ready()
-    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **feed}
+    given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
+    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}

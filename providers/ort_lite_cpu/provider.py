@@ -71,13 +71,17 @@ class CPUExecutionProvider(ExecutionProvider):
         """Threads that no provider option fixed are the session's intra_op_num_threads.
 
         Config entry `ort_lite.winograd` "0" turns Winograd's convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
-        `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels.
+        `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels,
+        `ort_lite.round_16_bit` "steps" rounds 16-bit floats where ONNX's functions do.
         """
         threads = self._threads or min(options.intra_op_num_threads or _cores(), MAX_PARTS)
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
-        self.options = CPUOptions(threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)))
+        steps = options.config("ort_lite.round_16_bit", "") == "steps"
+        self.options = CPUOptions(
+            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps
+        )
         account = options.account
         if account is not None:
             pool = account.pool(Lease, self._growth, self._keep)
@@ -88,7 +92,7 @@ class CPUExecutionProvider(ExecutionProvider):
     def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
         for node in graph:
             registration = find(node)
-            rejection = _no_kernel(node) if registration is None else _wrong_type(node, registration)
+            rejection = _no_kernel(node) if registration is None else _wrong_type(node, registration, self.options.steps)
             yield Capability((node,)) if rejection is None else rejection
 
     def supports_type(self, node: Node, dtype: str) -> bool:
@@ -145,12 +149,13 @@ def _no_kernel(node: Node) -> Rejection:
     return Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type} {node.version}")
 
 
-def _wrong_type(node: Node, registration: OperatorRegistration) -> Rejection | None:
+def _wrong_type(node: Node, registration: OperatorRegistration, steps: bool) -> Rejection | None:
     if registration.types in (STRING, COMPLEX):
         return None  # found because of the types
     values: Sequence[Value | None] = node.inputs or node.outputs
     position = registration.typed_by if node.inputs else 0
     value = values[position] if position < len(values) else None
-    if value is None or value.dtype is None or value.dtype in registration.types:
+    types = registration.types | registration.stepwise if steps else registration.types
+    if value is None or value.dtype is None or value.dtype in types:
         return None
-    return Rejection(node, "type", f"{value.dtype}, takes {', '.join(sorted(registration.types))}")
+    return Rejection(node, "type", f"{value.dtype}, takes {', '.join(sorted(types))}")
