@@ -14,7 +14,7 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from ort_lite.errors import ProviderError, RunTerminated, RuntimeException, told
+from ort_lite.errors import ProviderError, RuntimeException, told
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
@@ -79,7 +79,7 @@ class ProviderLock:
             return
         while not self.lock.acquire(timeout=_LOOK_EVERY):
             if options.terminate:
-                raise RunTerminated(f"the run was ended by RunOptions.terminate while {waiting} waited for its turn")
+                raise options.ended(f"while {waiting} waited for its turn")
 
 
 class _Locks:
