@@ -57,6 +57,11 @@ ATTENTION = [
         outputs=3, num_heads=HEADS, past_present_share_buffer=1,
     ),
     own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        np.array([2], np.int32), np.array([[[0, 1, 0, 1, 0], [1, 1, 0, 0, 1]]], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
+    own(
         "GroupQueryAttention", ramp((2, 1, 32)), ramp((2, 1, 16)), ramp((2, 1, 16)), ramp((2, 2, 9, 8)), ramp((2, 2, 9, 8)),
         np.array([9, 6], np.int32), scalar(10, "int32"), ramp((16, 4)), ramp((16, 4)),
         outputs=3, num_heads=4, kv_num_heads=2, do_rotary=1,
