@@ -40,8 +40,7 @@ class OrtLiteError(Exception):
     got: str = ""
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : {text}" if self.tells_status else text
+        return (_beginning(self.status) if self.tells_status else "") + super().__str__()
 
     def about(self, node: Named | None = None, /, **fields: str) -> Self:
         """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
@@ -240,10 +239,19 @@ class InvalidPlan(OrtLiteError):
     """
 
 
+def _beginning(status: tuple[int, str]) -> str:
+    return f"[ONNXRuntimeError] : {status[0]} : {status[1]} : "
+
+
+def said(error: BaseException) -> str:
+    """The text of an error, for texts of other errors: without the status that it may begin with."""
+    return str(error).removeprefix(_beginning(error.status)) if isinstance(error, OrtLiteError) else str(error)
+
+
 def told(error: BaseException) -> str:
     """Class and text of an error, for messages about it; also of one whose text cannot be made."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {said(error)}"
     except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
         return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
 

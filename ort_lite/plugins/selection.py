@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ort_lite import log
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, told
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, said, told
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
@@ -121,16 +121,16 @@ def _created(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[Execut
         return create(entry, own), ""
     except NoDevice as error:
         if policy.required:
-            raise ProviderError(f"{_name(entry)} is required and has no device: {error}").about(
+            raise ProviderError(f"{_name(entry)} is required and has no device: {said(error)}").about(
                 provider=_name(entry)
             ) from error
-        return None, f"{_name(entry)} has no device: {error}; it is left out"
+        return None, f"{_name(entry)} has no device: {said(error)}; it is left out"
     except InvalidArgument:
         raise
     except OrtLiteError as error:
         if policy.required or policy.on_create_error == policy_options.RAISE:
             raise
-        return None, f"{error}; it is left out"
+        return None, f"{said(error)}; it is left out"
 
 
 def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:

@@ -23,6 +23,7 @@ from ort_lite.provider import (
     Rejection,
     SessionOptions,
 )
+from ort_lite.provider.seeds import seed
 from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
@@ -80,7 +81,7 @@ class CPUExecutionProvider(ExecutionProvider):
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
         steps = options.config("ort_lite.round_16_bit", "") == "steps"
         self.options = CPUOptions(
-            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps
+            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps, seed=seed()
         )
         account = options.account
         if account is not None:

@@ -91,6 +91,11 @@ def test_errors_are_where_programs_import_them_from(switched: ModuleType, code: 
     assert str(found.pop()("what")) == f"[ONNXRuntimeError] : {code} : {spelled} : what"
 
 
+def test_an_error_that_tells_of_another_has_one_status(switched: ModuleType) -> None:
+    told = errors.CompileError(errors.told(errors.InvalidArgument("what")))
+    assert str(told) == "[ONNXRuntimeError] : 11 : EP_FAIL : InvalidArgument: what"
+
+
 def test_texts_begin_as_before_where_nobody_switched() -> None:
     assert str(errors.InvalidArgument("what")) == "what"
 
