@@ -97,12 +97,14 @@ def quantize_matmul_bnb4(dst: _Array, src: _Array, absmax: _Array, block_size: i
 
 
 def _blocks(src: _Array, block_size: int, n: int, k: int) -> _Floats:
-    """(blocks, block_size, n) in float32, filled up with zeros."""
-    if src.size != n * k or block_size < 1:
-        raise InvalidArgument(f"src has {src.size} elements, blocks {block_size}; expected k * n = {k} * {n}, and 1 or more")
+    """(blocks, block_size, n) in float32, filled up with zeros: the first k rows of `src`, which may have more."""
+    if src.size < n * k or block_size < 1:
+        raise InvalidArgument(
+            f"src has {src.size} elements, blocks {block_size}; expected k * n = {k} * {n} or more, and 1 or more"
+        )
     count = -(-k // block_size)
     blocks = np.zeros((count * block_size, n), np.float32)
-    blocks[:k] = np.asarray(src, np.float32).reshape(k, n)
+    blocks[:k] = np.asarray(src, np.float32).ravel()[: k * n].reshape(k, n)
     return blocks.reshape(count, block_size, n)
 
 

@@ -49,6 +49,12 @@ def test_codes_are_onnxruntime_s(k: int, n: int, block: int, kind: str, dtype: A
         same("quantize_matmul_bnb4", (flat, block, quant_type, n, k), *shapes_of_rows)
 
 
+def test_rows_beyond_the_last_are_left_alone() -> None:
+    """As the caller fills weights up to whole blocks."""
+    src = np.vstack([weights(20, 2, "both", np.float32), np.full((12, 2), 9, np.float32)])
+    same("quantize_matmul_4bits", (src, 16, 2, 20, False), ((2, 2, 8), np.uint8), ((2, 2), np.float32), ((2, 1), np.uint8))
+
+
 def test_an_array_of_another_size_or_type_is_said() -> None:
     src, bytes_, scales = np.ones((16, 2), np.float32), np.zeros((2, 1, 8), np.uint8), np.zeros((2, 1), np.float32)
     zeros = np.zeros((2, 1), np.uint8)
@@ -56,8 +62,8 @@ def test_an_array_of_another_size_or_type_is_said() -> None:
         ours.quantize_matmul_4bits(np.zeros((2, 7), np.uint8), src, scales, zeros, 16, 2, 16, True)
     with pytest.raises(InvalidArgument, match="scale has 2 elements of uint8; expected 2 of float32"):
         ours.quantize_matmul_4bits(bytes_, src, np.zeros((2, 1), np.uint8), zeros, 16, 2, 16, True)
-    with pytest.raises(InvalidArgument, match=r"src has 32 elements, blocks 16; expected k \* n = 15 \* 2"):
-        ours.quantize_matmul_4bits(bytes_, src, scales, zeros, 16, 2, 15, True)
+    with pytest.raises(InvalidArgument, match=r"src has 32 elements, blocks 16; expected k \* n = 17 \* 2"):
+        ours.quantize_matmul_4bits(bytes_, src, scales, zeros, 16, 2, 17, True)
     with pytest.raises(InvalidArgument, match="quant_type is 2"):
         ours.quantize_matmul_bnb4(bytes_, src, scales, 16, 2, 2, 16)
     with pytest.raises(InvalidArgument, match=r"src has 32 elements; expected n \* k = 2 \* 15"):
