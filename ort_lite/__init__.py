@@ -112,6 +112,7 @@ _HOME = {
     "save": "serialization.save",
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
+    "set_seed": "provider.seeds",
     "set_default_logger_verbosity": "log",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
@@ -144,6 +145,6 @@ __all__ = [
     "get_all_providers", "get_available_providers", "get_device", "get_version_string", "install_as_onnxruntime",
     "kSmallTensorDataThresholdBytes",
     "load", "load_params", "measure_costs", "model_tensors", "place", "plan", "register_allocator", "register_plugin",
-    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
+    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "span_of",
     "unregister_allocator", "unregister_plugin", "unregister_provider", "verify",
 ]  # fmt: skip

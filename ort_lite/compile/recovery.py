@@ -16,10 +16,10 @@ Report = Callable[[str], None]
 """Warns, and keeps the text for `explain()`."""
 
 
-def reporter(incidents: list[str], severity: int) -> Report:
+def reporter(incidents: list[str], whose: log.Whose) -> Report:
     def report(text: str) -> None:
         incidents.append(text)
-        log.warn(severity, text)
+        log.warn(whose, text)
 
     return report
 

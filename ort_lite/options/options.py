@@ -14,6 +14,10 @@ MAX_TIMEOUT = 1e9
 """Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
 
 
+MAX_THREADS = 1024
+"""That a session may ask for. Providers use fewer where more help nobody."""
+
+
 class GraphOptimizationLevel(IntEnum):
     """How far transforms go: none, basic ones, those that fuse operators as well, all."""
 
@@ -60,6 +64,8 @@ class _Checked:
             except (TypeError, ValueError):
                 expected = type(default).__name__
                 raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
+            if name.endswith("_num_threads"):
+                threads(value, f"{type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
 
@@ -80,6 +86,13 @@ def seconds(value: Any) -> float:
     number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
     if not 0 <= number <= MAX_TIMEOUT:
         raise InvalidArgument(f"timeout: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
+    return number
+
+
+def threads(number: int, what: str) -> int:
+    """A number of threads. Raises InvalidArgument, which names `what` and the bound, for nonsense."""
+    if not 0 <= number <= MAX_THREADS:
+        raise InvalidArgument(f"{what}: got {number}, expected 0 (the default) to {MAX_THREADS} threads")
     return number
 
 
@@ -131,6 +144,10 @@ class SessionOptions(_Checked):
         self._initializers: dict[str, Any] = {}
         self._load_cancellation = _Flag()
         self._account: MemoryAccount | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle belongs to no session, and nobody there cancels its loading."""
+        return {**vars(self), "_account": None, "_load_cancellation": _Flag()}
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -223,12 +240,15 @@ class RunOptions(_Checked):
         self._stops: list[Callable[[], None]] = []
         self._exceeded = 0.0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Runs in flight are this process's."""
+        return {**vars(self), "_stops": []}
+
     def copy(self) -> "RunOptions":
         """Options of its own: nobody who sets `terminate` of the one ends runs of the other."""
         made = RunOptions()
-        for name, value in vars(self).items():
-            if name != "_stops":
-                setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        for name, value in self.__getstate__().items():
+            setattr(made, name, dict(value) if isinstance(value, dict) else value)
         return made
 
     def exceed(self, timeout: float) -> None:

@@ -212,7 +212,7 @@ def _check_known(name: str) -> None:
 
 def _note(notes: list[str], options: SessionOptions, text: str) -> None:
     notes.append(text)
-    log.warn(options.log_severity_level, text)
+    log.warn(options, text)
 
 
 def _name(entry: Any) -> str:

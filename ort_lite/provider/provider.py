@@ -199,12 +199,16 @@ class Overhead(Record):
 
 
 class ProfileEvent(Record):
-    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it."""
+    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it.
+
+    `thread`: `threading.get_native_id()` of the thread that did it, inside of whose step it is shown; 0: a device did.
+    """
 
     name: str
     begin: int
     end: int
     args: Mapping[str, str] = field(default_factory=dict)
+    thread: int = 0
 
 
 class ExecutionProvider:

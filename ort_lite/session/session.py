@@ -58,12 +58,12 @@ class InferenceSession:
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
-        self._kept = source_to_keep(path_or_bytes)
-        with piece(Logged(options.log_severity_level)):
+        self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
+        with piece(Logged(options)):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
-            config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
+            config_keys.note_without_effect(entries, acting, "session", options)
         self._changing, self._told = locks.lock(), threading.local()
 
     # Running
@@ -257,14 +257,24 @@ class InferenceSession:
                 "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options.log_severity_level)):
+            with piece(Logged(state.options)):
                 fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
             with self._changing:
                 if self._state.prepared is not None:
-                    self._state = fresh
+                    self._state, self._own_params = fresh, True
                     return
             fresh.account.close()
         raise InvalidArgument("load_params: the session is closed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from: see `ort_lite.session.pickling`. Raises InvalidArgument where it has not kept that, and
+        RuntimeException once the session is closed.
+        """
+        if self._state.prepared is None:
+            raise RuntimeException("the session is closed")
+        from ort_lite.session.pickling import made_again, parts
+
+        return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
     def __enter__(self) -> "InferenceSession":
         return self
@@ -314,7 +324,7 @@ class InferenceSession:
     @property
     def creation_trace(self) -> "CreationTrace | None":
         """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
-        is the session profiled.
+        is the session profiled or logged in verbose words.
         """
         return self._state.creation
 

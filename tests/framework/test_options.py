@@ -66,6 +66,12 @@ def test_values_of_the_right_kind_are_taken(name: str, value: Any, kept: Any) ->
     ("name", "value", "message"),
     [
         ("intra_op_num_threads", 2.5, "SessionOptions.intra_op_num_threads: got 2.5, expected int"),
+        ("intra_op_num_threads", -1, "SessionOptions.intra_op_num_threads: got -1, expected 0 (the default) to 1024 threads"),
+        (
+            "inter_op_num_threads",
+            10**9,
+            "SessionOptions.inter_op_num_threads: got 1000000000, expected 0 (the default) to 1024 threads",
+        ),
         ("intra_op_num_threads", "2", "SessionOptions.intra_op_num_threads: got '2', expected int"),
         ("enable_profiling", 2, "SessionOptions.enable_profiling: got 2, expected bool"),
         ("graph_optimization_level", 7, "SessionOptions.graph_optimization_level: got 7, expected GraphOptimizationLevel"),

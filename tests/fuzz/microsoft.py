@@ -50,6 +50,11 @@ ATTENTION = [
     ),
     own("MultiHeadAttention", ROWS, PAST, PAST, None, None, ramp((1, HEADS, 3, 5)), num_heads=HEADS),
     own("MultiHeadAttention", ramp((2, 3, HEADS, 3, SIZE)), None, None, num_heads=HEADS),
+    own("MultiHeadAttention", ROWS, ROWS, ROWS, None, None, None, PAST, PAST, np.array([1], np.int32), outputs=3, num_heads=HEADS),
+    own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
     own(
         "GroupQueryAttention", ramp((2, 1, 32)), ramp((2, 1, 16)), ramp((2, 1, 16)), ramp((2, 2, 9, 8)), ramp((2, 2, 9, 8)),
         np.array([9, 6], np.int32), scalar(10, "int32"), ramp((16, 4)), ramp((16, 4)),
@@ -145,6 +150,7 @@ MATRICES = [
     own("FusedMatMul", ramp((3, 2, 4)), ramp((2, 5, 4)), transBatchA=1, transB=1),
     own("FusedGemm", ramp((3, 4)), ramp((4, 5)), ramp((5,)), constants=(1, 2), activation="Relu", alpha=2.0),
     own("FusedGemm", ramp((3, 4)), ramp((5, 4)), transB=1, activation="LeakyRelu", activation_alpha=0.3),
+    own("MurmurHash3", ramp((3, 5)), positive=0),
     own("CDist", ramp((3, 7)), ramp((5, 7)), metric="euclidean"),
     own("Inverse", ramp((2, 3, 3))),
     own("DynamicQuantizeMatMul", ramp((3, 5, 9)), byte(9, 7, dtype="int8"), ramp((7,)), np.zeros(7, np.int8), ramp((7,))),
@@ -221,6 +227,7 @@ MOVING = [
     own("Trilu", ramp((2, 3, 4)), scalar(1, "int64"), upper=0),
     own("Unique", np.array([3, 1, 3, 2, 1, 3], np.float32), outputs=3),
     own("Unique", np.array(["b", "a", "b"], object), outputs=3),
+    own("MurmurHash3", TEXTS, seed=3),
     own("Tokenizer", TEXTS, mark=1, pad_value="#", mincharnum=1, separators=[",", ";", " "]),
     own("Tokenizer", TEXTS[0], mark=0, pad_value="#", mincharnum=2, tokenexp="[a-z]+"),
 ]
