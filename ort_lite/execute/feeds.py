@@ -186,11 +186,13 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 
 
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """An object array of str. Bytes are decoded as UTF-8, other objects become their text, as in onnxruntime."""
+    """An object array of str. Bytes are decoded as UTF-8, those of numpy.void with their zeros at the end, other objects become their
+    text, as in onnxruntime.
+    """
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
     if array.dtype is _OBJECT and array.flags.c_contiguous:
         objects = array
-    elif array.dtype.kind not in "OUST":
+    elif array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise InvalidArgument(
             f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
         ).about(input=name, expected=ort_name("string"), got=_type_of(array))
