@@ -348,7 +348,7 @@ class ExecutionProvider:
         """Options that change while a session lives (`InferenceSession.set_ep_dynamic_options`). All or none are taken."""
         from ort_lite.errors import InvalidArgument
 
-        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}")
+        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}").about(provider=self.name)
 
     def start_profiling(self) -> None:
         """The session is profiled from now on."""
@@ -367,7 +367,9 @@ class ExecutionProvider:
         """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
         from ort_lite.errors import ProviderError
 
-        raise ProviderError(f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew")
+        raise ProviderError(
+            f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew"
+        ).about(provider=self.name)
 
     def compatibility(self) -> str:
         """What a saved partition depends on: versions, device. Saved beside it."""
