@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import from_numpy
 from ort_lite.errors import InvalidArgument
@@ -19,6 +19,9 @@ from ort_lite.serialization.proto import pb
 from ort_lite.serialization.source import ModelSource
 from ort_lite.serialization.spans import owned_array
 from ort_lite.transform.contract import all_graphs
+
+if TYPE_CHECKING:
+    from ort_lite.serialization.supplied import Supplied
 
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
 """Arrays by name, or what `save_params` made of them."""
@@ -41,7 +44,7 @@ def open_model(
         raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
-    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None)
+    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_supplied(options))
     if isinstance(source, (str, os.PathLike)) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.pipeline.context import read_files
 
@@ -54,6 +57,16 @@ def open_model(
     if not whole:
         _check_complete(model)
     return model
+
+
+def _supplied(options: SessionOptions) -> "Supplied | None":
+    """External data that the options have in memory."""
+    arrays, files = options.external_initializers
+    if not arrays and not files:
+        return None
+    from ort_lite.serialization.supplied import Supplied
+
+    return Supplied(arrays, files)
 
 
 def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
