@@ -28,14 +28,42 @@ def model(*steps: Any, **options: Any) -> bytes:
 MODEL = model(helper.make_node("Relu", ["x"], ["y"], name="relu"))
 ELSEWHERE = {
     "InferenceSession": {"get_input_epdevices"},
-    "SessionOptions": set(
-        ["add_provider", "add_provider_for_devices", "has_providers", "set_provider_selection_policy", "set_provider_selection_policy_delegate", "set_ep_context_data_read_func", "clear_ep_context_data_read_func"]
-    ),
+    "SessionOptions": {
+        "add_provider",
+        "add_provider_for_devices",
+        "has_providers",
+        "set_provider_selection_policy",
+        "set_provider_selection_policy_delegate",
+        "set_ep_context_data_read_func",
+        "clear_ep_context_data_read_func",
+    },
     "RunOptions": {"add_active_adapter"},
 }
 """Members that are about devices and adapters."""
-CLASSES = ["InferenceSession", "SessionOptions", "RunOptions", "OrtValue", "IOBinding", "SparseTensor", "ModelMetadata", "NodeArg", "OrtMemoryInfo", "OrtArenaCfg", "OrtEpAssignedNode", "OrtEpAssignedSubgraph"]
-ENUMS = ["GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder", "OrtAllocatorType", "OrtMemType", "OrtSparseFormat", "OrtDeviceMemoryType", "OrtMemoryInfoDeviceType"]
+CLASSES = [
+    "InferenceSession",
+    "SessionOptions",
+    "RunOptions",
+    "OrtValue",
+    "IOBinding",
+    "SparseTensor",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtMemoryInfo",
+    "OrtArenaCfg",
+    "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph",
+]
+ENUMS = [
+    "GraphOptimizationLevel",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "OrtAllocatorType",
+    "OrtMemType",
+    "OrtSparseFormat",
+    "OrtDeviceMemoryType",
+    "OrtMemoryInfoDeviceType",
+]
 
 
 def session(api: Any, **entries: str) -> Any:
