@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from ort_lite.serialization.tensors import tensors as model_tensors
     from ort_lite.session.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
     from ort_lite.session.io_binding import IOBinding
-    from ort_lite.session.io_binding import IOBinding as SessionIOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.ort_value_vector import OrtValueVector
     from ort_lite.session.session import InferenceSession
+    from ort_lite.session.session_io_binding import SessionIOBinding
     from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
         CVMArrayAlloc,
@@ -99,7 +99,7 @@ _HOME = {
     "PlacementRule": "partition.placement",
     "RunOptions": "options.options",
     "SerializeOptions": "serialization.parse_options",
-    "SessionIOBinding": "session.io_binding:IOBinding",
+    "SessionIOBinding": "session.session_io_binding",
     "SessionOptions": "options.options",
     "SparseTensor": "tensors.sparse",
     "TensorBufferOptions": "serialization.parse_options",

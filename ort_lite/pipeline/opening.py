@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import from_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
 from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
@@ -81,7 +81,10 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
 
 
 def save_optimized(model: Model, options: SessionOptions) -> None:
-    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them."""
+    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them.
+
+    Raises InvalidArgument for a size that is none, NoSuchFile or Fail where it cannot be written.
+    """
     from ort_lite.pipeline.older_opsets import as_imported
     from ort_lite.serialization.save import save
 
@@ -89,7 +92,13 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
     if not (least.isascii() and least.isdigit()):
         raise InvalidArgument(f"{OPTIMIZED_LEAST} is {least!r}, expected a number of bytes")
     external = SerializeOptions(external_data=options.config(OPTIMIZED_BESIDE, "") or None, raw_data_threshold=int(least))
-    save(as_imported(model), options.optimized_model_filepath, external)
+    try:
+        save(as_imported(model), options.optimized_model_filepath, external)
+    except OSError as error:
+        kind = NoSuchFile if isinstance(error, FileNotFoundError) else Fail
+        raise kind(
+            f"optimized_model_filepath {options.optimized_model_filepath!r} cannot be written: {error.strerror}"
+        ) from error
 
 
 def set_params(model: Model, params: Params) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ort_lite import log
 from ort_lite.errors import Fail, InvalidCall
 from ort_lite.options import config_keys
+from ort_lite.tensors.device_tensor import device_named
 
 if TYPE_CHECKING:
     from ort_lite.compat.allocators import OrtMemoryInfo
@@ -107,7 +108,8 @@ class Compatible:
             if index < len(fetches):
                 binding.bind_ortvalue_output(name, fetches[index])
             else:
-                binding.bind_output(name, *_named(fetch_devices[index]))
+                device = device_named(fetch_devices[index])
+                binding.bind_output(name, device.kind, device.id)
         binding.run(run_options)
         fetches[:] = binding.get_outputs()
 
@@ -224,19 +226,6 @@ class Compatible:
     def enable_fallback(self) -> None:
         """Accepted for compatibility."""
         self._enable_fallback = True
-
-
-def _named(device: Any) -> tuple[str, int]:
-    """Kind and number of a Device, or of what answers as onnxruntime's OrtDevice does."""
-    kind = getattr(device, "kind", None)
-    if isinstance(kind, str):
-        return kind, int(device.id)
-    number = getattr(device, "device_type", None)
-    if callable(number) and int(number()) == 0:
-        return "cpu", 0
-    if number is None and device is None:
-        return "cpu", 0
-    raise InvalidCall(f"run_with_ortvaluevector: {device!r} is no device of the session; bind its outputs by io_binding()")
 
 
 __all__ = ["Compatible"]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.ort_value_vector import OrtValueVector
+    from ort_lite.session.session_io_binding import SessionIOBinding
 
 
 class NativeFace:
@@ -18,6 +19,11 @@ class NativeFace:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+
+    @property
+    def session(self) -> Any:
+        """The InferenceSession."""
+        return self._session
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -54,7 +60,7 @@ class NativeFace:
 
         return OrtValueVector(self._session.run_with_ort_values(output_names, feed, run_options))
 
-    def run_with_iobinding(self, iobinding: "IOBinding", run_options: "RunOptions | None" = None) -> None:
+    def run_with_iobinding(self, iobinding: "IOBinding | SessionIOBinding", run_options: "RunOptions | None" = None) -> None:
         self._session.run_with_iobinding(iobinding, run_options)
 
     def initialize_session(self, providers: Sequence[str], provider_options: Sequence[Any], disabled: Any = ()) -> None:

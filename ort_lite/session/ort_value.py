@@ -198,7 +198,7 @@ class OrtValue:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False and self.device_tensor is not None:
             raise ValueError(f"the tensor is on {self.device_tensor.device}: without a copy there is no array of it")
-        return np.array(self.numpy(), dtype, copy=copy)
+        return np.array(self.as_sparse_tensor() if self.is_sparse_tensor() else self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **request: Any) -> Any:
         tensor = self._tensor()

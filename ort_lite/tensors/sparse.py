@@ -217,6 +217,12 @@ class SparseTensor:
                 raise InvalidCall(f"{self._format.name} is not made dense; pass the tensor as COO or CSR")
         return made
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """As `dense`: what a feed of a dense input takes."""
+        if copy is False:
+            raise ValueError("a sparse tensor is no array without a copy")
+        return np.array(self.dense(), dtype, copy=None)
+
     def __repr__(self) -> str:
         return f"SparseTensor({self.data_type()}{self.dense_shape()}, {self._values.size} values, {self._format.name})"
 

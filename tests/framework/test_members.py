@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi import _pybind_state as native
 
 import ort_lite
-from ort_lite.errors import Fail, InvalidArgument, InvalidCall, NotImplemented
+from ort_lite.errors import Fail, InvalidArgument, InvalidCall, NoSuchFile, NotImplemented
 from tests.tensors.test_sparse import outcome
 
 X = np.array([[1, -2]], np.float32)
@@ -140,6 +140,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "native session": lambda api, c: _native(session(api)._sess),
     "a vector": lambda api, c: _vector(session(api), api, c),
     "bound as a vector": lambda api, c: _bound(session(api)),
+    "native binding": lambda api, c: _native_binding(session(api), c),
     "memory information": lambda api, c: [
         str(getattr(_host(c), name)) for name in sorted(members(native.OrtMemoryInfo) - {"create_v2"})
     ],
@@ -175,6 +176,20 @@ def _bound(made: Any) -> Any:
     return [value.numpy().tolist() for value in binding.get_outputs_as_ortvaluevector()]
 
 
+def _native_binding(made: Any, c: Any) -> Any:
+    device = onnxruntime.OrtDevice.make("cpu", 0)._get_c_device()
+    values = []
+    for arguments in ([X], [device, np.float32, [1, 2], X.ctypes.data]):
+        binding, result = c.SessionIOBinding(made._sess), np.zeros((1, 2), np.float32)
+        binding.bind_input("x", *arguments)
+        binding.bind_output("y", device, np.float32, [1, 2], result.ctypes.data)
+        made._sess.run_with_iobinding(binding, None)
+        values.append([result.tolist(), len(binding.get_outputs()), binding.get_outputs()[0].numpy().tolist()])
+    binding.bind_output("y", device)
+    made._sess.run_with_iobinding(binding, None)
+    return [values, c.OrtValue.ortvalue_from_numpy(X, device).data_type()]
+
+
 def _host(c: Any) -> Any:
     device, memory = c.OrtMemoryInfoDeviceType.GPU, c.OrtDeviceMemoryType.HOST_ACCESSIBLE
     return c.OrtMemoryInfo.create_v2("Test", device, 0x10DE, 1, memory, 128, c.OrtAllocatorType.ORT_DEVICE_ALLOCATOR)
@@ -205,6 +220,13 @@ def test_another_session_of_parameters_does_not_lose_them(tmp_path: Path) -> Non
     named.close()
     with pytest.raises(InvalidArgument, match="set_providers: the session is closed"):
         named.set_providers()
+
+
+def test_an_optimised_model_that_cannot_be_written(tmp_path: Path) -> None:
+    options = ort_lite.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "nowhere" / "m.onnx")
+    with pytest.raises(NoSuchFile, match=r"optimized_model_filepath '.*m.onnx' cannot be written: No such file"):
+        ort_lite.InferenceSession(MODEL, options)
 
 
 # External data in memory

@@ -124,6 +124,8 @@ def test_fed_to_a_session_they_are_dense() -> None:
         value = ort_lite.OrtValue.ort_value_from_sparse_tensor(made)
         (got,) = session.run_with_ort_values(None, {"x": value})
         assert (got.numpy() == dense).all()
+        for feed in (made, value):
+            assert (session.run(None, {"x": feed})[0] == dense).all()
     huge = sparse.sparse_coo_from_numpy([2**20, 2**20], VALUES, FLAT)
     with pytest.raises(InvalidCall, match="too large to make dense"):
         huge.dense()
