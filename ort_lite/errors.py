@@ -74,6 +74,14 @@ class InvalidArgument(OrtLiteError, ValueError):
     status = (2, "INVALID_ARGUMENT")
 
 
+class InvalidCall(InvalidArgument, RuntimeError):
+    """An InvalidArgument where onnxruntime raises a RuntimeError: in what is called beside `run`."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An InvalidArgument where onnxruntime raises a TypeError."""
+
+
 class NoSuchFile(OrtLiteError, FileNotFoundError):
     """The model or a file of its external data does not exist."""
 
