@@ -139,7 +139,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "bound as a vector": lambda api, c: _bound(session(api)),
     "native binding": lambda api, c: _native_binding(session(api), c),
     "bytes that are bool": lambda api, c: [
-        c.OrtValue.from_dlpack(api.OrtValue.ortvalue_from_numpy(np.uint8([1, 0]))._ortvalue.to_dlpack(), flag).data_type()
+        c.OrtValue.from_dlpack(
+            api.OrtValue.ortvalue_from_numpy(np.array([1, 0], np.uint8))._ortvalue.to_dlpack(), flag
+        ).data_type()
         for flag in (False, True)
     ],
     "memory information": lambda api, c: [
