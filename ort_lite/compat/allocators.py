@@ -94,7 +94,7 @@ _CONFIG = {
 
 
 class OrtArenaCfg:
-    """How arenas grow: `max_mem` bytes at most (0: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
+    """How arenas grow: `max_mem` bytes at most (0 or less: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
 
     The sizes of chunks are taken and without effect: there are no chunks, a run has its scratch memory in one piece.
     """
@@ -114,10 +114,15 @@ class OrtArenaCfg:
         self.max_dead_bytes_per_chunk = self.values["max_dead_bytes_per_chunk"]
         self.initial_growth_chunk_size_bytes = self.values["initial_growth_chunk_size_bytes"]
         self.max_power_of_two_extend_bytes = self.values["max_power_of_two_extend_bytes"]
-        Growth.named(self.arena_extend_strategy)
+
+    @property
+    def limit(self) -> int | None:
+        """`max_mem`, where it is one."""
+        return self.max_mem if self.max_mem > 0 else None
 
     @property
     def growth(self) -> Growth:
+        """Raises InvalidArgument for a strategy that there is not."""
         return Growth.named(self.arena_extend_strategy)
 
 
@@ -129,7 +134,7 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
     if mem_info.name.lower() != "cpu":
         raise InvalidArgument(f"OrtMemoryInfo {mem_info.name!r}: only the CPU's memory is shared; expected 'Cpu'")
     config = OrtArenaCfg() if arena_cfg is None else arena_cfg
-    ENVIRONMENT.register(None, config.max_mem or None, config.growth)
+    ENVIRONMENT.register(None, config.limit, config.growth)
 
 
 def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = None) -> None:
@@ -139,7 +144,7 @@ def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = 
     back; both are called from whatever thread runs a session.
     """
     config = arena_cfg or OrtArenaCfg(0, 1)
-    ENVIRONMENT.register(allocator, config.max_mem or None, config.growth)
+    ENVIRONMENT.register(allocator, config.limit, config.growth)
 
 
 def unregister_allocator() -> None:

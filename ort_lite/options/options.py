@@ -371,7 +371,8 @@ def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
 
 def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
     if key not in entries:
-        raise InvalidCall(f"no {what} config entry {key!r} was set")
+        owner = "SessionOptions" if what == "session" else "RunOptions"
+        raise InvalidCall(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
     return entries[key]
 
 

@@ -83,9 +83,10 @@ class OrtValue:
         return cls(zeros) if provider is None else cls.on(provider, zeros)
 
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> "OrtValue":
-        """Shares the memory of an object with `__dlpack__`, or of a capsule."""
-        return cls(NDArray.from_dlpack(data))
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
+        """Shares the memory of an object with `__dlpack__`, or of a capsule. `is_bool_tensor`: uint8 in it are bool."""
+        made = NDArray.from_dlpack(data)
+        return cls(made.numpy().view("bool") if is_bool_tensor and made.dtype == "uint8" else made)
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: "SparseTensor") -> "OrtValue":

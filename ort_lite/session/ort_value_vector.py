@@ -16,9 +16,7 @@ class OrtValueVector(list[OrtValue]):
     def push_back(self, value: Any, is_bool_tensor: bool = False) -> None:
         """An OrtValue, or what DLPack passes on, whose bytes are read as bool with `is_bool_tensor`."""
         if not isinstance(value, OrtValue) and (hasattr(value, "__dlpack__") or type(value).__name__ == "PyCapsule"):
-            value = OrtValue.from_dlpack(value)
-            if is_bool_tensor:
-                value = OrtValue.ortvalue_from_numpy(value.numpy().view("bool"))
+            value = OrtValue.from_dlpack(value, is_bool_tensor)
         self.append(_value(value))
 
     def push_back_batch(

@@ -66,7 +66,7 @@ _AnyView = TypeVar("_AnyView", SparseCooView, SparseCsrView, SparseBlockSparseVi
 
 
 class SparseTensor:
-    """Values and where they are, on the CPU. Arrays are shared, not copied; those that are not contiguous are copied."""
+    """Values and where they are, on the CPU. Arrays are shared, and shown read-only; those that are not contiguous are copied."""
 
     __slots__ = ("_format", "_shape", "_values", "_view")
 
@@ -243,14 +243,21 @@ def _values(given: Any, least: int) -> Array:
         from_numpy(values.dtype)
     except KeyError:
         raise InvalidCall(f"values are of type {values.dtype}, which ONNX lacks") from None
-    return values
+    return _read_only(values)
 
 
 def _indices(name: str, given: Any, kind: type[np.int32] | type[np.int64]) -> Array:
     index = np.asarray(given)
     if index.dtype.kind not in "iu":
         raise InvalidType(f"{name} are of type {index.dtype}; expected {kind.__name__}")
-    return np.ascontiguousarray(index, kind)
+    return _read_only(np.ascontiguousarray(index, kind))
+
+
+def _read_only(array: Array) -> Array:
+    """Over the same memory: what was checked is not to be changed by way of the tensor."""
+    seen = array.view()
+    seen.setflags(write=False)
+    return seen
 
 
 def _within(name: str, index: Array, limits: Sequence[int]) -> None:

@@ -122,17 +122,14 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "updates of other sizes": lambda api, c: api.OrtValue.ortvalue_from_numpy(X).update_inplace(X[:, :1]),
     "updates of a list": lambda api, c: api.OrtValue.ortvalue_from_numpy(X).update_inplace([1]),
     "arena configuration": lambda api, c: c.OrtArenaCfg({"foo": 1}),
+    "a growth that there is not": lambda api, c: c.OrtArenaCfg({"arena_extend_strategy": 11}).arena_extend_strategy,
     "arena figures": lambda api, c: [getattr(c.OrtArenaCfg(16, 1, 2, 3), name) for name in sorted(members(native.OrtArenaCfg))],
     "no graph assignment": lambda api, c: session(api).get_provider_graph_assignment_info(),
     "graph assignment": lambda api, c: [
         (part.ep_name, [(node.name, node.domain, node.op_type) for node in part.get_nodes()])
         for part in session(api, record_ep_graph_assignment_info="1").get_provider_graph_assignment_info()
     ],
-    "memory": lambda api, c: [
-        (info.device_id, str(info.allocator_type), str(info.device_mem_type), info.device_vendor_id)
-        for infos in (session(api).get_input_memory_infos(), session(api).get_output_memory_infos())
-        for info in infos
-    ],
+    "memory": lambda api, c: _memory(session(api)),
     "tuning": lambda api, c: [session(api).get_tuning_results(), session(api).set_tuning_results([])],
     "captured graph": lambda api, c: session(api).release_captured_graph(3),
     "other providers": lambda api, c: _reset(session(api)),
@@ -141,6 +138,12 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "a vector": lambda api, c: _vector(session(api), api, c),
     "bound as a vector": lambda api, c: _bound(session(api)),
     "native binding": lambda api, c: _native_binding(session(api), c),
+    "bytes that are bool": lambda api, c: [
+        c.OrtValue.from_dlpack(
+            api.OrtValue.ortvalue_from_numpy(np.array([1, 0], np.uint8))._ortvalue.to_dlpack(), flag
+        ).data_type()
+        for flag in (False, True)
+    ],
     "memory information": lambda api, c: [
         str(getattr(_host(c), name)) for name in sorted(members(native.OrtMemoryInfo) - {"create_v2"})
     ],
@@ -153,6 +156,14 @@ def _told(made: Any, *names: str) -> Any:
 
 def _native(face: Any) -> Any:
     return [face.run(["y"], {"x": X}, None)[0].tolist(), face.inputs_meta[0].name]
+
+
+def _memory(made: Any) -> Any:  # onnxruntime's objects are no more once the session is gone
+    return [
+        (info.device_id, str(info.allocator_type), str(info.device_mem_type), info.device_vendor_id)
+        for infos in (made.get_input_memory_infos(), made.get_output_memory_infos())
+        for info in infos
+    ]
 
 
 def _reset(made: Any) -> Any:

@@ -99,7 +99,7 @@ def test_what_onnxruntime_takes_and_should_not(message: str, make: Callable[[Any
 def test_block_sparse() -> None:
     blocks, where = np.ones((2, 2, 3), np.float32), np.zeros((2, 3), np.int32)
     made = ort_lite.SparseTensor.blocksparse_from_numpy([8, 8], blocks, where)
-    assert made.values() is blocks
+    assert np.shares_memory(made.values(), blocks)
     assert made.as_blocksparse_view().indices().tolist() == where.tolist()
     with pytest.raises(InvalidCall, match="is not made dense"):
         made.dense()
@@ -129,6 +129,13 @@ def test_fed_to_a_session_they_are_dense() -> None:
     huge = sparse.sparse_coo_from_numpy([2**20, 2**20], VALUES, FLAT)
     with pytest.raises(InvalidCall, match="too large to make dense"):
         huge.dense()
+
+
+def test_what_was_checked_is_read_only() -> None:
+    made = ort_lite.SparseTensor.sparse_csr_from_numpy([3, 3], VALUES, COLUMNS, ROWS)
+    view = made.as_csrc_view()
+    assert not any(array.flags.writeable for array in (made.values(), view.inner(), view.outer()))
+    assert VALUES.flags.writeable
 
 
 def test_other_things_are_no_values() -> None:
