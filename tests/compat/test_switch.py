@@ -127,6 +127,15 @@ def test_names_can_be_taken_all_at_once(alone: ModuleType) -> None:
     assert names["Fail"] is errors.Fail
 
 
+def test_functions_and_numbers_of_the_native_library_are_there(switched: ModuleType) -> None:
+    state = switched.capi._pybind_state
+    assert [state.is_dlpack_uint8_tensor(np.zeros(2, dtype).__dlpack__()) for dtype in (np.uint8, np.int8)] == [True, False]
+    assert (int(state.kNextPowerOfTwo), state.ArenaExtendStrategy.kSameAsRequested.name) == (0, "kSameAsRequested")
+    assert state.get_default_session_options().intra_op_num_threads == 0
+    with pytest.raises(errors.InvalidArgument, match="a int is no DLPack capsule"):
+        state.is_dlpack_uint8_tensor(3)
+
+
 def test_the_version_is_one_that_programs_accept(switched: ModuleType) -> None:
     version = switched.__version__
     assert version == f"1.31.1+ort.lite.{ort_lite.__version__}" == switched.get_version_string() == f"{version}"
