@@ -139,6 +139,7 @@ def test_objects_that_make_arrays_are_taken() -> None:
         (np.array(["a", 1, None], object), ["a", "1", "None"]),
         (np.array([["a", "b"], ["c", "d"]], object)[:, ::-1], [["b", "a"], ["d", "c"]]),
         (np.array([np.str_("a")], object), ["a"]),
+        (np.array([b"A\0A\0"], np.void), ["A\0A\0"]),
         ("a", "a"),
         ([], []),
     ],
@@ -218,6 +219,7 @@ def test_an_optional_input_may_be_none_or_missing() -> None:
             "input 'x' makes no array of tensor(float): setting an array element with a sequence",
         ),
         (tensor("string", N), np.zeros(2), "input 'x' is tensor(double); expected tensor(string): str, or an array of them"),
+        (tensor("string", N), np.zeros(2, [("a", "i4")]), "input 'x' is [('a', '<i4')]; expected tensor(string)"),
         (tensor("string", N), np.array([b"\xff"]), "input 'x' holds bytes that are not UTF-8: "),
         (
             tensor("string", N),

@@ -103,9 +103,11 @@ def test_config_entries_are_kept() -> None:
 
 
 def test_a_config_entry_that_was_not_set_is_an_error() -> None:
-    with pytest.raises(InvalidArgument, match="no session config entry 'a' was set"):
+    with pytest.raises(
+        InvalidArgument, match="SessionOptions does not have configuration with key: a; add_session_config_entry sets one"
+    ):
         SessionOptions().get_session_config_entry("a")
-    with pytest.raises(InvalidArgument, match="no run config entry 'a' was set"):
+    with pytest.raises(InvalidArgument, match="RunOptions does not have configuration with key: a; add_run_config_entry"):
         RunOptions().get_run_config_entry("a")
     with pytest.raises(InvalidArgument, match="the key must not be empty"):
         SessionOptions().add_session_config_entry("", "1")
