@@ -36,9 +36,9 @@ NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
 MICROSOFT = frozenset({
-    "Attention", "BiasGelu", "BifurcationDetector", "CDist", "DecoderMaskedMultiHeadAttention",
+    "Attention", "BeamSearch", "BiasGelu", "BifurcationDetector", "CDist", "DecoderMaskedMultiHeadAttention",
     "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu",
+    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu", "GreedySearch",
     "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "MurmurHash3", "NhwcMaxPool", "Pad",
     "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
     "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from tests.conformance.versions.cases import Case, Input, case
+from tests.conformance.versions.control_flow import body
 from tests.cpu.check import ints, ramp
 
 
@@ -145,6 +146,19 @@ LSTM = [
     ramp((1,), low=0.01),
     np.zeros(1, np.int8),
 ]
+_DECODER = body(
+    """decoder (int32[B,S] input_ids, int32[B,S] position_ids, int32[B,T] attention_mask, float[2,B,2,P,3] past_0)
+    => (float[B,S,5] logits, float[2,B,2,P,3] present_0)
+    <float[5,5] t = {1,2,3,4,5, 5,1,2,3,4, 4,5,1,2,3, 3,4,5,1,2, 2,3,4,5,1}>
+    { logits = Gather(t, input_ids) present_0 = Identity(past_0) }"""
+)
+_TOKENS = np.array([[1, 2], [3, 4]], np.int32)
+_LENGTH, _TWO = np.array([5], np.int32), np.array([2], np.int32)
+_ENDS: dict[str, Any] = {"eos_token_id": 0, "pad_token_id": 4, "decoder": _DECODER}
+GENERATION = [
+    own("GreedySearch", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), no_repeat_ngram_size=2, **_ENDS),
+    own("BeamSearch", _TOKENS, _LENGTH, None, _TWO, _TWO, outputs=3, **_ENDS),
+]
 MATRICES = [
     own("FusedMatMul", ramp((2, 4, 3)), ramp((2, 5, 4)), transA=1, transB=1, alpha=0.5),
     own("FusedMatMul", ramp((3, 2, 4)), ramp((2, 5, 4)), transBatchA=1, transB=1),
@@ -232,4 +246,4 @@ MOVING = [
     own("Tokenizer", TEXTS[0], mark=0, pad_value="#", mincharnum=2, tokenexp="[a-z]+"),
 ]
 
-CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *QUANTIZED, *MOVING)
+CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *GENERATION, *QUANTIZED, *MOVING)

@@ -65,6 +65,7 @@ _MICROSOFT: dict[str, str] = {
     "microsoft.distances": "CDist",
     "fill": "Range",
     "gather": "GatherND",
+    "microsoft.generation": "BeamSearch GreedySearch",
     "microsoft.group_query_attention": "GroupQueryAttention",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
