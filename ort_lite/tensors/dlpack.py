@@ -10,6 +10,7 @@ from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
     CPU,
     READ_ONLY,
+    UINT,
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,
@@ -58,6 +59,19 @@ def from_dlpack(source: Any) -> Container:
     dtype = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes)
     begin = (tensor.data or 0) + tensor.byte_offset
     return Container.over(begin, shape, dtype, managed, writeable, partial(_release, address, managed.deleter))
+
+
+def is_dlpack_uint8_tensor(capsule: Any) -> bool:
+    """Whether the tensor of a capsule, which stays unused, is uint8: one that some producers say of bool. onnxruntime's name.
+
+    Raises InvalidArgument for what is no capsule of a tensor.
+    """
+    name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
+    if name is None:
+        raise InvalidArgument(f"{type(capsule).__name__} is no DLPack capsule, or one that somebody used already")
+    kind = DLManagedTensor if name == _PLAIN else DLManagedTensorVersioned
+    dtype = kind.from_address(_pointer(capsule, name)).dl_tensor.dtype
+    return (dtype.code, dtype.bits, dtype.lanes) == (UINT, 8, 1)
 
 
 def _release(address: int, deleter: int | None) -> None:

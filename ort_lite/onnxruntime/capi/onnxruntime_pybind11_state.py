@@ -35,6 +35,7 @@ _QUANTIZE = (
     "quantize_matmul_bnb4",
     "quantize_qdq_matmul_4bits",
 )
+_SPARSE = ("SparseBlockSparseView", "SparseCooView", "SparseCsrView")
 
 
 def get_version_string() -> str:
@@ -53,6 +54,10 @@ def _home(name: str) -> Any:
         return errors
     if name in _QUANTIZE:
         return import_module("ort_lite.compat.block_quantization")
+    if name in _SPARSE:
+        return import_module("ort_lite.tensors.sparse")
+    if name == "is_dlpack_uint8_tensor":
+        return import_module("ort_lite.tensors.dlpack")
     return ort_lite if name in ort_lite.__all__ else None
 
 
@@ -67,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ERRORS, *_QUANTIZE, *ort_lite.__all__})
+    return sorted({*globals(), *_ERRORS, *_QUANTIZE, *_SPARSE, "is_dlpack_uint8_tensor", *ort_lite.__all__})
 
 
 __all__ = [name for name in __dir__() if not name.startswith("_")]
