@@ -10,6 +10,7 @@ from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
     CPU,
     READ_ONLY,
+    UINT,
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,
