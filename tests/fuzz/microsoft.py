@@ -6,6 +6,7 @@ Nothing here says what is right.
 from typing import Any
 
 import numpy as np
+import onnx.parser
 
 from ort_lite.dtypes import Array
 from tests.conformance.versions.cases import Case, Input, case
@@ -225,4 +226,31 @@ MOVING = [
     own("Tokenizer", TEXTS[0], mark=0, pad_value="#", mincharnum=2, tokenexp="[a-z]+"),
 ]
 
-CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *QUANTIZED, *MOVING)
+DECODER = onnx.parser.parse_graph("""decoder (int32[B,S] input_ids, int32[B,S] position_ids, int32[B,T] attention_mask,
+        float[2,B,1,P,1] past_0) => (float[B,S,5] logits, float[2,B,1,T,1] present_0) {
+    words = Cast<to=1>(input_ids)
+    axes = Constant<value_ints=[0, 2, 4]>() shape = Constant<value_ints=[2, 1, 1, 1, 1]>() last = Constant<value_ints=[-1]>()
+    five = Constant<value_floats=[0.5, 3.5, 1.5, 4.5, 2.5]>()
+    cells = Unsqueeze(words, axes) both = Expand(cells, shape) present_0 = Concat<axis=3>(past_0, both)
+    column = Unsqueeze(words, last) apart = Sub(column, five) logits = Sin(apart)
+}""")
+GENERATION = [
+    own("GreedySearch", IDS % 5, scalar(7, "int32"), scalar(5, "int32"), decoder=DECODER, eos_token_id=1, pad_token_id=0),
+    own(
+        "BeamSearch",
+        IDS % 5,
+        scalar(7, "int32"),
+        scalar(5, "int32"),
+        scalar(2, "int32"),
+        scalar(2, "int32"),
+        scalar(1.0),
+        scalar(1.2),
+        np.array([1, 1, 0, 1, 1], np.int32),
+        decoder=DECODER,
+        eos_token_id=1,
+        pad_token_id=0,
+        outputs=3,
+        no_repeat_ngram_size=2,
+    ),
+]
+CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *QUANTIZED, *MOVING, *GENERATION)

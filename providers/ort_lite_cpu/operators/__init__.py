@@ -75,6 +75,7 @@ _MICROSOFT: dict[str, str] = {
     "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "pooling": "NhwcMaxPool",
+    "microsoft.generation.search": "BeamSearch GreedySearch",
     "microsoft.q_attention": "QAttention",
     "microsoft.qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"

@@ -61,6 +61,7 @@ _MICROSOFT = {
         "Attention CausalConvWithState EmbedLayerNormalization GroupQueryAttention LinearAttention MultiHeadAttention "
         "QAttention QEmbedLayerNormalization SparseAttention"
     ),
+    "microsoft_generation": "BeamSearch GreedySearch",
     "microsoft_quantized": (
         "AttnLSTM DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulInteger16 MatMulIntegerToFloat "
         "MulInteger NhwcMaxPool QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool "
