@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         unregister_allocator,
     )
     from ort_lite.compat.api import disable_telemetry_events, enable_telemetry_events, get_device, get_version_string
+    from ort_lite.compat.switch import install_as_onnxruntime
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
     from ort_lite.partition.cost.cost_model import CostModel
@@ -97,6 +98,7 @@ _HOME = {
     "get_available_providers": "plugins.plugins:available_providers",
     "get_device": "compat.api",
     "get_version_string": "compat.api",
+    "install_as_onnxruntime": "compat.switch",
     "kSmallTensorDataThresholdBytes": "serialization.parse_options",
     "load": "serialization.load",
     "load_params": "tensors.params",
@@ -110,6 +112,7 @@ _HOME = {
     "save": "serialization.save",
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
+    "set_seed": "provider.seeds",
     "set_default_logger_verbosity": "log",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
@@ -139,8 +142,9 @@ __all__ = [
     "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "OrtValue", "ParseOptions", "PlacementRule", "RunOptions",
     "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification", "__version__",
     "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events", "enable_telemetry_events",
-    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "kSmallTensorDataThresholdBytes",
+    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "install_as_onnxruntime",
+    "kSmallTensorDataThresholdBytes",
     "load", "load_params", "measure_costs", "model_tensors", "place", "plan", "register_allocator", "register_plugin",
-    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
+    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "span_of",
     "unregister_allocator", "unregister_plugin", "unregister_provider", "verify",
 ]  # fmt: skip

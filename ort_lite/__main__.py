@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup,
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, exec, providers, new-provider, check-provider, warmup,
 cache.
 """
 
@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
+    if arguments.command == "exec":
+        done: int = command.main(arguments)  # what the program raises is its own
+        return done
     from ort_lite.commands.compiling import Shown
 
     try:
@@ -48,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _model(run)
     _feeds(run)
     run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
+    run.add_argument("--trace", metavar="FILE.json", help="write how the session was made, and what the run did, for Perfetto")
     _json(run)
 
     verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")
@@ -76,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--until", metavar="NODE", default="", help="stop behind this node, and show its tensors")
     step.add_argument("--check", action="store_true", help="prove after each step that nothing else changed")
     _json(step)
+
+    execute = commands.add_parser("exec", help="run a Python program that imports onnxruntime on ort-lite")
+    execute.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="a module, and its arguments"
+    )
+    execute.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM.py ...", help="a program, and its arguments")
 
     providers = commands.add_parser("providers", help="list the execution providers that are installed")
     _json(providers)

@@ -112,7 +112,7 @@ class Inference:
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
             if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
                 raise
-            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})").about(op.node) from error
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -149,13 +149,13 @@ def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
     _check(keys, RUN_KEYS | set(more), "run")
 
 
-def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, severity: int) -> None:
+def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, whose: log.Whose) -> None:
     """A warning that names the entries that were taken and change nothing, if there are some."""
     idle = sorted(key for key in keys if key not in acting)
     if idle:
         one = len(idle) == 1
         entries = f"{what} config entr{'y' if one else 'ies'} {', '.join(idle)}"
-        log.warn(severity, f"{entries} {'has' if one else 'have'} no effect here")
+        log.warn(whose, f"{entries} {'has' if one else 'have'} no effect here")
 
 
 def _check(keys: Iterable[str], known: frozenset[str], what: str) -> None:

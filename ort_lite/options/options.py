@@ -7,8 +7,15 @@ from enum import IntEnum
 from operator import index
 from typing import Any, Protocol
 
-from ort_lite.errors import InvalidArgument, ModelLoadCanceled, hint
+from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, ModelLoadCanceled, RunTerminated, hint
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
+
+MAX_TIMEOUT = 1e9
+"""Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
+
+
+MAX_THREADS = 1024
+"""That a session may ask for. Providers use fewer where more help nobody."""
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -52,20 +59,41 @@ class _Checked:
                 )
             try:
                 value = _converted(value, type(default))
+            except InvalidArgument:
+                raise
             except (TypeError, ValueError):
                 expected = type(default).__name__
                 raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
+            if name.endswith("_num_threads"):
+                threads(value, f"{type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
 
 def _converted(value: Any, kind: type) -> Any:
-    """`value` as `kind`: bool, str, int or an IntEnum. Raises TypeError or ValueError where something would be lost."""
+    """`value` as `kind`: bool, str, int, float or an IntEnum. Raises TypeError or ValueError where something would be lost."""
     if kind is str:
         return os.fsdecode(value)
+    if kind is float:
+        return seconds(value)
     number = index(value)
     if kind is bool and number not in (0, 1):
         raise ValueError(value)
     return kind(number)
+
+
+def seconds(value: Any) -> float:
+    """A timeout: 0, which is none, or more. Raises InvalidArgument for what is none."""
+    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
+    if not 0 <= number <= MAX_TIMEOUT:
+        raise InvalidArgument(f"timeout: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
+    return number
+
+
+def threads(number: int, what: str) -> int:
+    """A number of threads. Raises InvalidArgument, which names `what` and the bound, for nonsense."""
+    if not 0 <= number <= MAX_THREADS:
+        raise InvalidArgument(f"{what}: got {number}, expected 0 (the default) to {MAX_THREADS} threads")
+    return number
 
 
 class _Flag:
@@ -116,6 +144,10 @@ class SessionOptions(_Checked):
         self._initializers: dict[str, Any] = {}
         self._load_cancellation = _Flag()
         self._account: MemoryAccount | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle belongs to no session, and nobody there cancels its loading."""
+        return {**vars(self), "_account": None, "_load_cancellation": _Flag()}
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -190,9 +222,10 @@ class SessionOptions(_Checked):
 
 
 class RunOptions(_Checked):
-    """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options.
+    """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
+    seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 
-    They end before their next step at the latest; on the CPU provider before the next instruction.
+    They end before their next step at the latest; on the CPU provider before the next instruction, or the next slice of a long one.
     """
 
     log_severity_level: int = -1
@@ -200,10 +233,34 @@ class RunOptions(_Checked):
     logid: str = ""
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
+    timeout: float = 0.0
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
         self._stops: list[Callable[[], None]] = []
+        self._exceeded = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Runs in flight are this process's."""
+        return {**vars(self), "_stops": []}
+
+    def copy(self) -> "RunOptions":
+        """Options of its own: nobody who sets `terminate` of the one ends runs of the other."""
+        made = RunOptions()
+        for name, value in self.__getstate__().items():
+            setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        return made
+
+    def exceed(self, timeout: float) -> None:
+        """The deadline of the run that has these options, and no other, has passed: it is ended."""
+        self._exceeded = timeout
+        self.terminate = True
+
+    def ended(self, where: str) -> RunTerminated:
+        """What to raise `where` a run has found `terminate` set: DeadlineExceeded or Cancelled."""
+        if self._exceeded:
+            return DeadlineExceeded(f"the run took longer than its timeout of {self._exceeded:g} s, and was ended {where}")
+        return Cancelled(f"the run was ended by RunOptions.terminate {where}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -59,9 +59,9 @@ def partition(
         if not any(remedy(left) for remedy in remedies):
             hard = constraints.hard_rules(left)
             if hard:
-                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
+                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)])).about(left[0])
             unknown = all(rules.schemas.find(node) is None and rules.find(node) is None for node in left)
-            raise (UnknownOperator if unknown else NotSupported)(_complaint(root, labels))
+            raise (UnknownOperator if unknown else NotSupported)(_complaint(root, labels)).about(left[0])
         constraints.graph_changed()
 
 

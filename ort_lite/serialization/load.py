@@ -223,7 +223,9 @@ class _Loader:
         for name in proto.input:
             value = (scope.values.get(name) or scope.find(name)) if name else None
             if name and value is None:
-                raise InvalidGraph(f"{_who(proto)}: input {name!r} is no input, initialiser or node output of the model")
+                raise InvalidGraph(f"{_who(proto)}: input {name!r} is no input, initialiser or node output of the model").about(
+                    proto, input=name
+                )
             inputs.append(value)
         attributes: list[Attr] = [reader(attribute, lambda: _who(proto)) for attribute in proto.attribute]
         node = Node(
@@ -239,7 +241,7 @@ class _Loader:
         if len(node.attributes) != len(attributes):
             raise InvalidGraph(
                 f"{_who(proto)}: it has an attribute twice; the attributes are {', '.join(a.name for a in attributes)}"
-            )
+            ).about(proto)
         self._names += (proto.op_type, proto.name, proto.overload, *node.attributes)
         self._made.append(node)
         return node
@@ -250,7 +252,9 @@ class _Loader:
         if domain in _IMPLICIT_DOMAINS:
             return _IMPLICIT_DOMAINS[domain]
         imported = ", ".join(f"{name or 'ai.onnx'} {version}" for name, version in self._versions.items()) or "nothing"
-        raise InvalidGraph(f"{_who(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}")
+        raise InvalidGraph(
+            f"{_who(proto)}: its domain {domain or 'ai.onnx'!r} is not imported; the model imports {imported}"
+        ).about(proto)
 
     def _output(self, name: str, declared: dict[str, pb.ValueInfoProto], scope: Scope) -> Value:
         value = scope.find(name)

@@ -36,12 +36,13 @@ NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
 MICROSOFT = frozenset({
-    "Attention", "BiasGelu", "BifurcationDetector", "CDist", "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu",
-    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "NhwcMaxPool", "Pad", "QAttention",
-    "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul",
-    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding", "SkipLayerNormalization",
-    "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
+    "Attention", "BeamSearch", "BiasGelu", "BifurcationDetector", "CDist", "DecoderMaskedMultiHeadAttention",
+    "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
+    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu", "GreedySearch",
+    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "MurmurHash3", "NhwcMaxPool", "Pad",
+    "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
+    "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding",
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
 })  # fmt: skip
 """Operators of com.microsoft that exporters and onnxruntime's optimiser write."""
 

@@ -11,7 +11,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
@@ -229,7 +229,7 @@ class Program:
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
-                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
+                    raise options.ended(f"before {step.node}").about(step.node)
                 run_host_step(step, places)
                 continue
             values = step.values(places)

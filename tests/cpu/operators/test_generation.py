@@ -221,6 +221,17 @@ def test_a_past_in_the_buffer_of_the_present_is_refused() -> None:
         run(search("GreedySearch", greedy_inputs(), SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0), {})
 
 
+def test_what_is_of_whisper_is_refused() -> None:
+    inputs = beam_inputs() | {"decoder_input_ids": PROMPT}
+    with pytest.raises(OrtLiteError, match="decoder_input_ids; they are for model_type 2"):
+        run(search("BeamSearch", inputs, BEAMS, decoder=gpt(), eos_token_id=1, pad_token_id=0), inputs)
+    inputs = beam_inputs() | {"decoder_input_ids": None} | scalars(logits_processor=1)
+    with pytest.raises(OrtLiteError, match="logits_processor is not 0"):
+        run(search("BeamSearch", inputs, BEAMS, decoder=gpt(), eos_token_id=1, pad_token_id=0), inputs)
+    inputs |= scalars(logits_processor=0)
+    check("BeamSearch", inputs, BEAMS, decoder=gpt())
+
+
 def test_logits_that_are_no_numbers_are_an_error() -> None:
     body = gpt()
     head = next(x for x in body.initializer if x.name == "head")

@@ -58,8 +58,8 @@ _MICROSOFT = {
         "WordConvEmbedding"
     ),
     "microsoft_attention": (
-        "Attention CausalConvWithState EmbedLayerNormalization GroupQueryAttention LinearAttention MultiHeadAttention "
-        "QAttention QEmbedLayerNormalization SparseAttention"
+        "Attention CausalConvWithState DecoderMaskedMultiHeadAttention EmbedLayerNormalization GroupQueryAttention LinearAttention "
+        "MultiHeadAttention QAttention QEmbedLayerNormalization SparseAttention"
     ),
     "microsoft_generation": "BeamSearch GreedySearch",
     "microsoft_quantized": (

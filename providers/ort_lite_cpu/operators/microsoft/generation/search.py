@@ -14,7 +14,7 @@ from ort_lite_cpu.operators.microsoft.generation.beams import Hypotheses, advanc
 from ort_lite_cpu.operators.microsoft.generation.forms import Run
 from ort_lite_cpu.operators.microsoft.generation.node import DECODER_ONLY, ENCODER_DECODER, emit_search
 from ort_lite_cpu.operators.microsoft.generation.scores import log_softmax, processed
-from ort_lite_cpu.operators.microsoft.generation.settings import Settings, floats
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings, floats, optional, scalar
 from ort_lite_cpu.registry import operator
 
 ALLOWED = frozenset({"int32"})
@@ -64,6 +64,8 @@ def beam_search(op: NodeLowering) -> None:
     dtype = to_numpy(penalty)
 
     def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
+        if scalar(settings.node, "logits_processor", optional(arrays, 11), 0):
+            raise settings.error("logits_processor is not 0; what it asks for is of model_type 2 (Whisper)")
         sequences, totals, scores = beamed(settings, run, len(arrays[0]), op.wants(2))
         with np.errstate(over="ignore"):  # of what no beam goes on with: -1e9 is -inf in float16
             return [sequences, totals.astype(dtype), scores.astype(dtype)]
