@@ -13,6 +13,7 @@ PYTHON_OF_NUMBERS = {
     ("", "ImageDecoder"): "decoding a file format is Pillow's business",
     ("com.microsoft", "BeamSearch"): _WEIGHED,
     ("com.microsoft", "GreedySearch"): _WEIGHED,
+    ("com.microsoft", "Sampling"): _WEIGHED,
 }
 """Operators that are Python although all their tensors hold numbers."""
 

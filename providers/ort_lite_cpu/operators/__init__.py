@@ -76,6 +76,7 @@ _MICROSOFT: dict[str, str] = {
     "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "pooling": "NhwcMaxPool",
+    "microsoft.generation.sampling": "Sampling",
     "microsoft.generation.search": "BeamSearch GreedySearch",
     "microsoft.q_attention": "QAttention",
     "microsoft.qlinear": (

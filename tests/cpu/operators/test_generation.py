@@ -1,4 +1,4 @@
-"""GreedySearch and BeamSearch against onnxruntime, and against what their decoders say of the sequences that they found."""
+"""GreedySearch, Sampling and BeamSearch against onnxruntime, and against what their decoders say of the sequences that they found."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -85,7 +85,7 @@ def check(op_type: str, inputs: Mapping[str, Array | None], outputs: Any, **attr
         if mine.ndim == 4:
             turns = mine.any(axis=(1, 2, 3))
             mine, other = mine[turns], other[turns]
-        elif op_type == "GreedySearch":
+        elif op_type != "BeamSearch":
             left = (mine == attributes.get("pad_token_id", 0)).all(axis=0)
             mine, other = mine[:, ~left], other[:, ~left]
         assert_close(mine, other, 1e-4, 1e-4, op_type)
@@ -130,6 +130,45 @@ def test_beams(given: dict[str, Any]) -> None:
         for early in (0, 1):
             inputs = beam_inputs(prompt, longest=11, **given)
             check("BeamSearch", inputs, BEAMS, decoder=gpt(3), eos_token_id=eos, pad_token_id=7, early_stopping=early)
+
+
+# --- Sampling
+def sampling_inputs(seed: int | None = None, presence: Array | None = None, **given: Any) -> Any:
+    return greedy_inputs(**given) | {"presence_mask": presence} | scalars(seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("given", "attributes"),
+    [
+        ({}, {"top_p": 0.9}),
+        ({"seed": 5, "penalty": 1.5}, {"top_p": 0.8, "no_repeat_ngram_size": 2}),
+        ({"seed": 6, "vocab_mask": FORBIDDEN}, {"top_p": 0.9, "temperature": 3.0}),
+        ({"seed": 2**31 - 1}, {"top_p": 0.6, "custom": 1, "temperature": 0.5}),
+        ({"seed": 8, "least": 7}, {"top_p": 0.9, "custom": 1, "eos_token_id": 9}),
+        ({"seed": 9}, {"top_p": 0.2, "min_tokens_to_keep": 5}),
+        ({"seed": 10}, {"top_p": 0.5, "filter_value": -3.0}),
+        ({"seed": 11, "prompt": PROMPT[:0]}, {"top_p": 0.5}),
+    ],
+)
+def test_the_same_seed_draws_what_onnxruntime_draws(given: dict[str, Any], attributes: dict[str, Any]) -> None:
+    for seed in range(2):
+        check("Sampling", sampling_inputs(**given), SEQUENCES, decoder=gpt(seed), **attributes)
+
+
+def test_tokens_are_drawn_from_the_likely_ones() -> None:
+    """filtered_logits: those of the last token. All that were there cost something, not the first alone."""
+    outputs = {**SEQUENCES, "filtered_logits": (FLOAT, ("B", "V"))}
+    rows = {"top_p": 0.7, "decoder": gpt(1), "eos_token_id": 1, "pad_token_id": 0, "presence_penalty": 1.5}
+    present = FORBIDDEN[None].repeat(2, 0)
+    inputs = sampling_inputs(3, present, longest=4)
+    got, kept = run(search("Sampling", inputs, outputs, **rows), inputs)
+    for prompt, token, row in zip(PROMPT, got[:, 3], kept, strict=True):
+        if prompt.all():  # a decoder without a mask sees no pads
+            scores = logarithms(prompt.tolist(), 1)[-1] - present[0] * 1.5
+            likely = np.argsort(-scores)
+            enough = 1 + int(np.searchsorted(np.cumsum(np.exp(scores[likely]) / np.exp(scores).sum()), 0.7))
+            assert set(np.flatnonzero(row > -1e20)) == set(likely[:enough])
+        assert row[token] > -1e20
 
 
 # --- against what the decoder says, without a past
@@ -193,6 +232,8 @@ def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
         ("GreedySearch", {}, {"vocab_size": 25}, "vocab_size is 25; its body 'gpt' gives 20 logits"),
         ("GreedySearch", {}, {"decoder": t5_decoder()}, "expected .'input_ids', 'position_ids'"),
         ("GreedySearch", {}, {"init_decoder": gpt(layers=1)}, "decoder and init_decoder differ"),
+        ("Sampling", {"seed": -3}, {}, "seed is -3; a number of 0 or more"),
+        ("Sampling", {"presence": PROMPT}, {}, r"'presence_mask' has shape \(2, 3\); \(2, 20\) is expected"),
         ("BeamSearch", {"beams": 0}, {}, "num_beams is 0; a number from 1 to 128"),
         ("BeamSearch", {"returned": 4}, {}, r"num_return_sequences is 4; a number from 1 to num_beams \(3\)"),
         ("BeamSearch", {}, {"model_type": 2}, "model_type 2; BeamSearch has 0"),
@@ -207,11 +248,11 @@ def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
     ],
 )
 def test_errors(op_type: str, given: dict[str, Any], attributes: dict[str, Any], message: str) -> None:
-    greedy = op_type == "GreedySearch"
-    inputs = greedy_inputs(**given) if greedy else beam_inputs(**given)
+    made: dict[str, Any] = {"GreedySearch": greedy_inputs, "Sampling": sampling_inputs, "BeamSearch": beam_inputs}
+    inputs = made[op_type](**given)
     bodies = {"decoder": gpt(), "eos_token_id": 1, "pad_token_id": 0, **attributes}
     with pytest.raises(OrtLiteError, match=message):
-        run(search(op_type, inputs, SEQUENCES if greedy else BEAMS, **bodies), inputs)
+        run(search(op_type, inputs, BEAMS if op_type == "BeamSearch" else SEQUENCES, **bodies), inputs)
 
 
 def test_a_past_in_the_buffer_of_the_present_is_refused() -> None:

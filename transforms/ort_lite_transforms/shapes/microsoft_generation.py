@@ -31,12 +31,27 @@ def _number(op: Op, index: int, default: int) -> Dim:
     return op.fresh() if not known else known[0]
 
 
+def _vocabulary(op: Op) -> Dim:
+    """How many tokens there are to choose from."""
+    decoder: Graph = op.attr("decoder")
+    logits = decoder.outputs[0].type if decoder.outputs else None
+    width = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else op.fresh()
+    wanted: int = op.attr("vocab_size", -1)
+    return wanted if wanted > 0 else width if isinstance(width, int) else op.fresh()
+
+
 @microsoft_rule("GreedySearch", types=(0,))
 def greedy_search(op: Op) -> list[Info]:
     """input_ids (B, S) -> (B, max_length)."""
     _into_bodies(op, ("decoder", "init_decoder"))
     batch, _ = op.shape(0)
     return [op.tensor("int32", (batch, _number(op, 1, 0)))]
+
+
+@microsoft_rule("Sampling", types=(0, "float32"))
+def sampling(op: Op) -> list[Info]:
+    """As GreedySearch; and scores (B, V)."""
+    return [*greedy_search[0].function(op), op.tensor("float32", (op.shape(0)[0], _vocabulary(op)))]
 
 
 @microsoft_rule("BeamSearch", types=("int32", "float32", "float32"))
@@ -48,18 +63,13 @@ def beam_search(op: Op) -> list[Info]:
     _into_bodies(op, ("decoder", "init_decoder", "encoder"))
     batch, steps = op.shape(0)
     longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
-    decoder: Graph = op.attr("decoder")
-    logits = decoder.outputs[0].type if decoder.outputs else None
-    width = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else op.fresh()
-    wanted: int = op.attr("vocab_size", -1)
-    vocabulary: Dim = wanted if wanted > 0 else width if isinstance(width, int) else op.fresh()
     first: Dim = 1 if op.attr("model_type", 0) == 1 else steps
     penalty = next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
     return [
         op.tensor("int32", (batch, returned, longest)),
         op.tensor(penalty, (batch, returned)),
-        op.tensor(penalty, (longest - first, batch, beams, vocabulary)),
+        op.tensor(penalty, (longest - first, batch, beams, _vocabulary(op))),
     ]
 
 
-RULES = [*greedy_search, *beam_search]
+RULES = [*greedy_search, *sampling, *beam_search]
