@@ -122,9 +122,15 @@ def t5_encoder(seed: int = 0, joined: bool = True) -> GraphProto:
     )
 
 
-def t5_decoder(seed: int = 0, hidden: bool = True) -> GraphProto:
-    inputs = [info("input_ids", INT, "B", 1), info("encoder_attention_mask", INT, "B", "L")]
+def t5_decoder(seed: int = 0, hidden: bool = True, whole: bool = False) -> GraphProto:
+    """whole: it is given whole sequences, and looks at their last token."""
+    inputs = [info("input_ids", INT, "B", "S" if whole else 1), info("encoder_attention_mask", INT, "B", "L")]
     inputs += [info("encoder_hidden_states", FLOAT, "B", "L", WIDTH)] if hidden else []
     inputs += [*_cache("self", "P", "past"), *_cache("cross", "L", "past")]
     outputs = [info("logits", FLOAT, "B", 1, VOCABULARY), *_cache("self", "T")]
-    return helper.make_graph(_turn("input_ids", past=True), "decoder", inputs, outputs, _decoder_weights(seed))
+    stored = _decoder_weights(seed)
+    if not whole:
+        return helper.make_graph(_turn("input_ids", past=True), "decoder", inputs, outputs, stored)
+    stored.append(numpy_helper.from_array(np.array([-1], np.int64), "end"))
+    nodes = [node("Gather", "input_ids end", "last", axis=1), *_turn("last", past=True)]
+    return helper.make_graph(nodes, "decoder", inputs, outputs, stored)

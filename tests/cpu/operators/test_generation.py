@@ -217,6 +217,14 @@ def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
     check("BeamSearch", beam_inputs(prompt, attention_mask=mask, longest=3, least=2), BEAMS, eos_token_id=3, **bodies)
 
 
+def test_a_decoder_may_be_given_whole_sequences() -> None:
+    prompt = np.array([[3, 4, 5, 0], [0, 7, 8, 6]], np.int32)
+    bodies = {"encoder": t5_encoder(), "model_type": 1, "decoder_start_token_id": 2}
+    for kind in ({"joined": True}, {"joined": False}):
+        bodies |= {"encoder": t5_encoder(**kind), "decoder": t5_decoder(hidden=kind["joined"], whole=True)}
+        check("BeamSearch", beam_inputs(prompt), BEAMS, **bodies)
+
+
 # --- errors
 @pytest.mark.parametrize(
     ("op_type", "given", "attributes", "message"),

@@ -44,7 +44,7 @@ def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[
 
 
 def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
-    """Raises InvalidGraph for bodies that are no such model, NotImplemented for those of CUDA."""
+    """Raises InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
     node, joined = op.node, len(encoder.inputs) == 3
     wanted = ["encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"]
     if joined:

@@ -13,10 +13,10 @@ from ort_lite_cpu.operators.microsoft.generation.settings import Settings
 Body = Callable[[Sequence[Any]], list[Any]]
 """A compiled graph with what it captures."""
 SHARED = (
-    "a past in the buffer of the present (a body with past_sequence_length, beam_width or cache_indirection) is CUDA's; "
+    "a body whose past is in the buffer of the present (with inputs past_sequence_length, beam_width or cache_indirection); "
     "export the model without past_present_share_buffer"
 )
-"""Why a form is refused that onnxruntime's CPU provider does not run either."""
+"""The form that is refused: its calls would write into one another's past, which bodies here do not."""
 
 
 def bound(bodies: Sequence[Captured], captured: Sequence[Any]) -> list[Body]:

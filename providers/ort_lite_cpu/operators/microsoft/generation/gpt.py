@@ -33,7 +33,7 @@ def gpt(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -
 
 
 def _checked(op: NodeLowering, graph: Graph) -> Cache:
-    """What past_0 is like. Raises InvalidGraph for a body that is no decoder, NotImplemented for one of CUDA."""
+    """What past_0 is like. Raises InvalidGraph for a body that is no decoder, NotImplemented for `SHARED`."""
     named(op.node, graph, ["input_ids", "position_ids", "attention_mask", "past_0"], ["logits", "present_0"])
     more = len(graph.inputs) - len(graph.outputs) - 2
     if more in (1, 2, 3):
