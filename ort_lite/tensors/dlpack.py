@@ -10,7 +10,6 @@ from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
     CPU,
     READ_ONLY,
-    UINT,
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,

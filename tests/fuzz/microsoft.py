@@ -162,6 +162,7 @@ _LENGTH, _TWO = np.array([5], np.int32), np.array([2], np.int32)
 _ENDS: dict[str, Any] = {"eos_token_id": 0, "pad_token_id": 4, "decoder": _DECODER}
 GENERATION = [
     own("GreedySearch", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), no_repeat_ngram_size=2, **_ENDS),
+    own("Sampling", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), outputs=2, top_p=0.7, temperature=1.5, **_ENDS),
     own("BeamSearch", _TOKENS, _LENGTH, None, _TWO, _TWO, outputs=3, **_ENDS),
 ]
 MATRICES = [
