@@ -74,7 +74,8 @@ session: allow_released_opsets_only collect_node_memory_stats_to_file compile_on
 """
 
 ROUNDING = "ort_lite.round_16_bit"
-ROUNDINGS = ("regions", "nodes", "steps")
+ROUNDINGS = ("", "regions", "nodes", "steps")
+_HALVES = frozenset({"float16", "bfloat16"})
 """A session's entry and its values: where float16 and bfloat16 are rounded that are computed as float32. Where such nodes pass results
 to others ("regions", the default, as in onnxruntime), at every node ("nodes"), or also where the operators end of which ONNX's
 functions of Softmax and Attention consist ("steps").
@@ -131,13 +132,16 @@ def session_keys() -> frozenset[str]:
     return frozenset(found | OWN_KEYS)
 
 
-def rounding(value: str) -> str:
-    """The value of ROUNDING. Raises InvalidArgument for one that it does not have."""
+def rounded_by_node(value: str) -> frozenset[str]:
+    """The 16-bit floats that ROUNDING has rounded behind each node: without a value those that onnxruntime does not compute.
+
+    Raises InvalidArgument for a value that it does not have.
+    """
     if value not in ROUNDINGS:
         raise InvalidArgument(
-            "session config entry {} is {!r}; it should be {!r}, {!r} or {!r}".format(ROUNDING, value, *ROUNDINGS)
+            "session config entry {} is {!r}; it should be {!r}, {!r} or {!r}".format(ROUNDING, value, *ROUNDINGS[1:])
         )
-    return value
+    return frozenset({"bfloat16"}) if not value else frozenset() if value == "regions" else _HALVES
 
 
 def check_session(keys: Iterable[str], more: Iterable[str] = ()) -> None:

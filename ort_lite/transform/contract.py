@@ -14,7 +14,7 @@ A graph pass sees the whole graph at once: `@graph_pass(level="basic") def f(gra
 Both keep what the graph computes, the names of its inputs and outputs included.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from ort_lite.dtypes import DType
@@ -64,8 +64,8 @@ class Change(Record):
         return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
 
 
-CastInsertion = Callable[[Graph, Mapping[Node, DType], bool], list[Node]]
-"""(graph, element type that each node is to compute in, whether values between two such nodes are rounded) -> the Casts inserted."""
+CastInsertion = Callable[[Graph, Mapping[Node, DType], Collection[DType]], list[Node]]
+"""(graph, element type that each node is to compute in, the types rounded between two such nodes) -> the Casts inserted."""
 
 OlderForm = Callable[[Node, int], bool]
 """(node, opset version) -> whether nodes of that version now stand in the place of the node, which is of a newer operator."""

@@ -33,6 +33,8 @@ from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
 from ort_lite_cpu.run.ticket import MAX_PARTS
 
+_STEPWISE = {"": frozenset({"bfloat16"}), "steps": frozenset({"bfloat16", "float16"})}
+"""Types that are rounded where the operators of ONNX's functions end, by config entry `ort_lite.round_16_bit`."""
 MOST_THREADS = 1024
 """That an option may ask for; a run uses MAX_PARTS of them."""
 
@@ -73,13 +75,13 @@ class CPUExecutionProvider(ExecutionProvider):
 
         Config entry `ort_lite.winograd` "0" turns Winograd's convolutions off, `ort_lite.fusion` "0" fused elementwise loops;
         `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels,
-        `ort_lite.round_16_bit` "steps" rounds 16-bit floats where ONNX's functions do.
+        `ort_lite.round_16_bit` "steps" rounds 16-bit floats where ONNX's functions do; without it bfloat16 alone is rounded so.
         """
         threads = self._threads or min(options.intra_op_num_threads or _cores(), MAX_PARTS)
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
-        steps = options.config("ort_lite.round_16_bit", "") == "steps"
+        steps = _STEPWISE.get(options.config("ort_lite.round_16_bit", ""), frozenset())
         self.options = CPUOptions(
             threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps, seed=seed()
         )
@@ -150,13 +152,13 @@ def _no_kernel(node: Node) -> Rejection:
     return Rejection(node, "operator", f"no kernel for {node.domain or 'ai.onnx'}.{node.op_type} {node.version}")
 
 
-def _wrong_type(node: Node, registration: OperatorRegistration, steps: bool) -> Rejection | None:
+def _wrong_type(node: Node, registration: OperatorRegistration, steps: frozenset[str]) -> Rejection | None:
     if registration.types in (STRING, COMPLEX):
         return None  # found because of the types
     values: Sequence[Value | None] = node.inputs or node.outputs
     position = registration.typed_by if node.inputs else 0
     value = values[position] if position < len(values) else None
-    types = registration.types | registration.stepwise if steps else registration.types
+    types = registration.types | registration.stepwise & steps
     if value is None or value.dtype is None or value.dtype in types:
         return None
     return Rejection(node, "type", f"{value.dtype}, takes {', '.join(sorted(types))}")

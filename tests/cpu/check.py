@@ -28,6 +28,7 @@ from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import segment
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.types import HALVES
 
 Inputs = Sequence[Array | None]
 GUARD = 256  # bytes on both sides of an array
@@ -75,7 +76,9 @@ def op_program(
     for result in results:
         result.type = inference.of(result).type
     with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):  # whatever has work to share is shared, however small
-        return Program([node], feeds, results, rules(), CPUOptions(threads=threads, steps=steps), {})
+        return Program(
+            [node], feeds, results, rules(), CPUOptions(threads=threads, steps=frozenset(HALVES if steps else ())), {}
+        )
 
 
 def text_program(

@@ -387,6 +387,13 @@ def test_what_is_rounded_between_such_nodes_may_be_asked_for(rounding: str, inne
     np.testing.assert_array_equal(made.run(None, {"x": x})[0], wanted)
 
 
+@pytest.mark.parametrize(("dtype", "inner"), [("float16", []), ("bfloat16", ["Cast", "Cast"])])
+def test_of_itself_bfloat16_alone_is_rounded_between_such_nodes(dtype: str, inner: list[str]) -> None:
+    made = session(f"({dtype}[N] x) => ({dtype}[N] y) {{ a = Exp(x)  y = Floor(a) }}", "CPUExecutionProvider")
+    placed = [place.node.op_type for _, place in made.explain().assignment.rows()]
+    assert placed == ["Cast", "Exp", *inner, "Floor", "Cast"]
+
+
 def test_a_rounding_that_there_is_not_is_refused() -> None:
     options = ort_lite.SessionOptions()
     options.add_session_config_entry("ort_lite.round_16_bit", "never")

@@ -15,7 +15,8 @@ def surrounded(
 ) -> Model:
     found = model(signature, body, constants)
     annotate(found.graph, plugins.shape_rules())
-    insert_casts(found.graph, {node: "float32" for node in found.graph.all_nodes() if node.op_type in ops}, round_all)
+    wants = {node: "float32" for node in found.graph.all_nodes() if node.op_type in ops}
+    insert_casts(found.graph, wants, {"float16", "bfloat16"} if round_all else {"bfloat16"})
     annotate(found.graph, plugins.shape_rules())
     return found
 

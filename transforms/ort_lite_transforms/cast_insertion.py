@@ -1,6 +1,6 @@
 """Casts around nodes that nobody runs in their element type."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ort_lite.dtypes import FLOATS, DType, to_numpy, to_onnx
 from ort_lite.graph import Graph, Names, Node, TensorType, Value
@@ -10,14 +10,14 @@ _RESULT_STAYS = frozenset({"Cast", "ConstantOfShape"})
 _RESULT_BY_DTYPE = frozenset({"Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
 
 
-def insert_casts(graph: Graph, wants: Mapping[Node, DType], round_all: bool = False) -> list[Node]:
+def insert_casts(graph: Graph, wants: Mapping[Node, DType], rounded: Collection[DType] = ()) -> list[Node]:
     """Makes each node compute in the floating-point type it is mapped to, by Casts before and behind it; returns the Casts.
 
     A value that several of the nodes read is cast once; constants are converted now. Results are rounded to their own type where
-    others read them; `round_all`: also where they go from one of the nodes to the next. Nodes of nested graphs may be among them,
-    and what they read of the graph around them is rounded. O(graph).
+    others read them; those of the types `rounded` also where they go from one of the nodes to the next. Nodes of nested graphs may
+    be among them, and what they read of the graph around them is rounded. O(graph).
     """
-    casts = _Casts(graph, round_all)
+    casts = _Casts(graph, rounded)
     for node in list(graph.all_nodes()):
         if node in wants:
             casts.surround(node, wants[node])
@@ -25,9 +25,9 @@ def insert_casts(graph: Graph, wants: Mapping[Node, DType], round_all: bool = Fa
 
 
 class _Casts:
-    def __init__(self, graph: Graph, round_all: bool) -> None:
+    def __init__(self, graph: Graph, rounded: Collection[DType]) -> None:
         self.made: list[Node] = []
-        self._round_all = round_all
+        self._rounded = rounded
         self._names = Names(graph)
         self._fed = frozenset(graph.inputs)
         self._known: dict[tuple[Value, DType, Graph], Value] = {}
@@ -70,7 +70,7 @@ class _Casts:
         new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
         node.replace_output(index, new)
         graph.insert_after(node, self._node(new, value, value.dtype, node))
-        if not self._round_all:
+        if value.dtype not in self._rounded:
             self._known[value, dtype, graph] = new
 
     def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
