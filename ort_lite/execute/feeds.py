@@ -26,7 +26,7 @@ class Feeds:
 
     def __init__(self, inputs: Sequence[Value], around: Callable[[Value, Check], Check] | None = None) -> None:
         """`around` may put a check of an input's own around that of its type."""
-        checks = [(value, check(value.name, value.type)) for value in inputs]
+        checks = [(value, _unread(check(value.name, value.type), value)) for value in inputs]
         self._checks = [(value.name, each if around is None else around(value, each)) for value, each in checks]
         self._optional = {value.name for value in inputs if isinstance(value.type, OptionalType)}
         self._count = len(self._checks)
@@ -66,6 +66,13 @@ class Feeds:
             raise InvalidArgument(f"the model has no input {', '.join(map(repr, unknown))}; expected {expected}").about(
                 input=unknown[0], expected=expected, got=came, words=f"Invalid input name: {unknown[0]}"
             )
+
+
+def _unread(accept: Check, value: Value) -> Check:
+    """`accept`; of an input that nobody reads None too, which feeds none, as in onnxruntime."""
+    if value.uses or value.is_graph_output():
+        return accept
+    return lambda given: None if given is None else accept(given)
 
 
 def check(name: str, type_: Type | None) -> Check:

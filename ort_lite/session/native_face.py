@@ -63,6 +63,13 @@ class NativeFace:
     def run_with_iobinding(self, iobinding: "IOBinding | SessionIOBinding", run_options: "RunOptions | None" = None) -> None:
         self._session.run_with_iobinding(iobinding, run_options)
 
+    def create_ortvalue_from_shape_and_onnx_type(self, shape: Sequence[int], element_type: int, device: Any) -> "OrtValue":
+        """`device` is an OrtDevice of the CPU; the session's own `create_ortvalue_from_shape_and_type` takes others by name."""
+        from ort_lite.session.ort_value import OrtValue
+
+        made: OrtValue = self._session.create_ortvalue_from_shape_and_type(shape, element_type, device)
+        return made
+
     def initialize_session(self, providers: Sequence[str], provider_options: Sequence[Any], disabled: Any = ()) -> None:
         """Raises InvalidCall: a session is ready once it is made."""
         raise InvalidCall("initialize_session: the session is ready already; set_providers() prepares it for others")

@@ -83,6 +83,16 @@ class OrtValue:
         return cls(zeros) if provider is None else cls.on(provider, zeros)
 
     @classmethod
+    def ortvalue_from_shape_and_type_for_memory_info(
+        cls, shape: Sequence[int], element_type: Any, memory_info: Any
+    ) -> "OrtValue":
+        """As above, where an OrtMemoryInfo says."""
+        return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
+
+    ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
+    ortvalue_from_shape_and_onnx_type_for_memory_info = ortvalue_from_shape_and_type_for_memory_info
+
+    @classmethod
     def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
         """Shares the memory of an object with `__dlpack__`, or of a capsule. `is_bool_tensor`: uint8 in it are bool."""
         made = NDArray.from_dlpack(data)

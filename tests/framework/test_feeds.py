@@ -8,14 +8,18 @@ import pytest
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.feeds import Feeds
-from ort_lite.graph import MapType, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.shapes import symbol
 
 N = symbol("N")
 
 
-def fed(type_: Type | None, value: Any) -> Any:
-    return Feeds([Value("x", type_)])({"x": value})[0]
+def fed(type_: Type | None, value: Any, read: bool = True) -> Any:
+    x = Value("x", type_)
+    graph = Graph("g", [x], [])
+    if read:
+        graph.append(Node("Identity", [x], [Value("y")], name="reader"))
+    return Feeds(graph.inputs)({"x": value})[0]
 
 
 def tensor(dtype: str, *shape: Any) -> TensorType:
@@ -23,6 +27,12 @@ def tensor(dtype: str, *shape: Any) -> TensorType:
 
 
 # Passed on as they are
+
+
+def test_none_feeds_an_input_that_nobody_reads() -> None:
+    assert fed(tensor("float32", N), None, read=False) is None
+    with pytest.raises(InvalidArgument, match="input 'x' has rank 2"):
+        fed(tensor("float32", N), np.zeros((2, 2), np.float32), read=False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "uint8", "bool"])

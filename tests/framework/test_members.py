@@ -12,6 +12,7 @@ from onnxruntime.capi import _pybind_state as native
 
 import ort_lite
 from ort_lite.errors import Fail, InvalidArgument, InvalidCall, NoSuchFile, NotImplemented
+from ort_lite.onnxruntime.capi import onnxruntime_pybind11_state as ours_native
 from tests.tensors.test_sparse import outcome
 
 X = np.array([[1, -2]], np.float32)
@@ -93,7 +94,10 @@ def test_every_member_is_there(name: str) -> None:
 def test_the_native_classes_have_their_members() -> None:
     face = session(ort_lite)._sess
     missing = {name for name in members(native.InferenceSession) if not hasattr(face, name)}
-    assert missing <= {"input_epdevices", "create_ortvalue_from_shape_and_onnx_type"}
+    assert missing <= {"input_epdevices"}
+    for name in ("OrtValue", "SparseTensor", "SparseCooView", "SparseCsrView", "SparseBlockSparseView"):
+        assert members(getattr(native, name)) - set(dir(getattr(ours_native, name))) == set()
+    assert members(native.SessionIOBinding) <= members(ort_lite.IOBinding) | members(ort_lite.SessionIOBinding)
     assert members(native.OrtValueVector) <= members(ort_lite.OrtValueVector)
 
 
@@ -144,6 +148,11 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
         ).data_type()
         for flag in (False, True)
     ],
+    "bytes in a capsule": lambda api, c: [
+        c.is_dlpack_uint8_tensor(api.OrtValue.ortvalue_from_numpy(np.zeros(2, dtype))._ortvalue.to_dlpack())
+        for dtype in (np.uint8, np.int8, np.float32)
+    ],
+    "zeros": lambda api, c: _zeros(session(api), c),
     "memory information": lambda api, c: [
         str(getattr(_host(c), name)) for name in sorted(members(native.OrtMemoryInfo) - {"create_v2"})
     ],
@@ -201,6 +210,16 @@ def _native_binding(made: Any, c: Any) -> Any:
     return [values, c.OrtValue.ortvalue_from_numpy(X, device).data_type()]
 
 
+def _zeros(made: Any, c: Any) -> Any:
+    device = onnxruntime.OrtDevice.make("cpu", 0)._get_c_device()
+    values = [
+        c.OrtValue.ortvalue_from_shape_and_type([2], np.float32, device),
+        c.OrtValue.ortvalue_from_shape_and_onnx_type([2], 10, device),
+        made._sess.create_ortvalue_from_shape_and_onnx_type([2], 1, device),
+    ]
+    return [(value.data_type(), value.shape(), value.device_name().lower()) for value in values]
+
+
 def _host(c: Any) -> Any:
     device, memory = c.OrtMemoryInfoDeviceType.GPU, c.OrtDeviceMemoryType.HOST_ACCESSIBLE
     return c.OrtMemoryInfo.create_v2("Test", device, 0x10DE, 1, memory, 128, c.OrtAllocatorType.ORT_DEVICE_ALLOCATOR)
@@ -208,8 +227,16 @@ def _host(c: Any) -> Any:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_have_onnxruntimes_outcome(name: str) -> None:
-    ours, theirs = outcome(lambda: CALLS[name](ort_lite, ort_lite)), outcome(lambda: CALLS[name](onnxruntime, native))
+    ours, theirs = outcome(lambda: CALLS[name](ort_lite, ours_native)), outcome(lambda: CALLS[name](onnxruntime, native))
     assert ours == theirs
+
+
+def test_zeros_where_a_memory_information_says() -> None:
+    """onnxruntime asks for an allocator that was registered before."""
+    info = ort_lite.OrtMemoryInfo("Cpu")
+    for element_type in (np.int64, 7):
+        made = ort_lite.OrtValue.ortvalue_from_shape_and_type_for_memory_info([2], element_type, info)
+        assert (made.numpy().tolist(), made.data_type(), made.device_name()) == ([0, 0], "tensor(int64)", "cpu")
 
 
 def test_a_custom_ops_library_says_what_to_do() -> None:

@@ -36,6 +36,7 @@ _QUANTIZE = (
     "quantize_matmul_bnb4",
     "quantize_qdq_matmul_4bits",
 )
+_SPARSE = ("SparseBlockSparseView", "SparseCooView", "SparseCsrView")
 
 
 class ArenaExtendStrategy(NamedNumber):
@@ -67,6 +68,8 @@ def _home(name: str) -> Any:
         return import_module("ort_lite.tensors.dlpack")
     if name in _QUANTIZE:
         return import_module("ort_lite.compat.block_quantization")
+    if name in _SPARSE:
+        return import_module("ort_lite.tensors.sparse")
     return ort_lite if name in ort_lite.__all__ else None
 
 
@@ -81,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ERRORS, *_QUANTIZE, *ort_lite.__all__, "is_dlpack_uint8_tensor"})
+    return sorted({*globals(), *_ERRORS, *_QUANTIZE, *_SPARSE, "is_dlpack_uint8_tensor", *ort_lite.__all__})
 
 
 __all__ = [name for name in __dir__() if not name.startswith("_")]
