@@ -1,6 +1,6 @@
 """What a session tells of its model: NodeArg and ModelMetadata, as onnxruntime spells them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
@@ -46,8 +46,8 @@ def metadata(model: Model) -> ModelMetadata:
     )
 
 
-def node_args(values: Sequence[Value], unnamed: Collection[str]) -> list[NodeArg]:
-    """`unnamed` are the symbols that the loader made up for dimensions without a name."""
+def node_args(values: Sequence[Value], unnamed: Mapping[str, str]) -> list[NodeArg]:
+    """`unnamed` are the symbols that the loader made up for dimensions without a name, with what the file says: "", "?", "None"."""
     return [NodeArg(value.name, type_name(value.type), _shape(value.type, unnamed)) for value in values]
 
 
@@ -72,11 +72,7 @@ def _named(dim: Dim, names: Collection[str]) -> int | str | None:
     return found.name if found is not None and found.name in names else None
 
 
-def _shape(type_: Type | None, unnamed: Collection[str]) -> list[int | str | None]:
+def _shape(type_: Type | None, unnamed: Mapping[str, str]) -> list[int | str | None]:
     if not isinstance(type_, TensorType) or type_.shape is None:
         return []
-    return [None if not isinstance(dim, int) and str(dim) in unnamed else _dim(dim) for dim in type_.shape]
-
-
-def _dim(dim: Dim) -> int | str:
-    return dim if isinstance(dim, int) else str(dim)
+    return [dim if isinstance(dim, int) else unnamed.get(str(dim), str(dim)) or None for dim in type_.shape]

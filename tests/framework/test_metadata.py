@@ -19,7 +19,7 @@ N, M, OPEN = symbol("N"), symbol("M"), symbol("x_0")
     ],
 )
 def test_a_value_is_described(type_: Type, expected: NodeArg) -> None:
-    assert node_args([Value("x", type_)], {"x_0"}) == [expected]
+    assert node_args([Value("x", type_)], {"x_0": ""}) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnxruntime
 import pytest
 
 import ort_lite
@@ -437,3 +438,15 @@ def test_explain_sums_the_python_steps_of_partitions() -> None:
     assert explanation.python_steps == 5
     assert "CPUExecutionProvider_0: python_steps 2, kind counted" in str(explanation)
     assert explanation.as_dict()["facts"]["CPUExecutionProvider_0"] == {"python_steps": 2, "kind": "counted"}
+
+
+def test_dimensions_that_exporters_write_for_unknown_are_shown_as_written() -> None:
+    """And are different dimensions all the same."""
+    dims = ["?", None, "-1", "None", "N", 3]
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    made = ort_lite.InferenceSession(model)
+    installed = onnxruntime.InferenceSession(model.SerializeToString())
+    assert made.get_inputs()[0].shape == installed.get_inputs()[0].shape == dims
+    assert made.run(None, {"x": np.ones((1, 2, 1, 2, 1, 3), np.float32)})[0].shape == (1, 2, 1, 2, 1, 3)
