@@ -26,13 +26,18 @@ class Inference:
 
     `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
     instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
-    inferred before, and are believed.
+    inferred before, and are believed. `checked`: rules refuse all that they know to make no sense, not only what they need.
     """
 
     def __init__(
-        self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False, inferred: bool = False
+        self,
+        rules: ShapeRules,
+        infos: Mapping[Value, Info] | None = None,
+        strict: bool = False,
+        inferred: bool = False,
+        checked: bool = False,
     ) -> None:
-        self.rules, self.strict, self.inferred = rules, strict, inferred
+        self.rules, self.strict, self.inferred, self.checked = rules, strict, inferred, checked
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
 
@@ -112,7 +117,8 @@ class Inference:
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
             if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
                 raise
-            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})") from error
+            kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
+            raise ShapeInferenceError(f"{op.error(str(error))}{kind}") from error
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:
