@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ort_lite.errors import OrtLiteError, ShapeInferenceError
+from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.inference.rules import (
@@ -19,6 +19,8 @@ from ort_lite.inference.rules import (
 from ort_lite.inference.schema import check_declared
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim
+
+_MOST_BODIES = 2**17  # each loop that changes its state late infers its body twice, so does each around it
 
 
 class Inference:
@@ -40,6 +42,7 @@ class Inference:
         self.rules, self.strict, self.inferred, self.checked = rules, strict, inferred, checked
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
+        self._bodies = 0
 
     @property
     def count(self) -> int:
@@ -66,6 +69,11 @@ class Inference:
 
     def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
         """As `run`, never strict: a body's own provider finds out what is open when it lowers the body."""
+        self._bodies += 1
+        if self._bodies > _MOST_BODIES:
+            raise InvalidGraph(
+                f"graph {graph.name!r}: bodies within bodies were inferred {_MOST_BODIES} times; nest fewer loops"
+            )
         strict, self.strict = self.strict, False
         try:
             return self.run(graph, inputs)
