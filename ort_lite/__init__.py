@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from ort_lite.compat.allocators import (
         OrtAllocatorType,
         OrtArenaCfg,
+        OrtDeviceMemoryType,
         OrtMemoryInfo,
+        OrtMemoryInfoDeviceType,
         OrtMemType,
         create_and_register_allocator,
         register_allocator,
         unregister_allocator,
     )
     from ort_lite.compat.api import disable_telemetry_events, enable_telemetry_events, get_device, get_version_string
+    from ort_lite.compat.switch import install_as_onnxruntime
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
     from ort_lite.partition.cost.cost_model import CostModel
@@ -41,11 +44,14 @@ if TYPE_CHECKING:
     from ort_lite.serialization.save import save
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
     from ort_lite.session.ort_value import OrtValue
+    from ort_lite.session.ort_value_vector import OrtValueVector
     from ort_lite.session.session import InferenceSession
+    from ort_lite.session.session_io_binding import SessionIOBinding
     from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
         CVMArrayAlloc,
@@ -56,6 +62,7 @@ if TYPE_CHECKING:
     )
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.params import load_params, save_params
+    from ort_lite.tensors.sparse import OrtSparseFormat, SparseTensor
     from ort_lite.verification.settings import Verification
 
 _HOME = {
@@ -79,14 +86,22 @@ _HOME = {
     "NodeArg": "session.metadata",
     "OrtAllocatorType": "compat.allocators",
     "OrtArenaCfg": "compat.allocators",
+    "OrtDeviceMemoryType": "compat.allocators",
+    "OrtEpAssignedNode": "session.assigned",
+    "OrtEpAssignedSubgraph": "session.assigned",
     "OrtMemType": "compat.allocators",
     "OrtMemoryInfo": "compat.allocators",
+    "OrtMemoryInfoDeviceType": "compat.allocators",
+    "OrtSparseFormat": "tensors.sparse",
     "OrtValue": "session.ort_value",
+    "OrtValueVector": "session.ort_value_vector",
     "ParseOptions": "serialization.parse_options",
     "PlacementRule": "partition.placement",
     "RunOptions": "options.options",
     "SerializeOptions": "serialization.parse_options",
+    "SessionIOBinding": "session.session_io_binding",
     "SessionOptions": "options.options",
+    "SparseTensor": "tensors.sparse",
     "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",
     "consolidate_tensors_to_buffer": "serialization.consolidate",
@@ -97,6 +112,7 @@ _HOME = {
     "get_available_providers": "plugins.plugins:available_providers",
     "get_device": "compat.api",
     "get_version_string": "compat.api",
+    "install_as_onnxruntime": "compat.switch",
     "kSmallTensorDataThresholdBytes": "serialization.parse_options",
     "load": "serialization.load",
     "load_params": "tensors.params",
@@ -110,6 +126,7 @@ _HOME = {
     "save": "serialization.save",
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
+    "set_seed": "provider.seeds",
     "set_default_logger_verbosity": "log",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
@@ -136,11 +153,13 @@ __all__ = [
     "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
     "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
     "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType",
-    "OrtArenaCfg", "OrtMemType", "OrtMemoryInfo", "OrtValue", "ParseOptions", "PlacementRule", "RunOptions",
-    "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification", "__version__",
-    "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events", "enable_telemetry_events",
-    "get_all_providers", "get_available_providers", "get_device", "get_version_string", "kSmallTensorDataThresholdBytes",
-    "load", "load_params", "measure_costs", "model_tensors", "place", "plan", "register_allocator", "register_plugin",
-    "register_provider", "save", "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "span_of",
-    "unregister_allocator", "unregister_plugin", "unregister_provider", "verify",
+    "OrtArenaCfg", "OrtDeviceMemoryType", "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "OrtMemType", "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtValue", "OrtValueVector", "ParseOptions", "PlacementRule", "RunOptions",
+    "SerializeOptions", "SessionIOBinding", "SessionOptions", "SparseTensor", "TensorBufferOptions", "Verification",
+    "__version__", "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events",
+    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device", "get_version_string",
+    "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load", "load_params", "measure_costs", "model_tensors",
+    "place", "plan", "register_allocator", "register_plugin", "register_provider", "save", "save_params",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "span_of", "unregister_allocator",
+    "unregister_plugin", "unregister_provider", "verify",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, providers, new-provider, check-provider, warmup,
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, exec, providers, new-provider, check-provider, warmup,
 cache.
 """
 
@@ -6,20 +6,28 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from ort_lite._version import __version__
-from ort_lite.errors import OrtLiteError
+from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
 from ort_lite.native.progress import heard_by
 
 LEVELS = ("disable", "basic", "extended", "all")
 STAGES = ("load", "transform", "partition", "compile", "plan")
 _INTERRUPTED = 130
+_GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
+"""Errors about what the user gave."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 1 after an error, which is printed; 130 after Ctrl-C, as shells have it."""
+    """The exit status. 0: done. 1: it failed, or what it looked for is wrong. 2: something that was given is wrong: arguments, files,
+    a model. 130: Ctrl-C, as shells have it. What went wrong is printed, in one line where it is no list.
+    """
     arguments = _parser().parse_args(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
+    if arguments.command == "exec":
+        done: int = command.main(arguments)  # what the program raises is its own
+        return done
     from ort_lite.commands.compiling import Shown
 
     try:
@@ -27,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status: int | None = command.main(arguments)
     except (OrtLiteError, OSError) as error:
         print(f"ort-lite {arguments.command}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, _GIVEN) else 1
     except KeyboardInterrupt:
         print(f"ort-lite {arguments.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -43,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _model(run)
     _feeds(run)
     run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
+    run.add_argument("--trace", metavar="FILE.json", help="write how the session was made, and what the run did, for Perfetto")
     _json(run)
 
     verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")
@@ -71,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     step.add_argument("--until", metavar="NODE", default="", help="stop behind this node, and show its tensors")
     step.add_argument("--check", action="store_true", help="prove after each step that nothing else changed")
     _json(step)
+
+    execute = commands.add_parser("exec", help="run a Python program that imports onnxruntime on ort-lite")
+    execute.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="a module, and its arguments"
+    )
+    execute.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM.py ...", help="a program, and its arguments")
 
     providers = commands.add_parser("providers", help="list the execution providers that are installed")
     _json(providers)
@@ -108,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model, or a folder of models")
     parser.add_argument("--operator", metavar="NAME", help="instead of a model: a node of this operator")
-    parser.add_argument("--shape", action="append", default=[], metavar="NxM", help="the shape of its next input")
+    parser.add_argument("--shape", action="append", default=[], metavar="NxM", help="its next input; of a model: NAME=NxM")
     parser.add_argument("--dtype", action="append", default=[], metavar="T", help="of all inputs, or of the next (float32)")
     parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="an attribute of it")
     parser.add_argument("--constant", action="append", default=[], type=int, metavar="K", help="input K is no feed (from 0)")
@@ -120,7 +135,7 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
     parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
     _session(parser)
-    _feeds(parser)
+    _feeds(parser, shape=False)
 
 
 def _cache(parser: argparse.ArgumentParser) -> None:
@@ -153,10 +168,15 @@ def _session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")
 
 
-def _feeds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--feeds", metavar="FILE.npz", help="inputs by name; without it they are random")
-    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="a free dimension of random inputs (1)")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default: 0)")
+def _feeds(parser: argparse.ArgumentParser, shape: bool = True) -> None:
+    parser.add_argument("--feeds", metavar="FILE.npz|FOLDER", help="inputs by name, or a folder with input_0.pb and so on")
+    many: dict[str, Any] = {"action": "append", "default": []}
+    parser.add_argument("--input", metavar="NAME=FILE", help="one input: .npy, .pb, .txt, or an image", **many)
+    parser.add_argument("--value", metavar="NAME=V,V", help="one input: its elements, or one for all of them", **many)
+    if shape:
+        parser.add_argument("--shape", metavar="NAME=1x3x224x224", help="the shape of an input that no file has", **many)
+    parser.add_argument("--dim", metavar="NAME=N", help="a free dimension of such inputs (1)", **many)
+    parser.add_argument("--seed", type=int, default=0, help="of inputs that nothing gives: they are random (default: 0)")
 
 
 def _json(parser: argparse.ArgumentParser) -> None:

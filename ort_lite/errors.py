@@ -5,11 +5,63 @@ Messages say who (node or input), what came, what was expected and what to do. T
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
+
+
+class Named(Protocol):
+    """What an error says of a node."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def op_type(self) -> str: ...
+
+
+FIELDS = ("node", "operator", "provider", "input", "expected", "got")
 
 
 class OrtLiteError(Exception):
-    """Base class."""
+    """Base class. What the message says is in fields too, "" where it does not say it.
+
+    `node` (its name), `operator` (its type) and `provider` say where; `input` is the name of a feed or of a node's input; `expected`
+    and `got` are the words of the message for what was wanted and what came. `status` is onnxruntime's code, and its name.
+    """
+
+    status: ClassVar[tuple[int, str]] = (1, "FAIL")
+    tells_status: ClassVar[bool] = False
+    """Of the whole process: texts begin with the status, as onnxruntime's do. `ort_lite.compat.switch` sets it."""
+
+    node: str = ""
+    operator: str = ""
+    provider: str = ""
+    input: str = ""
+    expected: str = ""
+    got: str = ""
+
+    words: str = ""
+    """onnxruntime's own for the same, where programs look for them: behind the status."""
+
+    def __str__(self) -> str:
+        return (self._beginning() if self.tells_status else "") + super().__str__()
+
+    def _beginning(self) -> str:
+        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : " + (f"{self.words}: " if self.words else "")
+
+    def about(self, node: Named | None = None, /, **fields: str) -> Self:
+        """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
+        if node is not None:
+            fields |= {"node": node.name, "operator": node.op_type}
+        for name, text in fields.items():
+            if not getattr(self, name):
+                setattr(self, name, text)
+        return self
+
+    def like(self, cause: BaseException) -> Self:
+        """As `about`, with what the error says that this one tells of."""
+        if isinstance(cause, OrtLiteError):
+            self.about(**{name: getattr(cause, name) for name in FIELDS})
+        return self
 
 
 class Fail(OrtLiteError):
@@ -19,13 +71,57 @@ class Fail(OrtLiteError):
 class InvalidArgument(OrtLiteError, ValueError):
     """A feed, an option or a name that the caller gave is wrong."""
 
+    status = (2, "INVALID_ARGUMENT")
+
+
+class InvalidCall(InvalidArgument, RuntimeError):
+    """An InvalidArgument where onnxruntime raises a RuntimeError: in what is called beside `run`."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An InvalidArgument where onnxruntime raises a TypeError."""
+
 
 class NoSuchFile(OrtLiteError, FileNotFoundError):
     """The model or a file of its external data does not exist."""
 
+    status = (3, "NO_SUCHFILE")
+
+
+class NoModel(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (4, "NO_MODEL")
+
+
+class EngineError(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses, and for providers whose device fails: nothing else raises it."""
+
+    status = (5, "ENGINE_ERROR")
+
 
 class InvalidProtobuf(OrtLiteError):
     """The bytes are not a serialised ModelProto."""
+
+    status = (7, "INVALID_PROTOBUF")
+
+
+class ModelLoaded(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (8, "MODEL_LOADED")
+
+
+class NotFound(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses: nothing raises it."""
+
+    status = (14, "NOT_FOUND")
+
+
+class DeviceReset(OrtLiteError):
+    """One of onnxruntime's, for `except` clauses, and for providers whose device was reset: nothing else raises it."""
+
+    status = (15, "DEVICE_RESET")
 
 
 class InvalidParams(OrtLiteError):
@@ -35,6 +131,8 @@ class InvalidParams(OrtLiteError):
 class InvalidGraph(OrtLiteError):
     """The model breaks a rule of the ONNX specification: cycle, undefined input, two producers, ..."""
 
+    status = (10, "INVALID_GRAPH")
+
 
 class ShapeInferenceError(InvalidGraph):
     """The shapes or types of a node's inputs do not fit its operator."""
@@ -43,8 +141,22 @@ class ShapeInferenceError(InvalidGraph):
 class NotImplemented(OrtLiteError, NotImplementedError):
     """No provider of the session can run a node; the message lists the providers with their reasons."""
 
+    status = (9, "NOT_IMPLEMENTED")
 
-class ProviderError(OrtLiteError):
+
+class UnknownOperator(Fail, NotImplemented):
+    """No provider runs a node, and neither a schema nor a shape rule knows its operator: onnxruntime's Fail."""
+
+    status = Fail.status
+
+
+class EPFail(OrtLiteError):
+    """An execution provider failed."""
+
+    status = (11, "EP_FAIL")
+
+
+class ProviderError(EPFail):
     """A provider broke its contract or could not be created; names the provider and what it did."""
 
 
@@ -63,17 +175,31 @@ class CompileError(ProviderError):
 class ModelRequiresCompilation(OrtLiteError):
     """A partition would have to be compiled although `session.disable_model_compile` is set; names partitions and providers."""
 
+    status = (13, "MODEL_REQUIRES_COMPILATION")
+
 
 class ModelLoadCanceled(OrtLiteError):
     """`SessionOptions.set_load_cancellation_flag(True)` while a session was being made."""
+
+    status = (12, "MODEL_LOAD_CANCELED")
 
 
 class RuntimeException(OrtLiteError, RuntimeError):
     """A node failed while running; the message names it and its provider."""
 
+    status = (6, "RUNTIME_EXCEPTION")
+
 
 class RunTerminated(RuntimeException):
+    """A run was ended before it was done. Providers that stop raise this; a session tells which of the two below it was."""
+
+
+class Cancelled(RunTerminated):
     """`RunOptions.terminate` was set while the run was in flight."""
+
+
+class DeadlineExceeded(RunTerminated, TimeoutError):
+    """The run took longer than its `timeout`."""
 
 
 class VerificationError(OrtLiteError):
@@ -127,10 +253,15 @@ class InvalidPlan(OrtLiteError):
     """
 
 
+def said(error: BaseException) -> str:
+    """The text of an error, for texts of other errors: without the status, and onnxruntime's words, that it may begin with."""
+    return str(error).removeprefix(error._beginning()) if isinstance(error, OrtLiteError) else str(error)
+
+
 def told(error: BaseException) -> str:
     """Class and text of an error, for messages about it; also of one whose text cannot be made."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {said(error)}"
     except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
         return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
 

@@ -17,6 +17,7 @@ from ort_lite.commands.benchmark.machine import Peaks, cores, cpu, peaks
 from ort_lite.commands.benchmark.nodes import Line, Profile, profile
 from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.commands.benchmark.rivals import Model, Rival, rival
+from ort_lite.commands.feeds import dims_of, feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
 from ort_lite.session.metadata import NodeArg
@@ -61,7 +62,8 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
         shapes = [shape_of(text) for text in arguments.shape]
         attributes = dict(map(attribute_of, arguments.attribute))
         data = operator_model(arguments.operator, shapes, arguments.dtype or ["float32"], attributes, arguments.constant)
-        return {" ".join([arguments.operator, *arguments.shape]): data}
+        name, arguments.shape = " ".join([arguments.operator, *arguments.shape]), []
+        return {name: data}
     path = Path(arguments.model)
     if not path.is_dir():
         return {path.name: str(path)}
@@ -132,10 +134,10 @@ def lines(result: Result, rival: str) -> Iterator[str]:
 
 def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[str, Any]:
     """Lengths of texts are longer than 1: with one token a model is another."""
-    sizes = lengths(session.get_inputs(), model.dims_of(arguments))
-    if sizes and not arguments.feeds:
+    sizes = lengths(session.get_inputs(), dims_of(arguments))
+    if sizes and not (arguments.feeds or arguments.input or arguments.shape):
         say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")
-    return model.feeds(arguments, session.get_inputs(), sizes)
+    return feeds_of(arguments, session.get_inputs(), sizes, known=not Path(arguments.model or "").is_dir())
 
 
 def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ort_lite.commands import model
+from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
@@ -71,7 +72,7 @@ def _compiled(arguments: Namespace) -> None:
     """Compiled partitions in the order in which they run; their memory is planned by a run."""
     session = model.session(arguments, arguments.model)
     if arguments.stage == "plan":
-        session.run(None, model.feeds(arguments, session.get_inputs()))
+        session.run(None, feeds_of(arguments, session.get_inputs()))
         _show_plans(session, arguments.json)
     else:
         fused = session._prepared.compiled.fused

@@ -4,6 +4,7 @@ from argparse import Namespace
 from typing import Any
 
 from ort_lite.commands import model
+from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.commands.run import summary
 from ort_lite.errors import InvalidArgument, hint
@@ -12,7 +13,7 @@ from ort_lite.machine import Machine, StepRecord
 
 def main(arguments: Namespace) -> None:
     session = model.session(arguments, arguments.model)
-    machine = Machine(session, model.feeds(arguments, session.get_inputs()))
+    machine = Machine(session, feeds_of(arguments, session.get_inputs()))
     _check_node(machine, arguments.until)
     records: list[StepRecord] = []
     tensors: list[dict[str, Any]] = []

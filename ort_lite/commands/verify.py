@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from ort_lite.commands import model
+from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_text
 from ort_lite.session.session import InferenceSession
 from ort_lite.session.verify import keeping
@@ -13,7 +14,7 @@ def main(arguments: Namespace) -> None:
     """Shows the report. Raises VerificationError where a partition is off."""
     options = keeping(model.options(arguments))
     with InferenceSession(arguments.model, options, providers=model.providers(arguments)) as session:
-        feeds = model.feeds(arguments, session.get_inputs())
+        feeds = feeds_of(arguments, session.get_inputs())
         try:
             session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
         finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ort_lite.commands import model
+from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument, told
 from ort_lite.native.progress import Logged, piece
@@ -22,7 +23,7 @@ def main(arguments: Namespace) -> int:
     for target in arguments.target or [""]:
         arguments.config = [*entries, f"{_TARGET}={target}"] if target else entries
         for path in paths:
-            result = _warmed(arguments, path, target)
+            result = _warmed(arguments, path, target, len(paths) == 1)
             results.append(result)
             if not arguments.json:
                 print_text(_line(result))
@@ -42,14 +43,14 @@ def _paths(given: Sequence[str]) -> Iterator[str]:
         yield from map(str, found)
 
 
-def _warmed(arguments: Namespace, path: str, target: str) -> dict[str, Any]:
-    """What came of a model: whatever goes wrong with it is its own affair."""
+def _warmed(arguments: Namespace, path: str, target: str, known: bool) -> dict[str, Any]:
+    """What came of a model: whatever goes wrong with it is its own affair. `known`: see `feeds_of`."""
     result: dict[str, Any] = {"model": path, **({"target": target} if target else {})}
     start = time.perf_counter()
     with piece(Logged()) as seen:
         try:
             with model.session(arguments, path) as session:
-                session.run(None, model.feeds(arguments, session.get_inputs()))
+                session.run(None, feeds_of(arguments, session.get_inputs(), known=known))
         except Exception as error:  # noqa: BLE001  is told, with the model's name
             result["error"] = told(error)
     return result | {"seconds": time.perf_counter() - start, "kernels": seen.done}

@@ -1,1 +1,1 @@
-"""What programs written for onnxruntime call beside sessions: module-level functions, allocators."""
+"""What programs written for onnxruntime call beside sessions: module-level functions, allocators; and how they get it."""

@@ -45,6 +45,7 @@ class PartitionsFailed(CompileError):
     def __init__(self, label: str, failed: Sequence[tuple[Partition, str]]) -> None:
         super().__init__("; ".join(dict.fromkeys(why for _, why in failed)))
         self.label, self.failed = label, tuple(failed)
+        self.about(failed[0][0].nodes[0] if len(failed) == len(failed[0][0].nodes) == 1 else None, provider=label)
 
 
 class Compilations:
@@ -118,7 +119,7 @@ def _complete(assignment: Assignment, compiled: Mapping[str, CompiledPartition])
             except Exception as error:
                 label = assignment.label(partition)
                 why = f"{label} could not compile {partition.name}: {told(error)}"
-                raise PartitionsFailed(label, [(partition, why)]) from error
+                raise PartitionsFailed(label, [(partition, why)]).like(error) from error
 
 
 def _body(known: Compilations, level: Level, made: CompiledBody, compiled: Mapping[str, CompiledPartition]) -> CompiledBody:
@@ -156,17 +157,19 @@ def _compile_level(
                 results = _compiled_or_restored(label, provider, given, alone)
             except PartitionsFailed as error:  # of fused copies, whose nodes nobody else knows
                 own = {p.name: p for p in new}
-                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]) from error.__cause__
+                raise PartitionsFailed(label, [(own[p.name], why) for p, why in error.failed]).like(error) from error.__cause__
         for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):
-                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
+                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable").about(
+                        provider=label
+                    )
                 known.keep(label, partition, result, copy)
                 made[partition.name] = result
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
         if failed:
             reasons = [(p, f"{label} could not compile {p.name}: {told(r)}") for p, r in failed]
-            raise PartitionsFailed(label, reasons) from failed[0][1]
+            raise PartitionsFailed(label, reasons).like(failed[0][1]) from failed[0][1]
     return {p.name: made[p.name] for p in partitions}
 
 
@@ -214,9 +217,9 @@ def _compile(
         if alone:
             return [result for p in partitions for result in _caught(label, provider, p)]
         why = f"{label} could not compile {names}: {told(error)}"
-        raise PartitionsFailed(label, [(p, why) for p in partitions]) from error
+        raise PartitionsFailed(label, [(p, why) for p in partitions]).like(error) from error
     if len(compiled) != len(partitions):
-        raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}")
+        raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}").about(provider=label)
     return compiled
 
 

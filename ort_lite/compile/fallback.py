@@ -1,6 +1,5 @@
 """A partition whose nodes the next provider runs when it fails in a run (`on_run_error`)."""
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
 from ort_lite.execute.execute import Executable, owned
 from ort_lite.execute.results import listed
 from ort_lite.graph.graph import Value
+from ort_lite.memory import locks
 from ort_lite.partition.borders import route
 from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CPU, CompiledPartition, DataTransfer, Device, Partition
@@ -33,7 +33,7 @@ class Fallback(Rescuer):
         self.partition, self.function = partition, function
         self._instead, self._transfers, self._report = instead, transfers, report
         self._made: Executable | None = None
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def __call__(self, inputs: Sequence[Any]) -> Sequence[Any]:
         device, partition = self.partition.provider.device, self.partition

@@ -20,15 +20,15 @@ def restored(label: str, partition: Partition) -> CompiledPartition:
     """
     (node,) = partition.nodes
     if node.attr("embed_mode", 1) != 1:
-        raise CompileError(f"{node}: its context is in a file beside the model; load the model by its path")
+        raise CompileError(f"{node}: its context is in a file beside the model; load the model by its path").about(node)
     provider = partition.provider
     why = ask(provider, "check_compatibility", node.attr("ep_sdk_version", ""), label=label)
     if why is not None:
-        raise CompileError(f"{node}: {why}; compile the original model again")
+        raise CompileError(f"{node}: {why}; compile the original model again").about(node)
     whole = partition.replace(inputs=_present(node.inputs), outputs=_present(node.outputs))
     made = ask(provider, "deserialize", whole, str(node.attr("ep_cache_context", "")).encode(*BYTES), label=label)
     if not callable(made):
-        raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable")
+        raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable").about(provider=label)
     if whole.inputs == partition.inputs and whole.outputs == partition.outputs:
         return cast(CompiledPartition, made)
     return Refitted(made, whole, partition)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.errors import OrtLiteError, RunTerminated, RuntimeException, told
+from ort_lite.errors import OrtLiteError, RuntimeException, told
 from ort_lite.execute.results import Expected, listed
 from ort_lite.graph.graph import Value
 from ort_lite.options.options import RunOptions
@@ -70,7 +70,7 @@ class Executable(Record):
         try:
             for step in self.steps:
                 if options is not None and options.terminate:
-                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
+                    raise options.ended(f"before {step.name}")
                 begin = perf_counter_ns() if observe is not None else 0
                 results = call_step(step, [slots[k] for k in step.inputs])
                 if observe is not None:
@@ -129,11 +129,12 @@ def wait_for(notifications: Sequence[Any]) -> None:
 
 
 def _failure(step: Step, error: Exception) -> RuntimeException:
-    return RuntimeException(f"{step} failed: {told(error)}")
+    return RuntimeException(f"{step} failed: {told(error)}").about(provider=step.provider)
 
 
 def _note(step: Step, error: OrtLiteError) -> None:
     """An error of a class of ours says what it wants; where it came from is beside it."""
+    error.about(provider=step.provider)
     note = f"in {step}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)

@@ -26,7 +26,7 @@ class Feeds:
 
     def __init__(self, inputs: Sequence[Value], around: Callable[[Value, Check], Check] | None = None) -> None:
         """`around` may put a check of an input's own around that of its type."""
-        checks = [(value, check(value.name, value.type)) for value in inputs]
+        checks = [(value, _unread(check(value.name, value.type), value)) for value in inputs]
         self._checks = [(value.name, each if around is None else around(value, each)) for value, each in checks]
         self._optional = {value.name for value in inputs if isinstance(value.type, OptionalType)}
         self._count = len(self._checks)
@@ -53,10 +53,26 @@ class Feeds:
         unknown = [name for name in feed if name not in names]
         came = ", ".join(map(repr, feed)) or "nothing"
         if missing:
-            raise InvalidArgument(f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; fed were {came}")
+            raise InvalidArgument(
+                f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; fed were {came}"
+            ).about(
+                input=missing[0],
+                expected=", ".join(names),
+                got=came,
+                words=f"Required inputs ({missing}) are missing from input feed ({list(feed)})",
+            )
         if unknown:
             expected = ", ".join(map(repr, names)) or "no input at all"
-            raise InvalidArgument(f"the model has no input {', '.join(map(repr, unknown))}; expected {expected}")
+            raise InvalidArgument(f"the model has no input {', '.join(map(repr, unknown))}; expected {expected}").about(
+                input=unknown[0], expected=expected, got=came, words=f"Invalid input name: {unknown[0]}"
+            )
+
+
+def _unread(accept: Check, value: Value) -> Check:
+    """`accept`; of an input that nobody reads None too, which feeds none, as in onnxruntime."""
+    if value.uses or value.is_graph_output():
+        return accept
+    return lambda given: None if given is None else accept(given)
 
 
 def check(name: str, type_: Type | None) -> Check:
@@ -123,22 +139,38 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
         return
     text = f"[{', '.join(map(str, expected))}]"
     if len(came) != len(expected):
-        raise InvalidArgument(f"input {name!r} has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}")
+        raise InvalidArgument(
+            f"input {name!r} has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}"
+        ).about(
+            input=name,
+            expected=text,
+            got=str(list(came)),
+            words=f"Invalid rank for input: {name} Got: {len(came)} Expected: {len(expected)}",
+        )
     for axis, (dim, fixed) in enumerate(zip(came, expected, strict=True)):
         if isinstance(fixed, int) and dim != fixed:
-            raise InvalidArgument(f"input {name!r} has {dim} in dimension {axis}, shape {list(came)}; expected {text}")
+            raise InvalidArgument(f"input {name!r} has {dim} in dimension {axis}, shape {list(came)}; expected {text}").about(
+                input=name, expected=text, got=str(list(came)), words=f"Got invalid dimensions for input: {name}"
+            )
 
 
 def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An array that is ready, from another kind of array or from numbers. Arrays keep their element type, numbers adapt."""
     if value is None:
-        raise InvalidArgument(f"input {name!r} is None; expected {ort_name(dtype)}")
+        raise InvalidArgument(f"input {name!r} is None; expected {ort_name(dtype)}").about(
+            input=name, expected=ort_name(dtype), got="None"
+        )
     array = _as_array(name, value, dtype)
     if array.dtype.newbyteorder("=") != expected:
         if _brings_type(value):
             raise InvalidArgument(
                 f"input {name!r} is {_type_of(array)} of shape {list(array.shape)}; expected {ort_name(dtype)}: "
                 f"convert it, e.g. by .astype({expected.name!r})"
+            ).about(
+                input=name,
+                expected=ort_name(dtype),
+                got=_type_of(array),
+                words=f"Unexpected input data type. Actual: ({_type_of(array)}) , expected: ({ort_name(dtype)})",
             )
         array = _numbers(name, array, dtype, expected)
     return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
@@ -149,7 +181,9 @@ def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = str(error).partition(".")[0]
-        raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}") from error
+        raise InvalidArgument(f"input {name!r} makes no array of {ort_name(dtype)}: {reason}").about(
+            input=name, expected=ort_name(dtype), got=type(value).__name__
+        ) from error
 
 
 def _brings_type(value: Any) -> bool:
@@ -160,22 +194,30 @@ def _brings_type(value: Any) -> bool:
 def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Python numbers in the declared element type. Raises InvalidArgument where that would change their value."""
     if array.dtype.kind not in "biuf" and array.size:
-        raise InvalidArgument(f"input {name!r} holds {_type_of(array)}; expected numbers for {ort_name(dtype)}")
+        raise InvalidArgument(f"input {name!r} holds {_type_of(array)}; expected numbers for {ort_name(dtype)}").about(
+            input=name, expected=ort_name(dtype), got=_type_of(array)
+        )
     with np.errstate(all="ignore"):
         converted = array.astype(expected)
         exact = expected.kind not in "biu" or np.array_equal(converted.astype(array.dtype), array)
     if not exact:
-        raise InvalidArgument(f"input {name!r} holds numbers that {ort_name(dtype)} cannot; they came as {_type_of(array)}")
+        raise InvalidArgument(
+            f"input {name!r} holds numbers that {ort_name(dtype)} cannot; they came as {_type_of(array)}"
+        ).about(input=name, expected=ort_name(dtype), got=_type_of(array))
     return converted
 
 
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """An object array of str. Bytes are decoded as UTF-8, other objects become their text, as in onnxruntime."""
+    """An object array of str. Bytes are decoded as UTF-8, those of numpy.void with their zeros at the end, other objects become their
+    text, as in onnxruntime.
+    """
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
     if array.dtype is _OBJECT and array.flags.c_contiguous:
         objects = array
-    elif array.dtype.kind not in "OUST":
-        raise InvalidArgument(f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them")
+    elif array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
+        raise InvalidArgument(
+            f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
+        ).about(input=name, expected=ort_name("string"), got=_type_of(array))
     else:
         objects = array.astype(object, order="C")
     items = objects.reshape(-1).tolist()
@@ -186,11 +228,15 @@ def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
 
 def _text(name: str, item: Any) -> str:
     if isinstance(item, (list, tuple, np.ndarray)):
-        raise InvalidArgument(f"input {name!r} is ragged: it holds {item!r} where {ort_name('string')} has one element")
+        raise InvalidArgument(f"input {name!r} is ragged: it holds {item!r} where {ort_name('string')} has one element").about(
+            input=name, expected=ort_name("string"), got=type(item).__name__
+        )
     try:
         return item.decode() if isinstance(item, bytes) else str(item)
     except UnicodeDecodeError as error:
-        raise InvalidArgument(f"input {name!r} holds bytes that are not UTF-8: {error}") from error
+        raise InvalidArgument(f"input {name!r} holds bytes that are not UTF-8: {error}").about(
+            input=name, expected=ort_name("string"), got="bytes"
+        ) from error
 
 
 def _type_of(array: np.ndarray[Any, Any]) -> str:
@@ -201,4 +247,6 @@ def _type_of(array: np.ndarray[Any, Any]) -> str:
 
 
 def _refuse(name: str, value: Any, type_: Type) -> Any:
-    raise InvalidArgument(f"input {name!r} is a {type(value).__name__}; expected {type_name(type_)}")
+    raise InvalidArgument(f"input {name!r} is a {type(value).__name__}; expected {type_name(type_)}").about(
+        input=name, expected=type_name(type_), got=type(value).__name__
+    )

@@ -14,7 +14,7 @@ from itertools import count
 from threading import RLock
 from typing import Any
 
-from ort_lite.errors import ProviderError, RunTerminated, RuntimeException, told
+from ort_lite.errors import ProviderError, RuntimeException, told
 from ort_lite.execute.results import Checked, Wrapper
 from ort_lite.graph.graph import Value
 from ort_lite.provider.abilities import computes_into_memory, has_state, releases_state
@@ -37,11 +37,15 @@ def guarded(
     memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
     function = compiled if memory is None else _into_memory(compiled)
     if provider.concurrency not in CONCURRENCIES:
-        raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}")
+        raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}").about(
+            provider=provider.name
+        )
     if has_state(compiled):
         function = Stateful(partition.name, compiled, provider.concurrency == "per-thread", function)
     elif provider.concurrency == "per-thread":
-        raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
+        raise ProviderError(
+            f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one"
+        ).about(provider=provider.name)
     if provider.device == CPU and not provider.exact:
         who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
         function = Checked(function, who, partition.inputs, partition.outputs, outer, views)
@@ -79,7 +83,7 @@ class ProviderLock:
             return
         while not self.lock.acquire(timeout=_LOOK_EVERY):
             if options.terminate:
-                raise RunTerminated(f"the run was ended by RunOptions.terminate while {waiting} waited for its turn")
+                raise options.ended(f"while {waiting} waited for its turn")
 
 
 class _Locks:

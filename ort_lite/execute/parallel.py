@@ -14,7 +14,6 @@ from heapq import heapify, heappop, heappush
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import RunTerminated
 from ort_lite.execute.execute import Executable, Observer, call_step, wait_for
 from ort_lite.execute.guard import holds_a_lock
 from ort_lite.options.options import RunOptions
@@ -192,7 +191,7 @@ class _Run:
     def _results(self, k: int) -> Sequence[Any]:
         step, options, observe = self._plan.executable.steps[k], self._options, self._observe
         if options is not None and options.terminate:
-            raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.name}")
+            raise options.ended(f"before {step.name}")
         begin = perf_counter_ns() if observe is not None else 0
         results = call_step(step, [self._slots[slot] for slot in step.inputs])
         if observe is not None:

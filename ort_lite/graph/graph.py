@@ -301,7 +301,7 @@ class Graph:
 
     def _link(self, node: Node, previous: Node | None, following: Node | None) -> Node:
         if node.graph is not None:
-            raise InvalidGraph(f"{node} is in a graph already")
+            raise InvalidGraph(f"{node} is in a graph already").about(node)
         node.graph, node._previous, node._next = self, previous, following
         if previous is None:
             self._first = node
@@ -331,7 +331,7 @@ class Graph:
         for value in node.outputs:
             if value is not None and (value.uses or value.is_graph_output()):
                 who = "a graph output" if value.is_graph_output() else f"read by {value.readers[0]}"
-                raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}")
+                raise InvalidGraph(f"{node} cannot be removed: its output {value.name!r} is {who}").about(node)
         for index, value in enumerate(node.inputs):
             if value is not None:
                 del value.uses[node, index]

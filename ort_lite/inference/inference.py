@@ -126,7 +126,7 @@ class Inference:
             if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
                 raise
             kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
-            raise ShapeInferenceError(f"{op.error(str(error))}{kind}") from error
+            raise ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node) from error
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -20,7 +20,9 @@ def check_limit(node: Node, attribute: Attr, limit: str, schema: OpSchema) -> No
         if not fits(value):
             each = ", each of its elements" if values is given else ""
             near = hint(value, limit[1:].split("/")) if isinstance(value, str) and value else ""
-            raise InvalidGraph(f"{node}: attribute {attribute.name!r} is {given!r}; in {schema} it is{each} {expected}{near}")
+            raise InvalidGraph(
+                f"{node}: attribute {attribute.name!r} is {given!r}; in {schema} it is{each} {expected}{near}"
+            ).about(node)
 
 
 def _rule(limit: str) -> tuple[Callable[[Any], bool], str]:

@@ -197,12 +197,16 @@ class Op:
         Raises InvalidGraph where the graph has another number of inputs, or declares them of other types.
         """
         if len(graph.inputs) != len(inputs):
-            raise InvalidGraph(f"{self.node}: inputs of its body {graph.name!r}: {len(graph.inputs)}, expected {len(inputs)}")
+            raise InvalidGraph(
+                f"{self.node}: inputs of its body {graph.name!r}: {len(graph.inputs)}, expected {len(inputs)}"
+            ).about(self.node)
         for index, (value, kind) in enumerate(zip(graph.inputs, kinds(inputs), strict=True)):
             declared = kind_of(value.type)
             if kind is not None and declared not in (kind, None):
                 which = f"input {index} ({value.name!r}) of its body {graph.name!r}"
-                raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}")
+                raise InvalidGraph(f"{self.node}: {which} is declared {shown(declared)}, but is given {shown(kind)}").about(
+                    self.node
+                )
         return self._inference.nested(graph, inputs)
 
     def dead_body(self, graph: Graph) -> list[Info]:
@@ -223,7 +227,9 @@ class Op:
         return self._inference.count > scope and self._inference.made_since(dim, scope)
 
     def error(self, message: str) -> ShapeInferenceError:
-        return ShapeInferenceError(f"{self.node}: {message}; inputs are {', '.join(_name(i) for i in self.inputs)}")
+        return ShapeInferenceError(f"{self.node}: {message}; inputs are {', '.join(_name(i) for i in self.inputs)}").about(
+            self.node
+        )
 
 
 def _name(info: Info | None) -> str:

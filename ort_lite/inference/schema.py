@@ -121,7 +121,7 @@ class Schemas:
             self._check_domain(node)
             return
         if schema.deprecated:
-            raise InvalidGraph(f"{node}: {schema} is deprecated; a model of opset {node.version} must not use it")
+            raise InvalidGraph(f"{node}: {schema} is deprecated; a model of opset {node.version} must not use it").about(node)
         inputs, outputs = node.inputs, node.outputs
         if None in inputs or not schema.inputs.least <= len(inputs) <= schema.inputs.most:
             _check_operands(node, schema, "input", inputs, schema.inputs)
@@ -138,11 +138,11 @@ class Schemas:
         if versions:
             raise InvalidGraph(
                 f"{node}: {domain} has {node.op_type} from opset {versions[0]} on; the model imports {node.version}: export it anew"
-            )
+            ).about(node, expected=f"opset {versions[0]} or later", got=str(node.version))
         raise InvalidGraph(
             f"{node}: {domain} has no operator {node.op_type} (opset 1 to {limit}); one of your own needs a domain of its own, a "
             "schema, a shape rule or a function in the model"
-        )
+        ).about(node)
 
     # Types
 
@@ -168,7 +168,9 @@ def check_declared(node: Node, value: Value, found: Type, index: int) -> None:
         return
     if kind_of(declared) != kind_of(found):
         came, said = shown(kind_of(found) or ""), shown(kind_of(declared) or "")
-        raise InvalidGraph(f"{node}: output {index} ({value.name!r}) is {came}, but the model declares {said}")
+        raise InvalidGraph(f"{node}: output {index} ({value.name!r}) is {came}, but the model declares {said}").about(
+            node, expected=said, got=came
+        )
 
 
 def _domain(node: Node) -> str:
@@ -180,10 +182,13 @@ def _check_operands(node: Node, schema: OpSchema, what: str, values: Sequence[Va
     if not formal.least <= count <= formal.most:
         names = ", ".join(operand.name for operand in formal.formal)
         came = f"{node} has {count} {what}{'s' * (count != 1)}"
-        raise InvalidGraph(f"{came}; {schema} has {_range(formal)}{f': {names}' if names else ''}")
+        wanted = f"{_range(formal)}{f': {names}' if names else ''}"
+        raise InvalidGraph(f"{came}; {schema} has {wanted}").about(node, expected=wanted, got=str(count))
     for index, value in enumerate(values):
         if value is None and formal.at(index).option == "single":
-            raise InvalidGraph(f"{node}: {what} {index} ({formal.at(index).name}) is left out; {schema} requires it")
+            raise InvalidGraph(f"{node}: {what} {index} ({formal.at(index).name}) is left out; {schema} requires it").about(
+                node, input=formal.at(index).name if what == "input" else ""
+            )
 
 
 def _range(formal: Operands) -> str:
@@ -202,12 +207,14 @@ def _check_attributes(node: Node, schema: OpSchema) -> None:
             continue
         if kind is None and not name.startswith("__"):  # onnx keeps these for marks of tools
             there = f"only {', '.join(known)}" if known else "none"
-            raise InvalidGraph(f"{node}: attribute {name!r} is not known; {schema} has {there}")
+            raise InvalidGraph(f"{node}: attribute {name!r} is not known; {schema} has {there}").about(node)
         if kind is not None and not (attribute.ref and attribute.type == "UNDEFINED"):
-            raise InvalidGraph(f"{node}: attribute {name!r} is {attribute.type}; in {schema} it is {kind}")
+            raise InvalidGraph(f"{node}: attribute {name!r} is {attribute.type}; in {schema} it is {kind}").about(
+                node, expected=kind, got=attribute.type
+            )
     for name in schema.required:
         if name not in node.attributes:
-            raise InvalidGraph(f"{node}: attribute {name!r} ({known[name]}) is missing; {schema} requires it")
+            raise InvalidGraph(f"{node}: attribute {name!r} ({known[name]}) is missing; {schema} requires it").about(node)
 
 
 def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: Sequence[Kind | None]) -> None:
@@ -228,9 +235,12 @@ def _bind(node: Node, schema: OpSchema, inputs: Sequence[Kind | None], outputs: 
                 raise InvalidGraph(
                     f"{node}: {who} is {shown(kind)}, but {operand.type} is {shown(first)} by {origin}; {schema} takes one type for "
                     f"both, of {_listed(schema, operand)}"
-                )
+                ).about(node, input=value.name if what == "input" else "", expected=shown(first), got=shown(kind))
             if kind not in schema.allowed(operand):
-                raise InvalidGraph(f"{node}: {who} is {shown(kind)}; {schema} {_TAKES[what]} {_listed(schema, operand)} there")
+                listed = _listed(schema, operand)
+                raise InvalidGraph(f"{node}: {who} is {shown(kind)}; {schema} {_TAKES[what]} {listed} there").about(
+                    node, input=value.name if what == "input" else "", expected=listed, got=shown(kind)
+                )
             if operand.homogeneous:
                 bound.setdefault(operand.type, (kind, who))
 

@@ -4,10 +4,10 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory import locks
 from ort_lite.memory.arenas import Growth, MemorySource, aligned_bytes
 
 GRAIN = 256
@@ -105,7 +105,7 @@ class ArenaAllocator:
     ) -> None:
         self.device, self.limit = device, limit
         self._growth, self._source = growth, source if source is not None else HostSource()
-        self._lock = Lock()
+        self._lock = locks.lock()
         self._returned: deque[Chunk] = deque()
         self._regions: list[Region] = []
         self._step = FIRST_REGION

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory import locks
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -184,7 +184,7 @@ class ConstantArena:
     def __init__(self, nbytes: int, hydrate: Callable[[Bytes], None], alignment: int = CACHE_LINE) -> None:
         self.nbytes = nbytes
         self._hydrate, self._alignment = hydrate, alignment
-        self._hydrating = Lock()
+        self._hydrating = locks.lock()
         self._buffer: Bytes | None = None
 
     @classmethod

@@ -1,9 +1,9 @@
 """What sessions of one process share if they ask for it (`session.use_env_allocators`): one scratch pool, from one allocator."""
 
-from threading import Lock
 from typing import Any
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.memory import locks
 from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.pool import A, Budget, ScratchPool
 
@@ -14,7 +14,7 @@ class Environment:
     """Pools by the kind of arena, and the allocator that they take memory from. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = locks.lock()
         self._registered = False
         self._forget()
 

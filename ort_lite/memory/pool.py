@@ -1,10 +1,10 @@
 """Scratch memory of the runs in flight: a pool gives each an arena of its own, within a budget that others may share."""
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Generic, TypeVar
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory import locks
 from ort_lite.memory.arenas import Arena
 from ort_lite.record import Record
 
@@ -18,7 +18,7 @@ class Budget:
         """`name` says in errors what to raise."""
         self.limit, self.name = limit, name
         self.held = 0
-        self.lock = Lock()
+        self.lock = locks.lock()
 
     @property
     def room(self) -> int | None:

@@ -4,11 +4,12 @@ Arrays are compared byte by byte, so it does not matter where they come from, an
 weakly: an array goes with the last program that reads it.
 """
 
-import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+
+from ort_lite.memory import locks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[str, tuple[int, ...], bytes]
@@ -23,7 +24,7 @@ class Shared:
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Key, Array] = WeakValueDictionary()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def __call__(self, array: Array) -> Array:
         """The array that was given first among those alive with these elements; this one if there is none.

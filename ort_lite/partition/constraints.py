@@ -309,17 +309,17 @@ def _matches(rule: PlacementRule, node: Node) -> bool:
     try:
         return rule.matches(node)
     except Exception as error:
-        raise PlacementError(f"{node}: {rule} cannot be asked about it: {told(error)}") from error
+        raise PlacementError(f"{node}: {rule} cannot be asked about it: {told(error)}").about(node) from error
 
 
 def _both(order: _Order | None, rule: PlacementRule, labels: Sequence[str], node: Node) -> _Order:
     providers = _indices(rule, labels)
     if not providers:
-        raise PlacementError(f"{node}: {rule} names no provider of the session")
+        raise PlacementError(f"{node}: {rule} names no provider of the session").about(node)
     if order is None:
         return _Order(providers, rule)
     if not order.providers & providers:
-        raise PlacementError(f"{node}: {order.rule} and {rule} contradict each other")
+        raise PlacementError(f"{node}: {order.rule} and {rule} contradict each other").about(node)
     return _Order(order.providers & providers, order.rule)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import Fail, OrtLiteError, PlacementError, told
+from ort_lite.errors import Fail, OrtLiteError, PlacementError, UnknownOperator, told
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.inference.rules import ShapeRules
@@ -39,7 +39,8 @@ def partition(
 
     `strategy` improves the greedy assignment (see `ort_lite.partition.cost`). Does not change the graph, but `remedies` may, one after
     the other until one returns True; then everybody is asked again. O(providers * (nodes + edges)) beside what the providers
-    themselves need. Raises NotImplemented naming each node that is left, with every provider's reason; PlacementError where a
+    themselves need. Raises NotImplemented naming each node that is left, with every provider's reason (UnknownOperator
+    where no schema knows any of them); PlacementError where a
     hard rule of the constraints keeps it from those that might; Fail naming a strategy that fails or returns nonsense.
     """
     labels = names_of(providers)
@@ -58,8 +59,9 @@ def partition(
         if not any(remedy(left) for remedy in remedies):
             hard = constraints.hard_rules(left)
             if hard:
-                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)]))
-            raise NotSupported(_complaint(root, labels))
+                raise PlacementError("\n".join(["a hard rule cannot be kept:", *hard, _complaint(root, labels)])).about(left[0])
+            unknown = all(rules.schemas.find(node) is None and rules.find(node) is None for node in left)
+            raise (UnknownOperator if unknown else NotSupported)(_complaint(root, labels)).about(left[0])
         constraints.graph_changed()
 
 

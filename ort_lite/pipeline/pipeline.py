@@ -18,7 +18,7 @@ from ort_lite.inference.form import check_form, check_node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
 from ort_lite.log import Span, no_span
-from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME
+from ort_lite.options.config_keys import DISABLE_COMPILE, DISABLE_CPU_FALLBACK, LAYERS_BY_NAME, ROUNDING, ROUNDINGS, rounding
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.options.policies import NEXT, Policy
 from ort_lite.partition.assignment import Assignment
@@ -68,7 +68,7 @@ def prepare(
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     forgiving: list[Fallback] = []
-    report_incident = reporter(incidents, options.log_severity_level)
+    report_incident = reporter(incidents, options)
 
     def instead(partition: Partition) -> Executable:
         """What the providers after the partition's own make of its nodes, when it fails in a run."""
@@ -137,7 +137,7 @@ def _layer_rules(
 
     rules, remarks = layer_rules(setting, providers)
     for remark in remarks:
-        log.warn(options.log_severity_level, remark)
+        log.warn(options, remark)
     return rules, remarks
 
 
@@ -294,6 +294,7 @@ class _Remedies:
         self._model, self._providers, self._options, self._constraints = model, providers, options, constraints
         self._fuser = fuser_of(options)
         self._widened: set[Node] = set()
+        self._round_all = rounding(options.config(ROUNDING, ROUNDINGS[0])) != ROUNDINGS[0]
 
     def put_back(self, left: list[Node]) -> bool:
         """Nodes that are channels-last are as they were."""
@@ -325,7 +326,7 @@ class _Remedies:
             return True
         self._widened.update(wanted)
         if wanted:
-            casts = plugins.cast_insertion()(self._model.graph, wanted)
+            casts = plugins.cast_insertion()(self._model.graph, wanted, self._round_all)
             self._constraints.note_inserted(casts, "cast, for a node that nobody runs in its element type")
         return bool(wanted)
 

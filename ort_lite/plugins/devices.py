@@ -1,9 +1,9 @@
 """Providers by device, for values that are put into a device's memory before any session reads them."""
 
-import threading
 import weakref
 
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, said
+from ort_lite.memory import locks
 from ort_lite.plugins import plugins
 from ort_lite.plugins.selection import create
 from ort_lite.provider.ask import ask
@@ -18,7 +18,7 @@ class Devices:
         self._classes = plugins if registry is None else registry
         self._made: weakref.WeakValueDictionary[tuple[type[ExecutionProvider], Device], ExecutionProvider]
         self._made = weakref.WeakValueDictionary()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def provider(self, wanted: Device) -> ExecutionProvider:
         """Raises InvalidArgument that lists the devices that there are, and what providers could not say theirs."""
@@ -33,7 +33,7 @@ class Devices:
             except NoDevice:
                 continue
             except OrtLiteError as error:
-                known.append(f"perhaps those of {name}, but: {error}")
+                known.append(f"perhaps those of {name}, but: {said(error)}")
         raise InvalidArgument(f"no installed or registered provider has a device {wanted}; there are {', '.join(known)}")
 
     def _one(self, cls: type[ExecutionProvider], device: Device, options: dict[str, object]) -> ExecutionProvider:

@@ -36,11 +36,13 @@ def ask(
         raise
     except Exception as raised:
         kind = InvalidArgument if hook in _OPTIONS and isinstance(raised, InvalidArgument) else error
-        raise kind(f"{name}: {hook} failed: {told(raised)}") from raised
+        raise kind(f"{name}: {hook} failed: {told(raised)}").about(provider=name).like(raised) from raised
     if hook in _ANSWERS:
         fits, expected = _ANSWERS[hook]
         if not fits(answer):
-            raise ProviderError(f"{name}: {hook} returned {shown(answer)}; expected {expected}")
+            raise ProviderError(f"{name}: {hook} returned {shown(answer)}; expected {expected}").about(
+                provider=name, expected=expected, got=shown(answer)
+            )
     return answer
 
 

@@ -192,7 +192,7 @@ def _several(results: Any, node: Node) -> Sequence[Any]:
     found = results if isinstance(results, tuple) else (results,)
     wanted = sum(value is not None for value in node.outputs)
     if len(found) < wanted:
-        raise ProviderError(f"{node}: the kernel returned {len(found)} of {wanted} outputs")
+        raise ProviderError(f"{node}: the kernel returned {len(found)} of {wanted} outputs").about(node)
     return found
 
 

@@ -67,13 +67,18 @@ class Ready:
     ) -> list[Any]:
         inputs = self._feeds(input_feed)
         after: tuple[Callable[[], None], ...] = ()
+        run: lifecycle.Run = self._run if self._profiler is None else self._profiled
         if run_options is not None:
             self._check_entries(run_options)
             if run_options.config(config_keys.SHRINK, ""):
                 from ort_lite.session.footprint import shrinking
 
                 after = shrinking(run_options, self.prepared.assignment.providers, self._account)
-        outputs = self._run(inputs, run_options) if self._profiler is None else self._profiled(inputs, run_options)
+            if run_options.timeout:
+                from ort_lite.options.deadline import within
+
+                run = within(run)
+        outputs = run(inputs, run_options)
         for shrink in after:
             shrink()
         if self._shares:
@@ -108,7 +113,7 @@ class Ready:
             new = entries.keys() - self._noted
             self._noted.update(new)
             acting = config_keys.ACTING_IN_RUNS.union(self._config_keys)
-            config_keys.note_without_effect(new, acting, "run", options.log_severity_level)
+            config_keys.note_without_effect(new, acting, "run", options)
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
@@ -118,13 +123,15 @@ class Ready:
     def _check_names(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self._names:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}").about(
+                    words=f"Invalid output name:{name}"
+                )
 
     def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         assert self._profiler is not None
         begin = time.perf_counter_ns()
         try:
-            return self._run(inputs, options, self._profiler.step)
+            return self._run(inputs, options, self._profiler.run())
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
 

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from ort_lite.compile import lifecycle
 from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.graph.model import Model
+from ort_lite.memory import locks
 from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
-from ort_lite.pipeline.preparation import arguments_of
+from ort_lite.pipeline.preparation import Arguments, arguments_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask, ask_made
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
+from ort_lite.session.compatible import Compatible
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ort_lite.verification.settings import Verification
 
 
-class InferenceSession:
+class InferenceSession(Compatible):
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
@@ -57,13 +59,16 @@ class InferenceSession:
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
-        self._kept = source_to_keep(path_or_bytes)
-        with piece(Logged(options.log_severity_level)):
+        self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
+        with piece(Logged(options)):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
-            config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
-        self._changing, self._told = threading.Lock(), threading.local()
+            config_keys.note_without_effect(entries, acting, "session", options)
+        self._changing, self._told = locks.lock(), threading.local()
+        self._sess_options_initial = sess_options
+        if isinstance(path_or_bytes, (str, os.PathLike)):
+            self._model_path = os.fspath(path_or_bytes)
 
     # Running
 
@@ -74,15 +79,17 @@ class InferenceSession:
         run_options: RunOptions | None = None,
         *,
         verify: "str | Verification | None" = None,
+        timeout: float | None = None,
     ) -> list[Any]:
         """The outputs by name, all in the model's order for None. Arrays that are returned are the caller's.
 
         `verify`: "partition" or a Verification: each partition of another provider runs on the CPU provider as well, from the
-        same inputs (see `ort_lite.verification`). Raises InvalidArgument for a feed or name that does not fit,
-        RuntimeException naming node and provider, VerificationError where a partition is off.
+        same inputs (see `ort_lite.verification`). `timeout`: seconds, after which the run is ended; that of the options may be less.
+        Raises InvalidArgument for a feed or name that does not fit, RuntimeException naming node and provider, VerificationError
+        where a partition is off, DeadlineExceeded after the timeout, Cancelled where `RunOptions.terminate` was set.
         """
-        if verify is not None:
-            return self._verified(output_names, input_feed, run_options, verify)
+        if timeout is not None or verify is not None:
+            return self._verified(output_names, input_feed, run_options, verify, timeout)
         state = self._state
         if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
             ready, input_feed = _override(state, input_feed)
@@ -90,8 +97,19 @@ class InferenceSession:
         return state.ready.run(output_names, input_feed, run_options)
 
     def _verified(
-        self, names: Sequence[str] | None, feed: Mapping[str, Any], options: RunOptions | None, verify: "str | Verification"
+        self,
+        names: Sequence[str] | None,
+        feed: Mapping[str, Any],
+        options: RunOptions | None,
+        verify: "str | Verification | None",
+        timeout: float | None = None,
     ) -> list[Any]:
+        if timeout is not None:
+            from ort_lite.options.deadline import limited
+
+            with limited(options, timeout) as own:
+                return self.run(names, feed, own, verify=verify)
+        assert verify is not None
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
@@ -112,6 +130,8 @@ class InferenceSession:
         output_names: Sequence[str] | None,
         input_dict_ort_values: Mapping[str, "OrtValue"],
         run_options: RunOptions | None = None,
+        *,
+        timeout: float | None = None,
     ) -> list["OrtValue"]:
         """As `run`, with OrtValues in and out; neither side is copied. Values on a device are read there, where their reader is.
 
@@ -120,7 +140,7 @@ class InferenceSession:
         from ort_lite.session.ort_value import OrtValue
 
         feed = {name: value.value() if value.device_tensor is None else value for name, value in input_dict_ort_values.items()}
-        return [OrtValue(value) for value in self.run(output_names, feed, run_options)]
+        return [OrtValue(value) for value in self.run(output_names, feed, run_options, timeout=timeout)]
 
     def io_binding(self) -> "IOBinding":
         """A new IOBinding for this session."""
@@ -128,9 +148,20 @@ class InferenceSession:
 
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding: "IOBinding", run_options: RunOptions | None = None) -> None:
-        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to."""
-        iobinding.run(run_options)
+    def run_with_iobinding(
+        self, iobinding: "IOBinding", run_options: RunOptions | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Runs on what is bound; results are in `iobinding.get_outputs()` and in the memory that outputs are bound to.
+
+        A run that is ended may have written a part of these. `timeout`: as of `run`.
+        """
+        if timeout is None:
+            iobinding.run(run_options)
+            return
+        from ort_lite.options.deadline import limited
+
+        with limited(run_options, timeout) as own:
+            iobinding.run(own)
 
     def _run_into(self, input_feed: Mapping[str, Any], targets: Mapping[str, Any]) -> dict[str, Any] | None:
         """See `Ready.run_into`; None as well where the feed overrides initialisers, and once the session is closed."""
@@ -223,21 +254,36 @@ class InferenceSession:
         shape, a parameter that has no value at all, once the session is closed, and where it was made from a large buffer,
         which it has not kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
         """
+        self._remake("load_params", self._arguments, params)
+
+    def _remake(self, who: str, arguments: Arguments, params: Params | None) -> None:
+        """Prepares the session anew; without parameters those of the file, which may not be where others were loaded before."""
         state = self._state
-        if self._kept is None:
+        if self._kept is None or (params is None and self._own_params):
             raise InvalidArgument(
-                "load_params: the session was made from a buffer or file object that it has not kept; "
-                "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
+                f"{who}: the session was made from a buffer or file object that it has not kept, or with parameters; "
+                "make it from a path or a Model (`ort_lite.load`), or make another session"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options.log_severity_level)):
-                fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
+            with piece(Logged(state.options)):
+                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._profiler)
             with self._changing:
                 if self._state.prepared is not None:
-                    self._state = fresh
+                    self._state, self._arguments = fresh, arguments
+                    self._own_params = params is not None
                     return
             fresh.account.close()
-        raise InvalidArgument("load_params: the session is closed")
+        raise InvalidArgument(f"{who}: the session is closed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from: see `ort_lite.session.pickling`. Raises InvalidArgument where it has not kept that, and
+        RuntimeException once the session is closed.
+        """
+        if self._state.prepared is None:
+            raise RuntimeException("the session is closed")
+        from ort_lite.session.pickling import made_again, parts
+
+        return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
     def __enter__(self) -> "InferenceSession":
         return self
@@ -287,7 +333,7 @@ class InferenceSession:
     @property
     def creation_trace(self) -> "CreationTrace | None":
         """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
-        is the session profiled.
+        is the session profiled or logged in verbose words.
         """
         return self._state.creation
 
@@ -335,14 +381,6 @@ class InferenceSession:
         lifecycle.collect_events(self._state.selection.providers, self._profiler)
         return self._profiler.end()
 
-    # There is no fallback behind the caller's back that these could turn on or off.
-
-    def disable_fallback(self) -> None:
-        """Accepted for compatibility."""
-
-    def enable_fallback(self) -> None:
-        """Accepted for compatibility."""
-
 
 def _profiler(options: SessionOptions) -> "Profiler | None":
     if not options.enable_profiling:
@@ -353,6 +391,7 @@ def _profiler(options: SessionOptions) -> "Profiler | None":
 
 
 def _override(state: SessionState, feed: Mapping[str, Any]) -> tuple[Ready | Closed, Mapping[str, Any]]:
-    """The model compiled with overridable initialisers as inputs, and the whole feed."""
+    """The model compiled with overridable initialisers as inputs, and the whole feed. One that is fed None keeps its value."""
     ready = state.ready if state.overriding is None else state.overriding.ready()
-    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **feed}
+    given = {name: array for name, array in feed.items() if array is not None or name not in state.defaults}
+    return ready, {**{name: value.constant for name, value in state.defaults.items()}, **given}

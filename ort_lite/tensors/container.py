@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
+from ort_lite.memory import locks
 from ort_lite.tensors.dltensor import CPU, DLContext, DLDataType, DLTensor, check_size, check_type
 
 ALIGNMENT = 64  # kAllocAlignment
@@ -36,7 +37,7 @@ class Container(ctypes.Structure):
     live: ClassVar[dict[int, "Container"]] = {}
     """Those whose count is not 0, by address: what a handle leads to, and what a leak is seen by."""
 
-    _lock: ClassVar[threading.RLock] = threading.RLock()  # a collection inside it may count down another container
+    _lock: ClassVar[threading.RLock] = locks.rlock()  # a collection inside it may count down another container
 
     memory: Any
     writeable: bool

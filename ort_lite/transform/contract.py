@@ -64,8 +64,8 @@ class Change(Record):
         return f"{self.transform}: {', '.join(self.removed) or 'nothing'} -> {', '.join(self.added) or 'nothing'}"
 
 
-CastInsertion = Callable[[Graph, Mapping[Node, DType]], list[Node]]
-"""(graph, element type that each node is to compute in) -> the Casts that were inserted."""
+CastInsertion = Callable[[Graph, Mapping[Node, DType], bool], list[Node]]
+"""(graph, element type that each node is to compute in, whether values between two such nodes are rounded) -> the Casts inserted."""
 
 OlderForm = Callable[[Node, int], bool]
 """(node, opset version) -> whether nodes of that version now stand in the place of the node, which is of a newer operator."""

@@ -1,6 +1,5 @@
 """What the CPU provider makes of the nodes of another provider's partition, from the same inputs."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -10,6 +9,7 @@ from ort_lite.compile.moving import moved
 from ort_lite.execute.execute import CompiledBody, Executable
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
+from ort_lite.memory import locks
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
 from ort_lite.partition.borders import route
 from ort_lite.pipeline.pipeline import prepare
@@ -63,7 +63,7 @@ class Reference:
         self._options.intra_op_num_threads = options.intra_op_num_threads
         self._options.log_severity_level = options.log_severity_level
         self._made: dict[Any, Any] = {}
-        self._lock = threading.RLock()
+        self._lock = locks.rlock()
 
     def results(self, partition: Partition, inputs: Sequence[Any]) -> list[Any]:
         """The partition's outputs on the CPU, from inputs on the CPU. They may be inputs themselves."""

@@ -29,7 +29,8 @@ class CPUOptions(Record):
     pool: where runs lease scratch memory; None: each program has a pool of its own. recorder: of a session that profiles.
     planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
     and Scan become part of the program around them where they can. compile: what to do about missing kernels, see
-    `ort_lite.native.missing`.
+    `ort_lite.native.missing`. steps: 16-bit floats are rounded where the operators of ONNX's functions end, not where a node does.
+    seed: of random numbers without one of their own; None: the system's entropy.
     """
 
     threads: int = 1
@@ -41,6 +42,8 @@ class CPUOptions(Record):
     target: str = "host"
     inline: bool = True
     compile: str = WAIT
+    steps: bool = False
+    seed: int | None = None
 
     @property
     def kernels(self) -> Kernels:

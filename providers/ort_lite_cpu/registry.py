@@ -60,6 +60,8 @@ class OperatorRegistration(Record):
     lower: Lower
     types: frozenset[str]
     typed_by: int
+    stepwise: frozenset[str]
+    """Types that it takes as well where 16-bit floats are rounded at every step; see `CPUOptions.steps`."""
     python: bool
     """Runs as a Python step: strings, sequences, maps, optionals."""
 
@@ -72,7 +74,13 @@ _WHOLE: set[str] = set()
 
 
 def operator(
-    *op_types: str, since: int = 1, domain: str = "", types: frozenset[str] = NUMBERS, typed_by: int = 0, python: bool = False
+    *op_types: str,
+    since: int = 1,
+    domain: str = "",
+    types: frozenset[str] = NUMBERS,
+    typed_by: int = 0,
+    stepwise: frozenset[str] = frozenset(),
+    python: bool = False,
 ) -> Callable[[Lower], Lower]:
     """Registers the decorated function for the operators from opset `since` on."""
 
@@ -80,7 +88,7 @@ def operator(
         registered = _FOR_STRINGS if types == STRING else _FOR_COMPLEX if types == COMPLEX else _REGISTERED
         for op_type in op_types:
             found = registered.setdefault((domain, op_type), [])
-            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, python))
+            found.append(OperatorRegistration(op_type, domain, since, lower, types, typed_by, stepwise, python))
             found.sort(key=lambda registration: -registration.since)
         return lower
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import ort_lite
 from ort_lite.commands.benchmark.blocks import quietest
-from ort_lite.commands.model import random
+from ort_lite.commands.feeds import random
 from ort_lite.errors import OrtLiteError
 from tests.models.light_models import FOLDER
 
@@ -29,7 +29,9 @@ SECONDS = 3.0
 def feed_of(session: ort_lite.InferenceSession) -> dict[str, Any]:
     """Small numbers for each input, since those networks have large weights."""
     rng = np.random.default_rng(0)
-    found = {arg.name: random(arg, {}, rng) for arg in session.get_inputs()}
+    found = {
+        arg.name: random(arg, [dim if isinstance(dim, int) else 1 for dim in arg.shape], rng) for arg in session.get_inputs()
+    }
     return {name: array * array.dtype.type(1e-3) if array.dtype.kind == "f" else array for name, array in found.items()}
 
 

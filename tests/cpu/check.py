@@ -46,12 +46,13 @@ def op_program(
     *,
     opset: int = 21,
     domain: str = "",
-    outputs: int = 1,
+    outputs: int | Sequence[int] = 1,
     constants: Sequence[int] = (),
     fixed: bool = False,
     threads: int = 1,
+    steps: bool = False,
 ) -> Program:
-    """A program of one node, 'node'. `constants` are positions of inputs that are initialisers."""
+    """A program of one node, 'node'. `outputs`: how many, or which; `constants`: positions of inputs that are initialisers."""
     values: list[Value | None] = []
     feeds: list[tuple[Value, Info]] = []
     for k, array in enumerate(inputs):
@@ -65,14 +66,16 @@ def op_program(
             value = Value(f"in{k}", TensorType(from_numpy(array.dtype), shape))
             values.append(value)
             feeds.append((value, Info(value.type)))
-    results = [Value(f"out{k}") for k in range(outputs)]
-    node = Node(op_type, values, results, attributes or {}, domain=domain, version=opset, name="node")
+    wanted = {k: Value(f"out{k}") for k in (range(outputs) if isinstance(outputs, int) else outputs)}
+    places = [wanted.get(k) for k in range(max(wanted) + 1)]
+    results = list(wanted.values())
+    node = Node(op_type, values, places, attributes or {}, domain=domain, version=opset, name="node")
     inference = Inference(rules(), dict(feeds))
     inference.node(node)
     for result in results:
         result.type = inference.of(result).type
     with patch.multiple(segment, GRAIN=1, ROUND_GRAIN=1):  # whatever has work to share is shared, however small
-        return Program([node], feeds, results, rules(), CPUOptions(threads=threads), {})
+        return Program([node], feeds, results, rules(), CPUOptions(threads=threads, steps=steps), {})
 
 
 def text_program(
@@ -171,6 +174,7 @@ def check_op(
     constants: Sequence[int] | Any = (),
     rtol: float | Any = 1e-5,
     atol: float | Any = 1e-6,
+    steps: bool | Any = False,
     **attributes: Any,
 ) -> None:
     """Compares with `expected`: arrays, a function of the inputs and attributes, or None for onnx.reference.
@@ -188,7 +192,7 @@ def check_op(
         variants.append({"constants": constants})
     first: list[Any] = []
     for variant in variants:
-        got = run_op(op_type, inputs, attributes, opset=opset, domain=domain, outputs=outputs, **variant)
+        got = run_op(op_type, inputs, attributes, opset=opset, domain=domain, outputs=outputs, steps=steps, **variant)
         shapes = ", ".join("none" if a is None else f"{a.dtype} {a.shape}" for a in inputs)
         what = f"{op_type}-{opset} {attributes or ''} of {shapes}, {variant or 'open shapes'}"
         for index, (result, want) in enumerate(zip(got, wanted, strict=True)):

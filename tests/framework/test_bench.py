@@ -83,7 +83,7 @@ def test_where_the_rival_alone_fails_that_is_said(
     shown = bench(capsys, str(tmp_path), "--against", "openvino").splitlines()
     failure = "openvino: AttributeError: 'types.SimpleNamespace' object has no attribute 'Core'"
     assert [line.split("  ")[1] for line in shown[1:]] == [failure] * 2
-    assert command_line.main(["bench", model, "--against", "openvino", *SHORT]) == 1
+    assert command_line.main(["bench", model, "--against", "openvino", *SHORT]) == 2
     assert "model.onnx: openvino: AttributeError" in capsys.readouterr().err
 
 
@@ -147,12 +147,12 @@ def test_lengths_of_texts_are_chosen_and_said(tmp_path: Path, capsys: pytest.Cap
         (["MODEL", "--dim", "N"], "--dim N: expected NAME=VALUE"),
     ],
 )
-def test_errors_are_one_line_and_status_1(
+def test_errors_about_what_is_given_are_one_line_and_status_2(
     arguments: list[str], message: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     places = {"MODEL": model, "FOLDER": str(tmp_path), "EMPTY": str(tmp_path / "empty")}
-    assert command_line.main(["bench", *(places.get(argument, argument) for argument in arguments)]) == 1
+    assert command_line.main(["bench", *(places.get(argument, argument) for argument in arguments)]) == 2
     error = capsys.readouterr().err
     assert error.startswith("ort-lite bench: ")
     assert message in error
@@ -162,7 +162,7 @@ def test_a_rival_that_is_not_installed_is_named(
     model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert command_line.main(["bench", model, "--against", "openvino"]) == 1
+    assert command_line.main(["bench", model, "--against", "openvino"]) == 2
     assert "install it with: pip install openvino" in capsys.readouterr().err
 
 

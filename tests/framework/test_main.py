@@ -83,6 +83,13 @@ def lines(text: str) -> list[list[str]]:
 BOTH = ("--providers", "AbsExecutionProvider,CPUExecutionProvider")
 
 
+def test_run_writes_a_trace(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "run", model, "--trace", str(tmp_path / "trace.json"))
+    assert [path.name for path in tmp_path.iterdir() if "trace" in path.name] == ["trace.json"]
+    names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))}
+    assert names >= {"get_capability", "compile_partitions", "model_run", "thread_name"}
+
+
 def test_run_shows_each_output(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "feeds.npz", x=np.array([[1, -2, 3]], np.float32))
     shown = lines(call(capsys, "run", model, "--feeds", str(tmp_path / "feeds.npz"), "--output", str(tmp_path / "y.npz")))
@@ -257,15 +264,15 @@ def test_ctrl_c_is_status_130(model: str, capsys: pytest.CaptureFixture[str], mo
             ["run", "MODEL", "--providers", "AbsExecutionProvide"],
             "ort-lite run: InvalidArgument: no execution provider is called 'AbsExecutionProvide'; did you mean",
         ),
-        (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: FileNotFoundError"),
+        (["run", "MODEL", "--feeds", "missing.npz"], "ort-lite run: InvalidArgument: missing.npz: there is no such file"),
         (["cache", "prune"], "ort-lite cache: InvalidArgument: nothing says what may go: --stale"),
         (["cache", "prune", "--keep-bytes", "much"], "ort-lite cache: InvalidArgument: --keep-bytes much: expected a number"),
     ],
 )
-def test_errors_are_one_line_and_status_1(
+def test_errors_about_what_is_given_are_one_line_and_status_2(
     arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command_line.main([model if argument == "MODEL" else argument for argument in arguments]) == 1
+    assert command_line.main([model if argument == "MODEL" else argument for argument in arguments]) == 2
     assert capsys.readouterr().err.startswith(message)
 
 

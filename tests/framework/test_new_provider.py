@@ -54,7 +54,7 @@ def test_names_that_make_no_package_are_refused(name: str, why: str) -> None:
 
 def test_a_directory_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    assert main(["new-provider", "my-npu", "--directory", str(tmp_path)]) == 1
+    assert main(["new-provider", "my-npu", "--directory", str(tmp_path)]) == 2
     assert "exists; expected a directory to make: --directory names another" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -13,8 +13,8 @@ import onnx.parser
 import pytest
 
 from ort_lite.compile.compile import compile_assignment
+from ort_lite.errors import Fail, ProviderError, UnknownOperator
 from ort_lite.errors import NotImplemented as NotSupported
-from ort_lite.errors import ProviderError
 from ort_lite.graph import Graph, Node
 from ort_lite.inference import ShapeRules
 from ort_lite.partition.assignment import Assignment, Level
@@ -305,6 +305,12 @@ def test_a_node_that_nobody_takes_is_named_with_every_reason() -> None:
         "  Sin 'Sin_0' (ai.onnx 17; float32[3]): NumpyExecutionProvider declined operator: Sin is not known; "
         "CPUExecutionProvider declined operator: Sin is not known",
     ]
+
+
+def test_an_operator_that_nobody_knows_is_a_failure_as_in_onnxruntime() -> None:
+    with pytest.raises(UnknownOperator, match="Sin is not known") as caught:
+        partition(graph("(float[3] x) => (float[3] y) { y = Sin(x) }"), [CpuStandIn()], RULES)
+    assert {Fail, NotSupported} <= set(type(caught.value).__mro__)
 
 
 def test_a_node_in_a_body_that_nobody_takes_says_where_it_is() -> None:

@@ -195,6 +195,7 @@ def test_an_initialiser_that_is_an_input_too_can_be_overridden() -> None:
     for _ in range(2):
         np.testing.assert_array_equal(made.run(None, {"x": X, "w": w})[0], X + w)
     np.testing.assert_array_equal(made.run(None, {"x": X})[0], X + np.array([1, 2, 3]))
+    np.testing.assert_array_equal(made.run(None, {"x": X, "w": None})[0], X + np.array([1, 2, 3]))
     assert len(provider.compiled) == 2
 
 
@@ -367,9 +368,30 @@ def test_a_node_that_nobody_takes_in_its_type_gets_casts(monkeypatch: pytest.Mon
     monkeypatch.setattr(numpy_provider, "FUNCTIONS", {**numpy_provider.FUNCTIONS, "Cast": np.array})
     made = session("(float16[N] x) => (float16[N] y) { a = Abs(x)  y = Neg(a) }", NoHalf())
     placed = [place.node.op_type for _, place in made.explain().assignment.rows()]
-    assert placed == ["Cast", "Abs", "Cast", "Cast", "Neg", "Cast"]
+    assert placed == ["Cast", "Abs", "Neg", "Cast"]
     (y,) = made.run(None, {"x": X[0].astype(np.float16)})
     np.testing.assert_array_equal(y, -np.abs(X[0]).astype(np.float16))
+
+
+@pytest.mark.parametrize(("rounding", "inner"), [("regions", []), ("nodes", ["Cast", "Cast"]), ("steps", ["Cast", "Cast"])])
+def test_what_is_rounded_between_such_nodes_may_be_asked_for(rounding: str, inner: list[str]) -> None:
+    options = ort_lite.SessionOptions()
+    options.add_session_config_entry("ort_lite.round_16_bit", rounding)
+    text = "(float16[N] x) => (float16[N] y) { a = Exp(x)  y = Floor(a) }"
+    made = session(text, "CPUExecutionProvider", options=options)
+    placed = [place.node.op_type for _, place in made.explain().assignment.rows()]
+    assert placed == ["Cast", "Exp", *inner, "Floor", "Cast"]
+    x = np.linspace(-3, 9, 500, dtype=np.float16)
+    exact = np.exp(x.astype(np.float32))
+    wanted = np.floor(exact.astype(np.float16) if inner else exact).astype(np.float16)
+    np.testing.assert_array_equal(made.run(None, {"x": x})[0], wanted)
+
+
+def test_a_rounding_that_there_is_not_is_refused() -> None:
+    options = ort_lite.SessionOptions()
+    options.add_session_config_entry("ort_lite.round_16_bit", "never")
+    with pytest.raises(InvalidArgument, match="round_16_bit is 'never'; it should be 'regions', 'nodes' or 'steps'"):
+        session(SIMPLE, options=options)
 
 
 # Explaining

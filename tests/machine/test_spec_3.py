@@ -372,5 +372,5 @@ def test_the_command_stops_behind_a_node(tmp_path: Path, capsys: pytest.CaptureF
     assert [(row["tensor"], row["is"], row["shape"]) for row in told["tensors"]] == [("x", "read", [4]), ("a", "written", [4])]
     assert main(["step", str(path)]) == 0
     assert "2 of 2 instructions" in capsys.readouterr().out
-    assert main(["step", str(path), "--until", "frist"]) == 1
+    assert main(["step", str(path), "--until", "frist"]) == 2
     assert "did you mean 'first'?" in capsys.readouterr().err

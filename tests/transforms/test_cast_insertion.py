@@ -10,18 +10,26 @@ from tests.text_graphs import evaluate, model, random_feeds, structure
 SIGNATURE = "(float16[A,B] x) => (float16[A,B] z)"
 
 
-def surrounded(body: str, ops: tuple[str, ...], signature: str = SIGNATURE, constants: str = "") -> Model:
+def surrounded(
+    body: str, ops: tuple[str, ...], signature: str = SIGNATURE, constants: str = "", round_all: bool = True
+) -> Model:
     found = model(signature, body, constants)
     annotate(found.graph, plugins.shape_rules())
-    insert_casts(found.graph, {node: "float32" for node in found.graph.all_nodes() if node.op_type in ops})
+    insert_casts(found.graph, {node: "float32" for node in found.graph.all_nodes() if node.op_type in ops}, round_all)
     annotate(found.graph, plugins.shape_rules())
     return found
 
 
 def expect(
-    before: str, after: str, ops: tuple[str, ...], signature: str = SIGNATURE, constants: str = "", more: str = ""
+    before: str,
+    after: str,
+    ops: tuple[str, ...],
+    signature: str = SIGNATURE,
+    constants: str = "",
+    more: str = "",
+    round_all: bool = True,
 ) -> None:
-    changed = surrounded(before, ops, signature, constants)
+    changed = surrounded(before, ops, signature, constants, round_all)
     assert structure(changed.graph) == structure(model(signature, after, more or constants).graph), str(changed.graph)
     feeds = random_feeds(changed.graph)
     for x, y in zip(evaluate(model(signature, before, constants), feeds), evaluate(changed, feeds), strict=True):
@@ -36,6 +44,18 @@ def test_every_result_of_a_chain_is_rounded() -> None:
     before = "{ a = Exp(x) z = Tanh(a) }"
     after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) a = Cast<to=10>(a1) a2 = Cast<to=1>(a) z1 = Tanh(a2) z = Cast<to=10>(z1) }"
     expect(before, after, ("Exp", "Tanh"))
+
+
+def test_results_between_such_nodes_may_stay_as_they_are() -> None:
+    before = "{ a = Exp(x) b = Tanh(a) z = Mul(a, b) }"
+    after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) b1 = Tanh(a1) z1 = Mul(a1, b1) z = Cast<to=10>(z1) }"
+    expect(before, after, ("Exp", "Tanh", "Mul"), round_all=False)
+
+
+def test_who_reads_a_result_in_its_own_type_has_it_rounded() -> None:
+    before = "{ a = Exp(x) b = Neg(a) z = Tanh(a) }"
+    after = "{ x1 = Cast<to=1>(x) a1 = Exp(x1) a = Cast<to=10>(a1) b = Neg(a) z1 = Tanh(a1) z = Cast<to=10>(z1) }"
+    expect(before, after, ("Exp", "Tanh"), "(float16[A,B] x) => (float16[A,B] z, float16[A,B] b)", round_all=False)
 
 
 def test_a_value_is_cast_once_for_all_its_readers() -> None:

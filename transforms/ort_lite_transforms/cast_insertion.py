@@ -10,13 +10,14 @@ _RESULT_STAYS = frozenset({"Cast", "ConstantOfShape"})
 _RESULT_BY_DTYPE = frozenset({"Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"})
 
 
-def insert_casts(graph: Graph, wants: Mapping[Node, DType]) -> list[Node]:
+def insert_casts(graph: Graph, wants: Mapping[Node, DType], round_all: bool = False) -> list[Node]:
     """Makes each node compute in the floating-point type it is mapped to, by Casts before and behind it; returns the Casts.
 
-    A value that several of the nodes read is cast once; constants are converted now. Every result is rounded to its own type,
-    also where it goes from one of the nodes to the next. Nodes of nested graphs may be among them. O(graph).
+    A value that several of the nodes read is cast once; constants are converted now. Results are rounded to their own type where
+    others read them; `round_all`: also where they go from one of the nodes to the next. Nodes of nested graphs may be among them,
+    and what they read of the graph around them is rounded. O(graph).
     """
-    casts = _Casts(graph)
+    casts = _Casts(graph, round_all)
     for node in list(graph.all_nodes()):
         if node in wants:
             casts.surround(node, wants[node])
@@ -24,8 +25,9 @@ def insert_casts(graph: Graph, wants: Mapping[Node, DType]) -> list[Node]:
 
 
 class _Casts:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, round_all: bool) -> None:
         self.made: list[Node] = []
+        self._round_all = round_all
         self._names = Names(graph)
         self._fed = frozenset(graph.inputs)
         self._known: dict[tuple[Value, DType, Graph], Value] = {}
@@ -68,6 +70,8 @@ class _Casts:
         new = Value(self._names(f"{value.name}_{dtype}"), _with(value, dtype))
         node.replace_output(index, new)
         graph.insert_after(node, self._node(new, value, value.dtype, node))
+        if not self._round_all:
+            self._known[value, dtype, graph] = new
 
     def _node(self, source: Value, target: Value, dtype: DType, beside: Node) -> Node:
         name = self._names(f"{beside.name}_to_{dtype}")

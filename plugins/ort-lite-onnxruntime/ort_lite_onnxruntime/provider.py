@@ -68,6 +68,8 @@ class OnnxRuntimeExecutionProvider(ExecutionProvider):
     def _check_available(self) -> None:
         import onnxruntime
 
+        if "+ort.lite" in onnxruntime.__version__:
+            raise NoDevice(f"{self.name}: onnxruntime is ort_lite itself in this process (ort_lite.install_as_onnxruntime)")
         available = onnxruntime.get_available_providers()
         if self.execution_provider not in available:
             known = self.execution_provider in onnxruntime.get_all_providers()

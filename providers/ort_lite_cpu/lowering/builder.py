@@ -224,7 +224,7 @@ class Builder:
         node = self.owner if node is NOWHERE else node
         if isinstance(condition, int):
             if not condition:
-                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}")
+                raise InvalidArgument(f"{node} (CPUExecutionProvider): {message.format(*numbers)}").about(node)
             return
         if condition not in self._required:
             self._required.add(condition)

@@ -69,7 +69,7 @@ class NodeLowering:
 
     def reject(self, message: str) -> NotSupported:
         """For `raise op.reject(...)`: something about the node that no kernel serves."""
-        return NotSupported(f"{self.node} (CPUExecutionProvider): {message}")
+        return NotSupported(f"{self.node} (CPUExecutionProvider): {message}").about(self.node)
 
     # --- inputs
     def raw(self, index: int) -> Tensor:
@@ -266,7 +266,9 @@ class NodeLowering:
     def agree(self, a: Sequence[Dim], b: Sequence[Dim], message: str) -> None:
         """As `require`, for two shapes that must be equal. Raises InvalidArgument for shapes of two ranks."""
         if len(a) != len(b):
-            raise InvalidArgument(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}")
+            raise InvalidArgument(f"{self.node} (CPUExecutionProvider): {message}: {len(a)} axes against {len(b)}").about(
+                self.node
+            )
         for x, y in zip(a, b, strict=True):
             self.require(equal(x, y), message + ": {0} against {1}", x, y)
 

@@ -98,7 +98,7 @@ class Values(Builder):
         if not isinstance(count, int):
             raise Open(value)
         if count > CONTENTS_LIMIT:
-            raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements")
+            raise NotSupported(f"{node} (CPUExecutionProvider): shape operand {value.name!r} has {count} elements").about(node)
         tensor = self.stored(self.tensor(value))
         assert tensor.buffer is not None
         if tensor.buffer not in self.result.inputs:

@@ -65,7 +65,7 @@ class Wall:
 def _check_numbers(node: Node, scalars: Sequence[Dim | float]) -> None:
     numbers = [scalar for scalar in scalars if type(scalar) is int]
     if numbers and not -(1 << 63) <= min(numbers) <= max(numbers) < 1 << 63:
-        raise InvalidArgument(f"{node} (CPUExecutionProvider): {max(numbers, key=abs)} is no 64-bit integer")
+        raise InvalidArgument(f"{node} (CPUExecutionProvider): {max(numbers, key=abs)} is no 64-bit integer").about(node)
 
 
 def _reaching(

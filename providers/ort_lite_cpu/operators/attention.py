@@ -230,10 +230,10 @@ def join(op: NodeLowering, past: Tensor | None, new: Heads, present: Tensor, pas
 def attention(op: NodeLowering) -> None:
     """Q (B, Hq, S, D) or (B, S, Hq * D), K and V alike, with any number of heads that divides Hq. Spec: ONNX Attention-25.
 
-    16-bit floats are computed as float32 and rounded wherever an operator of its function ends.
+    16-bit floats are computed as float32 and rounded once; with `CPUOptions.steps` wherever an operator of its function ends.
     """
     wide = _computed_in(op)
-    half = op.raw(0).dtype if op.raw(0).dtype in HALVES and wide == "float32" else ""
+    half = op.raw(0).dtype if op.options.steps and op.raw(0).dtype in HALVES and wide == "float32" else ""
     q, k, v = (heads_of(op, op.input(index), op.attr("q_num_heads" if index == 0 else "kv_num_heads", 0)) for index in range(3))
     past = op.optional(4)
     k, v = joined(op, past, k, 1), joined(op, op.optional(5), v, 2)

@@ -8,7 +8,7 @@ import numpy as np
 from ort_lite.dtypes import Array
 from ort_lite.graph import Graph, Value
 from ort_lite.inference import UNKNOWN
-from ort_lite.provider import Body
+from ort_lite.provider import Body, run_options
 from ort_lite_cpu.lowering.inline import settle
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.operators.jumping import as_branches, as_loop, as_scan
@@ -22,8 +22,12 @@ class Captured:
         self._body: Body = op.lowering.bodies[graph]
         settle(self._body, inlined=False)
         self._take = [captures.index(value) for value in self._body.captures]
+        self._node = op.node
 
     def __call__(self, inputs: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+        options = run_options()  # a body without a step never looks
+        if options is not None and options.terminate:
+            raise options.ended(f"before a body of {self._node}").about(self._node)
         return self._body(inputs, [captured[k] for k in self._take])
 
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
+from ort_lite.dtypes import to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, STRICT, Ptr, Static, like, native, null, span
 from ort_lite.shapes import equal, less, maximum, product
@@ -18,8 +21,12 @@ MIXED, CHIRP = 6, 34
 @native(fastmath=STRICT)
 def load(
     x: Ptr, window: Ptr, work: Ptr, signal: int, n: int, base: int, given: int, step: int, parts: int, inverse: int, half: int
-) -> int:
-    """n complex numbers to work[signal] from `given` ones of 1 or 2 parts, zeros behind; half: the rest mirrors the first half."""
+) -> Any:
+    """n complex numbers to work[signal] from `given` ones of 1 or 2 parts, zeros behind; half: the rest mirrors the first half.
+
+    Returns the sum of their magnitudes, part by part.
+    """
+    total = like(work, 0)
     for k in range(n):
         mirrored = half != 0 and 2 * k > n
         at = n - k if mirrored else k
@@ -36,7 +43,8 @@ def load(
         work[signal + 2 * k] = re
         # An inverse transform is that of the conjugates, conjugated.
         work[signal + 2 * k + 1] = im if mirrored == (inverse != 0) else -im
-    return 0
+        total += abs(re) + abs(im)
+    return total
 
 
 @native(fastmath=STRICT)
@@ -67,6 +75,7 @@ def fourier(
     inverse: int,
     half: int,
     room: int,
+    unit: float,
     chirp: Static,
     part: int,
     parts: int,
@@ -76,6 +85,10 @@ def fourier(
     That of a real signal is Hermitian to the bit: numbers behind the middle are conjugates of those before it, the middle one
     and the first are real. work: `room` numbers for each part, as many as `_emit` gives; bins are at most n, see `_check`. Parts
     share the signals. There are two kernels, which compute the lengths of small factors, and, `chirp`, the others.
+
+    A number in which all cancels is no 0 unless the signal is: its real part is `unit`, the rounding of the element type, times the
+    sum of the signal's magnitudes. Models divide by these numbers, and products with rounded sines, which they are elsewhere, leave
+    no zeros. So does no inverse transform: its zeros are samples.
     """
     if smooth(n) == chirp:
         return OK
@@ -88,7 +101,8 @@ def fourier(
     scale = like(work, 1) / like(work, n) if inverse != 0 else like(work, 1)
     for row in span(outer * inner, part, parts):
         source = row // inner * x_outer + row % inner * x_inner
-        load(x, window, work, signal, n, source, given, x_step, x_parts, inverse, half)
+        total = load(x, window, work, signal, n, source, given, x_step, x_parts, inverse, half)
+        least = like(work, 0) if inverse != 0 else total * like(work, unit)
         if chirp:
             there = bluestein(work, n, m, signal, spare, roots, spectrum + 2 * m, spectrum)
         else:
@@ -97,6 +111,8 @@ def fourier(
         for k in range(bins):
             mirrored = x_parts == 1 and 2 * k > n
             at = there + 2 * (n - k if mirrored else k)
+            if work[at] == like(work, 0) and work[at + 1] == like(work, 0):
+                work[at] = least
             y[target + k * y_step] = like(y, work[at] * scale)
             if y_parts == 2:
                 im = work[at + 1] * scale
@@ -111,13 +127,16 @@ def _emit(op: NodeLowering, x: Tensor, window: Tensor | None, y: Tensor, n: Dim,
 
     Bluestein's transform is computed in float64.
     """
+    unit = float(np.finfo(to_numpy(x.dtype)).eps) / 2
     for chirp in (False, True):
         if isinstance(n, int) and smooth(n) == chirp:
             continue
         room = n * CHIRP if chirp else n * MIXED + PAIRS
         work = op.temporary("float64" if chirp else x.dtype, (op.options.threads, room))
         cost = outer * inner * n * 64
-        op.emit(fourier, [x, window, y, work], outer=outer, inner=inner, n=n, **others, room=room, chirp=chirp, work=cost)
+        op.emit(
+            fourier, [x, window, y, work], outer=outer, inner=inner, n=n, **others, room=room, unit=unit, chirp=chirp, work=cost
+        )
 
 
 def _strides(name: str, outer: Dim, inner: Dim, step: Dim, parts: Dim) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def image_decoder(op: NodeLowering) -> None:
         except ImportError:
             raise RuntimeException(
                 f"{op.node} (CPUExecutionProvider): Pillow decodes images and is not installed; pip install ort-lite[image]"
-            ) from None
+            ).about(op.node) from None
         with Image.open(io.BytesIO(encoded.tobytes())) as image:
             decoded = np.array(image.convert("L" if pixels == "Grayscale" else "RGB"))
         if pixels == "Grayscale":

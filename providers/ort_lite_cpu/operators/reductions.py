@@ -198,13 +198,15 @@ def reduce(op: NodeLowering) -> None:
 
 
 def _axes(op: NodeLowering, rank: int) -> list[int]:
-    """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise."""
+    """Sorted, from the front. All axes when none are named, unless noop_with_empty_axes says otherwise. A scalar has none."""
+    if not rank:
+        return []
     named: Sequence[int] | None = op.attr("axes")
     if named is None and op.has(1):
         named = op.numbers(1)
     if not named:
         return [] if op.attr("noop_with_empty_axes", 0) else list(range(rank))
-    return sorted(axis % rank for axis in named) if rank else []
+    return sorted(axis % rank for axis in named)
 
 
 def _emit(op: NodeLowering, x: Tensor, y: Tensor, axes: Sequence[int], kind: str) -> None:

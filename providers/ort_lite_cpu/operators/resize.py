@@ -35,9 +35,12 @@ NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 def source_coordinate(i: int, n: int, m: int, length: float, scale: float, start: float, end: float, how: Static) -> float:
     """Where output position i of m lies among the n input positions. `length` is n * scale, before it was rounded to m.
 
-    Spec: ONNX Resize-19, coordinate_transformation_mode; onnx.reference for lengths that are no whole numbers.
+    Spec: ONNX Resize-19, coordinate_transformation_mode. Corners are aligned with the m positions that there are where the axis
+    grows, as onnxruntime aligns them, so that the last one is the last of x; with `length` where it shrinks, as ONNX's tests do.
     """
     x = float(i)
+    if (how == "align_corners" or how == "tf_crop_and_resize") and scale > 1.0:
+        length = float(m)
     if how == "asymmetric":
         return x / scale
     if how == "align_corners":

@@ -98,9 +98,9 @@ def softmax_half(x: Ptr, y: Ptr, rows: int, n: int, half: Static, part: int, par
     return OK
 
 
-@operator("Softmax", types=REAL | frozenset(HALVES))
+@operator("Softmax", types=REAL, stepwise=frozenset(HALVES))
 def lower_softmax(op: NodeLowering) -> None:
-    """16-bit types are rounded where the operator's function rounds, not only at its end. Spec: ONNX Softmax-13."""
+    """16-bit types that come here are rounded where the operator's function rounds, not only at its end. Spec: ONNX Softmax-13."""
     half = op.raw(0).dtype
 
     def emit(x: Tensor, y: Tensor, rows: Dim, n: Dim) -> None:

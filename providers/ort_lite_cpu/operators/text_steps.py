@@ -67,7 +67,7 @@ class TextStep:
             raise
         except Exception as error:
             node = self.stages[done][0] if done < len(self.stages) else self._node
-            raise RuntimeException(f"{node} (CPUExecutionProvider): {error}") from error
+            raise RuntimeException(f"{node} (CPUExecutionProvider): {error}").about(node) from error
 
 
 def emit_view(op: NodeLowering, view: Dims) -> None:

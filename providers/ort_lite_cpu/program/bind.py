@@ -23,6 +23,8 @@ from ort_lite.native.spec import Spec
 from ort_lite.record import Record
 from ort_lite_cpu.program.evaluate import LIMIT, evaluate
 from ort_lite_cpu.program.segment import Segment
+from ort_lite_cpu.program.slices import LONG_NS, Sliced, cut
+from ort_lite_cpu.run.slices import SLICED
 
 ALIGNMENT = 64
 """Of the addresses and sizes of scratch buffers."""
@@ -50,6 +52,18 @@ class Bound(Record, frozen=False):
     """Runs that were timed; `brief`: whether the next one keeps the GIL. See `segment_run`."""
     least_us: float = math.inf
     brief: bool = False
+    work: Array | None = None
+    """Estimated nanoseconds of each instruction, where one takes long."""
+    sliced: Sliced | None = None
+    """What runs that may be ended go through; made by the first of them."""
+
+    def stoppable(self, segment: Segment) -> Sliced | None:
+        """What a run that may be ended goes through, and holds as long as it lasts; None: `table`, where nothing takes long."""
+        made = self.sliced
+        if made is None and self.work is not None:
+            made = cut(self.table, self.work, segment.instructions, self.descriptors, segment.descriptor_starts)
+            self.sliced = made  # two runs may make one each: each holds its own
+        return made
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +72,7 @@ class Bound(Record, frozen=False):
 
 
 _EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
-SPECS = (_EVALUATE, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit), spec(packing.lower_bound))
+SPECS = (_EVALUATE, SLICED, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit), spec(packing.lower_bound))
 """What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
 
 
@@ -88,7 +102,9 @@ class Binder:
         _evaluate()(segment.code.ctypes.data, len(segment.code), slots.ctypes.data)
         for k in np.flatnonzero(slots[segment.requirement_slots] == 0).tolist():
             requirement, numbers = segment.requirements[k], slots[segment.number_slots[k]].tolist()
-            raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}")
+            raise InvalidArgument(f"{requirement.node} (CPUExecutionProvider): {requirement.message.format(*numbers)}").about(
+                requirement.node
+            )
         sizes = (slots[segment.size_slots] + (ALIGNMENT - 1)) & -ALIGNMENT
         for k in np.flatnonzero((sizes < 0) | (sizes >= LIMIT)).tolist():
             node = segment.instructions[int(segment.starts[k])].node
@@ -113,8 +129,11 @@ class Binder:
             if any(dim < 0 for dim in shape) or nbytes >= LIMIT:
                 raise self._impossible(allocation.node, f"the shape {shape}", values)
             allocations.append((allocation.place, np.empty if nbytes < LARGE else aligned_empty, shape, dtype))
-        cost = float(slots[segment.work_slots].sum()) / 1000
-        return Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
+        work = slots[segment.work_slots]
+        cost, long = float(work.sum()) / 1000, work.max(initial=0) >= LONG_NS
+        made = Bound(table, table.ctypes.data, len(table), scratch, allocations, cost, descriptors, values, offsets, sizes)
+        made.work = work if long else None
+        return made
 
     def pack(self, sizes: Array) -> tuple[Array, int]:
         """(offsets of scratch buffers of these sizes, bytes of the arena). Raises InvalidPlan, OutOfMemory beyond 2**62 bytes."""
@@ -128,4 +147,6 @@ class Binder:
 
     def _impossible(self, node: Node, what: str, values: Sequence[int]) -> InvalidArgument:
         pairs = ", ".join(f"{symbol} = {value}" for (symbol, _), value in zip(self.segment.leaves, values, strict=True))
-        return InvalidArgument(f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}")
+        return InvalidArgument(
+            f"{node} (CPUExecutionProvider): a result would have {what}{' for ' * bool(pairs)}{pairs}"
+        ).about(node)

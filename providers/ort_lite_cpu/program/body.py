@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ort_lite.inference import Info
+from ort_lite.memory import locks
 from ort_lite.provider import Partition
 from ort_lite_cpu.lowering.lowered import Source
 from ort_lite_cpu.options import CPUOptions
@@ -27,7 +27,7 @@ class BodyProgram:
         self.source = Source(partition.nodes, partition.inputs, partition.outputs, partition.bodies, options)
         self._rules = partition.rules
         self._made: Program | None = None
-        self._making = Lock()
+        self._making = locks.lock()
 
     def complete(self) -> None:
         """See `ort_lite.provider.compiled.PutsOff`."""

@@ -24,7 +24,7 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
     except OrtLiteError:
         raise
     except Exception as error:
-        raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}") from error
+        raise RuntimeException(f"{step.node} (CPUExecutionProvider): {error}").about(step.node) from error
     if len(results) < len(step.outputs):
         raise _broken(step, f"gave {len(results)} results, expected {len(step.outputs)}")
     for number, place, take in takers:
@@ -83,7 +83,7 @@ def _is_like(array: Array, tensor: Tensor) -> bool:
 
 
 def _broken(step: HostStep, what: str) -> RuntimeException:
-    return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}")
+    return RuntimeException(f"{step.node} (CPUExecutionProvider): it {what}").about(step.node)
 
 
 def _contiguous(result: Any) -> Any:

@@ -11,7 +11,7 @@ from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.errors import InvalidArgument, OrtLiteError, RunTerminated
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.graph import Graph, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.inference import Info, ShapeRules
 from ort_lite.memory.pool import ScratchPool
@@ -21,6 +21,7 @@ from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
@@ -229,7 +230,7 @@ class Program:
         for step in self.steps:
             if not isinstance(step, SegmentRun):
                 if options is not None and options.terminate:
-                    raise RunTerminated(f"the run was ended by RunOptions.terminate before {step.node}")
+                    raise options.ended(f"before {step.node}").about(step.node)
                 run_host_step(step, places)
                 continue
             values = step.values(places)
@@ -276,11 +277,18 @@ class Program:
         inputs = []
         for value, info, shape in zip(source.inputs, self.lowered.input_infos, shapes, strict=True):
             if shape is not None and isinstance(info.type, TensorType):
-                if info.shape is not None and len(info.shape) != len(shape):
+                differs = info.shape is not None and len(info.shape) != len(shape)
+                if differs and (info.shape or not _of_any_rank(source.nodes)):
                     raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
-                info = Info(TensorType(info.type.dtype, shape), info.contents)
+                info = Info(TensorType(info.type.dtype, shape), None if differs else info.contents)
             inputs.append((value, info))
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
+
+
+def _of_any_rank(nodes: Sequence[Node]) -> bool:
+    """Whether what the nodes compute depends on no rank, so that what is declared a scalar may be anything, as in onnxruntime."""
+    families = (FAMILIES.get((node.domain, node.op_type)) for node in nodes if node.op_type != "Identity")
+    return all(family in ("elementwise", "cast") for family in families)
 
 
 def _may_share(lowered: Lowered) -> bool:

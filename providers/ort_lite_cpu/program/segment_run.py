@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ort_lite.errors import InvalidArgument, OutOfMemory, RunTerminated, RuntimeException
+from ort_lite.errors import InvalidArgument, OutOfMemory, RuntimeException
 from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
@@ -69,8 +69,10 @@ class SegmentRun:
         memory[SCRATCH] = lease.address
         write_addresses(memory, FIRST_PLACE, places, self.places)
         job = lease.job
+        sliced = None if options is None else bound.stoppable(self.segment)
+        table = bound.table_address if sliced is None else sliced.address
         # Whoever ends a run with options needs the GIL for it.
-        job.attach(bound.table_address, lease.memory_address, bound.cost_us, bound.brief and options is None)
+        job.attach(table, lease.memory_address, bound.cost_us, bound.brief and options is None)
         if options is not None:
             failed = _run_halting(job, bound.count, options)
         elif bound.tries < TRIES:
@@ -78,12 +80,15 @@ class SegmentRun:
         else:
             failed = job.run(0, bound.count)
         if failed:
-            raise self.error(bound, memory, *job.failure)
+            raise self.error(bound, memory, *job.failure, options)
 
-    def error(self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int) -> Exception:
+    def error(
+        self, bound: Bound, memory: ctypes.Array[ctypes.c_int64], index: int, status: int, options: RunOptions | None = None
+    ) -> Exception:
         instruction = self.segment.instructions[index]
         if status == HALTED:
-            return RunTerminated(f"the run was ended by RunOptions.terminate before {instruction.node}")
+            assert options is not None, "nobody else has a Halt"
+            return options.ended(f"before {instruction.node}").about(instruction.node)
         if instruction.spec.function is jumps.expect:
             return Unforeseen()
         from ort_lite_cpu.lowering.failure import Failure
@@ -91,7 +96,7 @@ class SegmentRun:
         descriptor = bound.descriptors[int(self.segment.descriptor_starts[index]) :].tolist()
         failure = Failure(instruction, descriptor, memory, status)
         kind = InvalidArgument if instruction.spec.function is jumps.refuse else RuntimeException
-        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}")
+        return kind(f"{instruction.node} (CPUExecutionProvider): {failure}").about(instruction.node)
 
 
 def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
@@ -101,7 +106,9 @@ def allocate(run: SegmentRun, bound: Bound, places: list[Any]) -> None:
             places[place] = make(shape, dtype)
     except (MemoryError, ValueError) as error:  # ValueError: more than an address can say
         [node] = [allocation.node for allocation in run.segment.allocations if allocation.place == place]
-        raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}") from error
+        raise OutOfMemory(f"{node} (CPUExecutionProvider): its result of shape {shape} and type {dtype}: {error}").about(
+            node
+        ) from error
 
 
 def _timed(job: Job, bound: Bound) -> int:

@@ -1,7 +1,8 @@
 """What runs keep for the next one: bound shapes, programs lowered for shapes, tails. Runs of many threads share it."""
 
-import threading
 from typing import Generic, TypeVar
+
+from ort_lite.memory import locks
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -18,7 +19,7 @@ class Kept(Generic[K, V]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._values: dict[K, V] = {}
         self.get = self._values.get  # of this dict for ever: `clear` empties it
 

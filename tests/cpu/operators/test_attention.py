@@ -177,7 +177,16 @@ def test_sixteen_bits_are_rounded_where_an_operator_of_the_function_ends(
     past = [ramp((2, 2, 3, size)) for size in (8, 5)]
     inputs = [x.astype(dtype) for x in (*qkv(2, 4, 2, rows, 4, 8, 5), ramp((rows, 7)), *past)]
     want = by_function(inputs, attributes)
-    check_op("Attention", *inputs, expected=want, opset=23, outputs=4, rtol=0, atol=0, **attributes)
+    check_op("Attention", *inputs, expected=want, opset=23, outputs=4, rtol=0, atol=0, steps=True, **attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16])
+def test_sixteen_bits_are_rounded_once(dtype: type) -> None:
+    """As often as an exact result of float64 is, but where that is next to the middle between two numbers."""
+    given: list[Array] = [x.astype(dtype) for x in qkv(2, 4, 2, 5, 9, 8, 5)]
+    [exact] = run_op("Attention", [x.astype(np.float64) for x in given], {}, opset=23)
+    [once] = run_op("Attention", given, {}, opset=23)
+    assert (once == exact.astype(dtype)).mean() > 0.99
 
 
 def test_the_softmax_of_float32_may_be_asked_to_round() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import check_op, ints, ramp, run_op
+from tests.cpu.check import check_op, ints, op_program, ramp, run_op
 
 
 def parts(z: Array, dtype: str) -> Array:
@@ -64,6 +64,24 @@ def test_float32_rounds_as_numpy_does(n: int) -> None:
 def test_the_transform_of_a_real_signal_is_hermitian_to_the_bit(n: int) -> None:
     [y] = run_op("DFT", [ramp((n, 1)), None, np.array(0)], opset=20, constants=[2])
     np.testing.assert_array_equal(y, y[-np.arange(n)] * np.array([1, -1], np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_number_of_a_constant_signal_is_exactly_zero(dtype: str) -> None:
+    """Of frames of 5 to 512 samples; nor is it more than a product with rounded sines leaves. Silence stays silence."""
+    unit = float(np.finfo(dtype).eps)
+    program = op_program("DFT", [ramp((2, 7, 1), dtype), None, np.array(1)], {"onesided": 1}, opset=20, constants=[2])
+    for n in [*range(5, 70), 100, 200, 441, 480, 500, 512]:
+        x = np.stack([np.full((n, 1), 0.7, dtype), np.zeros((n, 1), dtype)])
+        y = np.hypot(*np.moveaxis(program([x])[0], -1, 0))
+        assert (y[0] > 0).all() and (y[0, 1:] < n * unit).all(), n
+        assert (y[1] == 0).all(), n
+
+
+def test_frames_of_a_constant_signal_have_no_exact_zeros() -> None:
+    for n in (12, 20):
+        [y] = run_op("STFT", [np.full((1, 60, 1), 0.3, np.float32), np.array(5), ramp((n,)) * 0 + 1], {}, constants=[1])
+        assert np.hypot(y[..., 0], y[..., 1]).min() > 0
 
 
 @settings(max_examples=12, deadline=None)

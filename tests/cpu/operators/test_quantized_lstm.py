@@ -51,17 +51,26 @@ def test_all_directions(direction: str, columns: bool) -> None:
             assert_close(got, want, 1e-4, 1e-5, str(attributes))
 
 
-def test_rows_of_a_batch_are_quantised_apart() -> None:
-    """But for x, whose extremes all rows share here."""
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("batch", [2, 3, 7])
+def test_rows_of_a_batch_are_quantised_together_as_onnxruntime_shares_them(batch: int, threads: int) -> None:
+    given = inputs(2, batch)
+    attributes = {"hidden_size": H, "direction": "bidirectional"}
+    want = ort_op("DynamicQuantizeLSTM", given, attributes, outputs=["float32"] * 3, threads=threads, **MICROSOFT)
+    got = run_op("DynamicQuantizeLSTM", given, attributes, outputs=3, constants=WEIGHTS, threads=threads, **MICROSOFT)
+    for mine, theirs in zip(got, want, strict=True):
+        assert_close(mine, theirs, 1e-5, 1e-6, f"{batch} rows, {threads} threads")
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (1, 2)], ids=["all states", "last states"])
+def test_rows_that_have_ended_count_where_they_do_in_onnxruntime(wanted: tuple[int, ...]) -> None:
     given = inputs(1, 3)
-    x, state = given[0], given[5]
-    assert x is not None and state is not None
-    x[0, :, 0], x[0, :, 1] = 4, -4
-    whole = run_op("DynamicQuantizeLSTM", given, {"hidden_size": H}, constants=WEIGHTS, **MICROSOFT)[0]
-    for row in range(3):
-        own = [x[:, row : row + 1], *given[1:5], state[:, row : row + 1], state[:, row : row + 1], *given[7:]]
-        [got] = run_op("DynamicQuantizeLSTM", own, {"hidden_size": H}, constants=WEIGHTS, **MICROSOFT)
-        assert_close(got[:, :, 0], whole[:, :, row], 0, 0, f"row {row}")
+    given[4] = np.array([6, 2, 4], np.int32)
+    kinds = ["float32" if k in wanted else "" for k in range(3)]
+    want = ort_op("DynamicQuantizeLSTM", given, {"hidden_size": H}, outputs=kinds, **MICROSOFT)
+    got = run_op("DynamicQuantizeLSTM", given, {"hidden_size": H}, outputs=wanted, constants=WEIGHTS, **MICROSOFT)
+    for mine, theirs in zip(got, want, strict=True):
+        assert_close(mine, theirs, 1e-5, 1e-6, str(wanted))
 
 
 def test_weights_must_be_constant() -> None:

@@ -9,6 +9,7 @@ from ort_lite.dtypes import Array
 from ort_lite.errors import InvalidArgument, ShapeInferenceError
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ints, op_program, ramp, run_op
+from tests.cpu.ort import ort_op
 
 X = ramp((1, 2, 4, 5))
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -25,6 +26,18 @@ def test_by_scales(mode: str, coordinates: str) -> None:
     attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": coordinates}
     for scales in ((1, 1, 2, 2), (1, 1, 0.6, 0.8), (1, 1, 1.5, 3)):
         check_op("Resize", X, None, floats(*scales), constants=[2], **attributes, **CLOSE)
+
+
+@pytest.mark.parametrize("coordinates", ["align_corners", "tf_crop_and_resize"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_corners_of_what_grows_are_those_that_there_are(mode: str, coordinates: str) -> None:
+    """By a scale that does not divide, against onnxruntime; nearest ones away from the middle between two, where roundings decide."""
+    x, scales = ramp((1, 1, 3, 4)), floats(1, 1, 1, 1.7)
+    roi = floats(0, 0, 0, 0, 1, 1, 1, 1) if coordinates == "tf_crop_and_resize" else None
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    [wanted] = ort_op("Resize", [x, roi, scales], attributes, opset=19)
+    check_op("Resize", x, roi, scales, constants=[1, 2] if roi is not None else [2], expected=wanted, **attributes, **CLOSE)
+    assert (wanted[..., -1] == x[..., -1]).all()
 
 
 @pytest.mark.parametrize("nearest_mode", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])

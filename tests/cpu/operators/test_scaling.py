@@ -41,6 +41,11 @@ def test_a_normalizer_divides_rows(norm: str, dtype: str) -> None:
     check_op("Normalizer", x[0], expected=normalized, **ML, norm=norm)
 
 
+def test_rows_of_length_one_have_the_bits_that_onnxruntime_gives() -> None:
+    x = np.random.default_rng(0).standard_normal((50, 7)).astype(np.float32)
+    check_op("Normalizer", x, expected=ort_op("Normalizer", [x], {"norm": "L2"}, **ML), rtol=0, atol=0, **ML, norm="L2")
+
+
 def test_a_normalizer_takes_the_largest_by_default() -> None:
     x = np.array([[-4, -2, -8], [1, 2, 4]], np.float32)
     check_op("Normalizer", x, expected=ort_op("Normalizer", [x], {}, **ML), **ML)

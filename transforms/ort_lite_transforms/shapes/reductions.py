@@ -39,9 +39,11 @@ def without(shape: Shape, axes: list[int], keepdims: bool) -> list[Dim]:
 def reduction(op: Op) -> list[Info]:
     """Axes are an attribute in old versions, an input in new ones; none, or an empty list, are all of them.
 
-    Spec: ONNX ReduceSum-13, ReduceMax-20 and others.
+    A scalar stays one whatever the axes are, as in onnxruntime. Spec: ONNX ReduceSum-13, ReduceMax-20 and others.
     """
     dtype, shape = op.dtype(0), op.shape(0)
+    if not shape:
+        return [op.tensor(dtype, shape, op.known(0) if op.node.op_type in _FOLDS else None)]
     keepdims = bool(op.attr("keepdims", 1))
     try:
         axes = axes_of(op, 1, len(shape))

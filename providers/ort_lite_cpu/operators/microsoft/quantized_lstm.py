@@ -22,18 +22,31 @@ W, R, W_SCALE, W_ZERO, R_SCALE, R_ZERO = 1, 2, 8, 9, 10, 11
 
 
 @native
-def quantize_row(x: Ptr, n: int, y: Ptr) -> Any:
-    """y (n) = x quantised to uint8 by its extremes, less its zero point, and a 0 behind odd n. Returns the scale."""
-    low, high = like(x, 0), like(x, 0)
-    for i in range(n):
-        low, high = min(low, x[i]), max(high, x[i])
-    scale = like(x, 1) if low == high else (high - low) / like(x, 255)
-    zero = rint(fmin(fmax(-low / scale, like(x, 0)), like(x, 255)))
+def rows_together(batch: int, size: int, threads: int) -> int:
+    """Rows of the batch whose hidden states are quantised by one scale: onnxruntime's share of one of `threads`."""
+    shared = batch > 4 or (batch >= 2 and size <= 256)
+    return max((batch + threads - 1) // threads, 1) if shared else batch
+
+
+@native
+def extremes(h: Ptr, first: int, last: int, size: int, lengths: Ptr, steps: int, step: int, all_rows: bool) -> Any:
+    """The least and the greatest of 0 and rows first <= b < last of h (batch, size): of all, or of those that took the last step."""
+    low, high = like(h, 0), like(h, 0)
+    for b in range(first, last):
+        if all_rows or step <= valid_steps(lengths, b, steps):
+            for i in range(b * size, (b + 1) * size):
+                low, high = min(low, h[i]), max(high, h[i])
+    return low, high
+
+
+@native
+def quantize_row(x: Ptr, n: int, y: Ptr, scale: Any, zero: Any) -> int:
+    """y (n) = x quantised to uint8, less its zero point, and a 0 behind odd n."""
     for i in range(n):
         y[i] = cast(fmin(fmax(rint(x[i] / scale), -zero), like(x, 255) - zero), "i32")
     if n % 2:
         y[n] = like(y, 0)
-    return scale
+    return 0
 
 
 @native
@@ -67,6 +80,7 @@ def dynamic_lstm(
     steps: int,
     batch: int,
     size: int,
+    threads: int,
     backward: int,
     later: int,
     stride: int,
@@ -91,26 +105,32 @@ def dynamic_lstm(
     """As `lstm`, all steps in one round, with xw (steps, batch, 4, size), r (size, 4 size) as `pairs` makes it and its scales in factor
     (4 size); h (batch, size) is start and end state.
 
-    held (size, even) and sums (4 size) are scratch for the quantised hidden state and its product with r.
+    held (size, even) and sums (4 size) are scratch for a quantised hidden state and its product with r. Rows of the batch that one of
+    `threads` computes in onnxruntime are quantised by one scale; those that have ended count in it only where y is left
+    out.
     """
-    width, half = vectors * lanes, (size + 1) // 2
-    for b in range(batch):
-        valid, old, cell = valid_steps(lengths, b, steps), shift(h, b * size), shift(c, b * size)
+    width, half, many = vectors * lanes, (size + 1) // 2, rows_together(batch, size, threads)
+    for first in range(0, batch, many):
+        last = min(first + many, batch)
         for step in range(steps):
-            t = time_of(step, valid, backward)
-            out = shift(y, t * later + b * stride + offset)
-            if step < valid:
-                scale = quantize_row(old, size, held)
-                for j in range(0, 4 * size, width):
-                    panel, sum_ = shift(r, j * half * 2), shift(sums, j)
-                    integer_panel(held, panel, sum_, 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
-                base = (t * batch + b) * 4 * size
-                for j in range(4 * size):
-                    total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
-                    gates[j] = total if null(bias) else total + bias[j]
-                update_cell(gates, size, peephole, cell, old, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, size)
-            if not null(y):
-                put(old, out, step < valid, size)
+            low, high = extremes(h, first, last, size, lengths, steps, step, null(y))
+            scale = like(h, 1) if low == high else (high - low) / like(h, 255)
+            zero = rint(fmin(fmax(-low / scale, like(h, 0)), like(h, 255)))
+            for b in range(first, last):
+                valid, old, cell = valid_steps(lengths, b, steps), shift(h, b * size), shift(c, b * size)
+                t = time_of(step, valid, backward)
+                if step < valid:
+                    quantize_row(old, size, held, scale, zero)
+                    for j in range(0, 4 * size, width):
+                        panel, sum_ = shift(r, j * half * 2), shift(sums, j)
+                        integer_panel(held, panel, sum_, 0, 1, 4 * size - j, half, 1, vectors, lanes, madd)
+                    base = (t * batch + b) * 4 * size
+                    for j in range(4 * size):
+                        total = xw[base + j] + like(xw, sums[j]) * (scale * factor[j])
+                        gates[j] = total if null(bias) else total + bias[j]
+                    update_cell(gates, size, peephole, cell, old, limit, coupled, a0, b0, a1, b1, a2, b2, f, g, k, size)
+                if not null(y):
+                    put(old, shift(y, t * later + b * stride + offset), step < valid, size)
     return OK
 
 
@@ -160,7 +180,9 @@ class QuantizedLayer(Layer):
         front = [self.product(direction, bias), r, factor, held, sums, bias, peephole, op.optional(4)]
         lanes: dict[str, Any] = {"vectors": tile.vectors, "lanes": tile.lanes, "madd": tile.madd}
         operands = [*front, *states, self.y, op.temporary(self.x.dtype, (columns,))]
-        op.emit(dynamic_lstm, operands, **given, **lanes, work=0)  # one thread: every step needs the one before
+        op.emit(
+            dynamic_lstm, operands, **given, **lanes, threads=op.options.threads, work=0
+        )  # one thread: every step needs the one before
         return 0
 
     def _constant(self, index: int) -> Array:
@@ -172,7 +194,9 @@ class QuantizedLayer(Layer):
 
 @operator("DynamicQuantizeLSTM", domain="com.microsoft", types=frozenset({"float32"}))
 def dynamic_quantize_lstm(op: NodeLowering) -> None:
-    """Integer products of what is quantised as it comes: x as a whole, the hidden state row by row of the batch.
+    """Integer products of what is quantised as it comes: x as a whole, the hidden state in shares of the batch.
+
+    The result depends on the session's number of threads, as onnxruntime's does: `rows_together`.
 
     Spec: onnxruntime DynamicQuantizeLSTM-1.
     """

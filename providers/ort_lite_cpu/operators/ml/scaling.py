@@ -4,7 +4,7 @@ import numpy as np
 
 from ort_lite.dtypes import to_numpy
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, Static, cast, fabs, like, native, span, sqrt
+from ort_lite.native.lang import OK, STRICT, Ptr, Static, cast, copysign, fabs, like, native, span, sqrt
 from ort_lite.shapes import equal, product
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
@@ -45,10 +45,13 @@ def _require_features(op: NodeLowering, x: Tensor, count: int) -> None:
         op.require(equal(features, count), "rows have {0} features, the attributes are for {1}", features, count)
 
 
-@native
+@native(fastmath=STRICT)
 @extents(x="rows * columns", y="rows * columns")
 def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: int, parts: int) -> int:
-    """y = x divided by a row's largest element, sum of magnitudes, or length; rows where that is zero stay."""
+    """y = x divided by a row's largest element, sum of magnitudes, or length; rows where that is zero stay.
+
+    By the length, L2, as onnxruntime rounds it, for the thresholds of trees behind it: sqrt(x * x / sum of squares).
+    """
     for row in span(rows, part, parts):
         at = row * columns
         total = like(y, 0)
@@ -60,11 +63,14 @@ def normalize_rows(x: Ptr, y: Ptr, rows: int, columns: int, norm: Static, part: 
                 total += fabs(v)
             else:
                 total += v * v
-        if norm == "L2":
-            total = sqrt(total)
         for k in range(columns):
             v = cast(x[at + k], "f32")
-            y[at + k] = v / total if total != like(y, 0) else v
+            if total == like(y, 0):
+                y[at + k] = v
+            elif norm == "L2":
+                y[at + k] = copysign(sqrt(v * v / total), v)
+            else:
+                y[at + k] = v / total
     return OK
 
 

@@ -1,0 +1,36 @@
+"""What importlib.metadata finds as the distribution "onnxruntime" where ort_lite is imported as onnxruntime.
+
+Programs ask for it to learn whether onnxruntime is there, and which: transformers, optimum and sentence-transformers do.
+"""
+
+from importlib.metadata import Distribution
+from os import PathLike
+from pathlib import Path
+
+from ort_lite.compat.release import SERVED
+
+NAME = "onnxruntime"
+_FILES = {
+    "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {SERVED}\nSummary: ort-lite in onnxruntime's place\n",
+    "top_level.txt": f"{NAME}\n",
+}
+
+
+class StandIn(Distribution):
+    """No file of it is on disk: uninstalling, or listing its files, has nothing to work on."""
+
+    @property
+    def version(self) -> str:
+        return SERVED
+
+    def read_text(self, filename: str) -> str | None:
+        return _FILES.get(filename)
+
+    def locate_file(self, path: str | PathLike[str]) -> Path:
+        """Below the folder that holds ort_lite."""
+        return Path(__file__).parents[2] / path
+
+
+def asked_for(name: str | None) -> bool:
+    """Whether a look for distributions of this name, None for all, is to find the stand-in."""
+    return name is None or name.lower().replace("_", "-") == NAME

@@ -1,0 +1,118 @@
+"""Programs that import onnxruntime get ort_lite: what answers their imports.
+
+The modules that they get are the files of the folder ort_lite/onnxruntime. Those that are onnxruntime's own Python code
+(quantization, transformers, tools, ...) come from an installed onnxruntime, whose native library is never loaded: they import
+`onnxruntime` in their turn, which is ort_lite.
+
+The switch is for the whole process: it is in `sys.meta_path`, here alone, and a lock is held while it is turned.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
+from threading import Lock
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ort_lite.errors import Fail, OrtLiteError
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, DistributionFinder
+
+NAME = "onnxruntime"
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), NAME)
+"""The files of the modules that are served."""
+_OWN_CODE = frozenset({"quantization", "transformers", "tools"})
+"""Packages of onnxruntime that are Python alone, and in every installation of it."""
+_LOCK = Lock()
+
+
+def install_as_onnxruntime(replace: bool = False) -> None:
+    """From now on `import onnxruntime` is ort_lite, for the whole process; errors then begin as onnxruntime's do,
+    `[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : ...`. Once more it does nothing.
+
+    Raises Fail where another onnxruntime is imported already: who imported it keeps it. With `replace`, imports from now on get
+    ort_lite all the same. What differs then: docs/migrating-from-onnxruntime.md.
+    """
+    with _LOCK:
+        other = sys.modules.get(NAME)
+        file = getattr(other, "__file__", None)
+        if other is not None and file != os.path.join(FOLDER, "__init__.py"):
+            if not replace:
+                raise Fail(
+                    f"onnxruntime is imported already, from {file}, and who imported it would keep it; call "
+                    f"install_as_onnxruntime() before anything imports onnxruntime, run the program by `ort-lite exec`, or call "
+                    f"install_as_onnxruntime(replace=True) so that later imports get ort_lite"
+                )
+            for name in [name for name in sys.modules if _of_onnxruntime(name)]:
+                del sys.modules[name]
+        if FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, FINDER)
+        OrtLiteError.tells_status = True
+
+
+def _of_onnxruntime(name: str) -> bool:
+    """Whether a module of this name is onnxruntime or part of it."""
+    return name == NAME or name.startswith(f"{NAME}.")
+
+
+class Finder:
+    """Answers for onnxruntime, for what of it is served, and for what is handed over."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _of_onnxruntime(fullname):
+            return None
+        return _own(fullname) or _handed_over(fullname)
+
+    def find_distributions(self, context: "DistributionFinder.Context") -> "Iterable[Distribution]":
+        """The distribution onnxruntime, wherever all of `sys.path` is asked for it."""
+        from ort_lite.compat.distribution import StandIn, asked_for
+
+        return [StandIn()] if "path" not in vars(context) and asked_for(context.name) else []
+
+    def invalidate_caches(self) -> None:
+        """Nothing is remembered."""
+
+
+def _own(fullname: str) -> ModuleSpec | None:
+    """Of a file of the folder ort_lite/onnxruntime."""
+    base = os.path.join(FOLDER, *fullname.split(".")[1:])
+    package = os.path.join(base, "__init__.py")
+    if os.path.isfile(package):
+        return spec_from_file_location(fullname, package, submodule_search_locations=[base])
+    return spec_from_file_location(fullname, f"{base}.py") if os.path.isfile(f"{base}.py") else None
+
+
+def _handed_over(fullname: str) -> ModuleSpec | None:
+    """Of Python code in an installed onnxruntime, None where it has none. Raises ModuleNotFoundError where none is installed
+    that would have it.
+    """
+    parts = fullname.split(".")
+    roots = _installed()
+    spec = PathFinder.find_spec(fullname, [os.path.join(root, *parts[1:-1]) for root in roots]) if roots else None
+    if spec is not None and (spec.origin or "").endswith(tuple(SOURCE_SUFFIXES)):
+        return spec
+    if not roots and parts[1] in _OWN_CODE:
+        raise ModuleNotFoundError(
+            f"{fullname} is onnxruntime's own Python code, which runs on ort_lite's sessions and does not come with ort-lite; "
+            f"install onnxruntime beside it (pip install onnxruntime)",
+            name=NAME,
+        )
+    return None
+
+
+def _installed() -> list[str]:
+    """The folders of an installed onnxruntime, which is not imported for it; none where there is none."""
+    for finder in sys.meta_path:
+        if finder is not FINDER and hasattr(finder, "find_spec"):
+            spec = finder.find_spec(NAME, None)
+            if spec is not None and spec.submodule_search_locations is not None:
+                return list(spec.submodule_search_locations)
+    return []
+
+
+FINDER = Finder()

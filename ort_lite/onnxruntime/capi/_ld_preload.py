@@ -1,0 +1,1 @@
+"""Some builds of onnxruntime load libraries of accelerators here. There are none to load."""

@@ -1,0 +1,17 @@
+"""What onnxruntime asks of the system that it is imported on."""
+
+from ort_lite.compat.release import SERVED
+
+
+def check_distro_info() -> None:
+    """Accepted for compatibility: what ort_lite cannot run on it says when it is imported."""
+
+
+def get_package_name_and_version_info() -> tuple[str, str, str]:
+    """(name, version, version of CUDA, which is empty)."""
+    return "onnxruntime", SERVED, ""
+
+
+def check_training_module() -> tuple[bool, str, str, str]:
+    """Whether there is an ORTModule, and what `get_package_name_and_version_info` says. There is none."""
+    return False, *get_package_name_and_version_info()

@@ -1,0 +1,125 @@
+"""Deadlines of runs: one thread for all of this process, started with the first, sets `terminate` of a run whose time is over.
+
+The thread is a daemon that sleeps while no run has a deadline. The child of a fork has none: it starts its own with its next deadline.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from heapq import heapify, heappop, heappush
+from time import monotonic
+from typing import Any
+
+from ort_lite.errors import DeadlineExceeded, InvalidArgument, RunTerminated
+from ort_lite.options.options import RunOptions, seconds
+
+
+class _Alarm:
+    """What is to be called at a time, until somebody has put None in its place."""
+
+    def __init__(self, when: float, act: Callable[[], None]) -> None:
+        self.when = when
+        self.act: Callable[[], None] | None = act
+
+    def __lt__(self, other: "_Alarm") -> bool:
+        return self.when < other.when
+
+
+class _Clock:
+    """Calls alarms at their times, the earliest first."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._alarms: list[_Alarm] = []
+        self._off = 0
+        """Of the alarms, those that nobody wants any more."""
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def alarm(self, delay: float, act: Callable[[], None]) -> Iterator[None]:
+        """Inside, `act` is called when the seconds are over, in the clock's thread: it may still be when the block ends. 3 us."""
+        made = _Alarm(monotonic() + delay, act)
+        with self._changed:
+            heappush(self._alarms, made)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="ort-lite-deadlines", daemon=True)
+                self._thread.start()
+            elif self._alarms[0] is made:
+                self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                if made.act is not None:
+                    made.act = None
+                    self._off += 1
+                if self._off > 64 and 2 * self._off > len(self._alarms):
+                    self._alarms = [each for each in self._alarms if each.act is not None]
+                    heapify(self._alarms)
+                    self._off = 0
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                act = self._next()
+            act()
+
+    def _next(self) -> Callable[[], None]:
+        """Waits until an alarm is due."""
+        while True:
+            if not self._alarms:
+                self._changed.wait()
+                continue
+            first = self._alarms[0]
+            if first.act is not None and (left := first.when - monotonic()) > 0:
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+                continue
+            heappop(self._alarms)
+            act, first.act = first.act, None
+            if act is not None:
+                return act
+            self._off -= 1
+
+    def forget_parent(self) -> None:
+        """In the child of a fork: the thread is the parent's, and so are the runs of its other threads."""
+        self._changed, self._alarms, self._off, self._thread = threading.Condition(), [], 0, None
+
+
+_CLOCK = _Clock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_CLOCK.forget_parent)
+
+
+@contextmanager
+def limited(options: RunOptions | None, timeout: float) -> Iterator[RunOptions]:
+    """Options for one run that is to end after `timeout` seconds, or those of `options` where these are fewer; and where `options` say
+    so. A clock goes from here on.
+
+    Raises InvalidArgument for a timeout that is none, DeadlineExceeded for what the run raises because of it.
+    """
+    timeout = seconds(timeout)
+    if not timeout:
+        raise InvalidArgument("timeout: got 0, expected seconds; None is no timeout")
+    own = RunOptions() if options is None else options.copy()
+    if own.timeout:
+        timeout, own.timeout = min(timeout, own.timeout), 0.0
+    with nullcontext() if options is None else options.on_terminate(lambda: setattr(own, "terminate", True)):
+        try:
+            with _CLOCK.alarm(timeout, lambda: own.exceed(timeout)):
+                yield own
+        except RunTerminated as error:
+            told = own.ended(f"in {error.provider or 'a provider'}: {error}")
+            if isinstance(error, type(told)) or not isinstance(told, DeadlineExceeded):
+                raise
+            raise told from error
+
+
+def within(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The run, of inputs and options, with the timeout of its options."""
+
+    def ending(inputs: Sequence[Any], options: RunOptions) -> list[Any]:
+        with limited(options, options.timeout) as own:
+            return run(inputs, own)
+
+    return ending
