@@ -8,6 +8,7 @@ from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Function, Model, Names
 
 _NODE_LIMIT = 1_000_000  # nodes of one call, functions within functions: twenty that double would reach it
+_DEPTH_LIMIT = 256  # functions within functions
 
 FunctionKey = tuple[str, str, str]  # domain, name, overload
 
@@ -50,6 +51,10 @@ def check_functions(functions: Mapping[FunctionKey, Function]) -> None:
         if key in open_calls:
             through = " -> ".join(name for _, name, _ in open_calls)
             raise InvalidGraph(f"function {key[1]!r} of domain {key[0]!r} calls itself: {through} -> {key[1]}")
+        if len(open_calls) >= _DEPTH_LIMIT:
+            raise InvalidGraph(
+                f"function {key[1]!r} of domain {key[0]!r} is called through {_DEPTH_LIMIT} others, one in the other"
+            )
         if key not in sizes:
             open_calls[key] = None
             calls = [_key(node) for node in functions[key].graph.all_nodes()]

@@ -11,6 +11,10 @@ def check_form(model: Model, rules: ShapeRules) -> None:
 
     Calls of the model's functions have no schema; nor need operators that only a shape rule knows.
     """
+    for domain, version in model.opset_imports.items():
+        newest = rules.schemas.complete(domain)
+        if newest is not None and version > newest:
+            raise InvalidGraph(f"the model imports opset {version} of {domain or 'ai.onnx'}; ort_lite knows up to {newest}")
     for node in model.graph.all_nodes():
         check_node(node, model, rules)
     for function in model.functions.values():

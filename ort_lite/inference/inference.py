@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ort_lite.errors import OrtLiteError, ShapeInferenceError
+from ort_lite.errors import InvalidGraph, OrtLiteError, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.types import TensorType
 from ort_lite.inference.rules import (
@@ -20,21 +20,29 @@ from ort_lite.inference.schema import check_declared
 from ort_lite.shapes.dims import symbol, symbols
 from ort_lite.shapes.expr import Dim
 
+_MOST_BODIES = 2**17  # each loop that changes its state late infers its body twice, so does each around it
+
 
 class Inference:
     """Runs rules over graphs and keeps what they find. `infos` holds every value seen so far, outer ones included.
 
     `strict`: a rule that needs contents or ranks that are not known raises ContentsUnknown, NumbersUnknown or RankUnknown
     instead of leaving its outputs open; providers that lower node by node want that. `inferred`: types that values have were
-    inferred before, and are believed.
+    inferred before, and are believed. `checked`: rules refuse all that they know to make no sense, not only what they need.
     """
 
     def __init__(
-        self, rules: ShapeRules, infos: Mapping[Value, Info] | None = None, strict: bool = False, inferred: bool = False
+        self,
+        rules: ShapeRules,
+        infos: Mapping[Value, Info] | None = None,
+        strict: bool = False,
+        inferred: bool = False,
+        checked: bool = False,
     ) -> None:
-        self.rules, self.strict, self.inferred = rules, strict, inferred
+        self.rules, self.strict, self.inferred, self.checked = rules, strict, inferred, checked
         self.infos: dict[Value, Info] = dict(infos or {})
         self._made: dict[str, int] = {}
+        self._bodies = 0
 
     @property
     def count(self) -> int:
@@ -61,6 +69,11 @@ class Inference:
 
     def nested(self, graph: Graph, inputs: Sequence[Info]) -> list[Info]:
         """As `run`, never strict: a body's own provider finds out what is open when it lowers the body."""
+        self._bodies += 1
+        if self._bodies > _MOST_BODIES:
+            raise InvalidGraph(
+                f"graph {graph.name!r}: bodies within bodies were inferred {_MOST_BODIES} times; nest fewer loops"
+            )
         strict, self.strict = self.strict, False
         try:
             return self.run(graph, inputs)
@@ -112,7 +125,8 @@ class Inference:
                 return [_open(op, rule, index) for index in range(len(op.node.outputs))]
             if isinstance(error, RankUnknown | ContentsUnknown | OrtLiteError):
                 raise
-            raise ShapeInferenceError(f"{op.error(str(error))} ({type(error).__name__})").about(op.node) from error
+            kind = "" if type(error) is ValueError else f" ({type(error).__name__})"  # broadcasting says what is wrong
+            raise ShapeInferenceError(f"{op.error(str(error))}{kind}").about(op.node) from error
 
 
 def _open(op: Op, rule: ShapeRule, index: int) -> Info:

@@ -14,9 +14,10 @@ Shape -> Gather -> Concat -> Reshape resolves without running anything. Rules ar
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from math import prod
 from typing import Any, Protocol
 
-from ort_lite.dtypes import Array, DType, from_numpy
+from ort_lite.dtypes import Array, DType, from_numpy, itemsize
 from ort_lite.errors import InvalidGraph, ShapeInferenceError
 from ort_lite.graph.graph import Graph, Node
 from ort_lite.graph.types import TensorType, Type
@@ -76,6 +77,9 @@ class Driver(Protocol):
     def strict(self) -> bool: ...
 
     @property
+    def checked(self) -> bool: ...
+
+    @property
     def count(self) -> int: ...
 
     def fresh(self, hint: str) -> Dim: ...
@@ -103,6 +107,13 @@ class Op:
     def has(self, index: int) -> bool:
         """Whether the optional input is given."""
         return index < len(self.inputs) and self.inputs[index] is not None
+
+    @property
+    def at_load(self) -> bool:
+        """Whether a whole model is inferred, every node of which is to be checked for what its schema does not say. A provider lowers
+        nodes that were, and refuses by itself what only the run shows.
+        """
+        return self._inference.checked
 
     def info(self, index: int) -> Info:
         """Raises ShapeInferenceError when the input is left out."""
@@ -160,10 +171,20 @@ class Op:
     def tensor(self, dtype: DType, shape: Iterable[Dim] | None, contents: Iterable[Dim] | None = None) -> Info:
         """An output. Contents that are too many, do not fill the shape or are of no small integer type are dropped."""
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
+        if self._inference.checked:
+            self._check_size(type_)
         if contents is None or type_.shape is None or dtype not in _CONTENT_TYPES:
             return Info(type_)
         kept = tuple(contents)
         return Info(type_, kept if product(type_.shape) == len(kept) <= CONTENTS_LIMIT else None)
+
+    def _check_size(self, type_: TensorType) -> None:
+        """Raises ShapeInferenceError for dims below 0, and for more bytes than an address has."""
+        numbers = [dim for dim in type_.shape or () if isinstance(dim, int)]
+        if numbers and min(numbers) < 0:
+            raise self.error(f"the result would have the shape [{', '.join(map(str, type_.shape or ()))}], which is negative")
+        if numbers and max(numbers) >= 2**24 and prod(number for number in numbers if number) * itemsize(type_.dtype) >= 2**63:
+            raise self.error(f"the result would have the shape [{', '.join(map(str, type_.shape or ()))}]: 2**63 bytes or more")
 
     def fresh(self) -> Dim:
         """A new symbol for a dimension that only running the program tells."""

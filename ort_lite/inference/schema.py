@@ -13,6 +13,7 @@ from ort_lite.dtypes import is_dtype, ort_name
 from ort_lite.errors import InvalidGraph
 from ort_lite.graph.graph import Node, Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type
+from ort_lite.inference.limits import check_limit
 from ort_lite.inference.schema_text import UNLIMITED, Operand, Operands, OpSchema
 
 Kind = str
@@ -201,6 +202,8 @@ def _check_attributes(node: Node, schema: OpSchema) -> None:
     for name, attribute in node.attributes.items():
         kind = known.get(name)
         if kind == attribute.type:
+            if limit := schema.limits.get(name):
+                check_limit(node, attribute, limit, schema)
             continue
         if kind is None and not name.startswith("__"):  # onnx keeps these for marks of tools
             there = f"only {', '.join(known)}" if known else "none"

@@ -6,14 +6,15 @@
 
 Operands are name:type, where the type is a variable or a type itself. `?` is one that may be left out, `*n` the last one, n times or
 more, with `~` each of a type of its own. Variables follow, each with the types that it may stand for, spelled as element types are
-(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there. `!` after
-the version: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a domain,
-sorted by name; with a number it has all of them, up to that opset.
+(`float32`, `seq(float32)`, `optional(seq(int8))`, `map(string,float32)`); then attributes, `!` those that must be there, and what
+values they may have: `>=1` (each, of a list), `=LEFT/RIGHT` one of these, `=type` the number of an element type, `=type0` that or 0.
+`!` after the version: deprecated. In a file, `@7 float16/float32` names a set of types, and `[ai.onnx 28]` begins the operators of a
+domain, sorted by name; with a number it has all of them, up to that opset.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 
 
 class Operand(Record):
@@ -66,6 +67,8 @@ class OpSchema(Record, eq=False):
     attributes: Mapping[str, str]
     required: tuple[str, ...]
     deprecated: bool
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """Attribute -> what its value may be, as written in the text: ">=1", "=LEFT/RIGHT", "=type", "=type0"."""
 
     def allowed(self, operand: Operand) -> frozenset[str]:
         return self.types.get(operand.type) or frozenset({operand.type})
@@ -80,7 +83,11 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
     operands, types, attributes = ([part.split() for part in rest.split(" | ")] + [[], []])[:3]
     arrow = operands.index("->")
     name, _, since = head.rstrip("!").rpartition("-")
-    kinds = dict(one.split(":") for one in attributes)
+    kinds = dict(one.split(":", 1) for one in attributes)
+    limits = {}
+    for key, kind in kinds.items():
+        if (at := _limit_at(kind)) > 0:
+            kinds[key], limits[key] = kind[:at], kind[at:]
     return OpSchema(
         domain,
         name,
@@ -91,7 +98,14 @@ def op_schema(text: str, domain: str = "", types_of: Callable[[str], frozenset[s
         {key: kind.rstrip("!") for key, kind in kinds.items()},
         tuple(key for key, kind in kinds.items() if kind.endswith("!")),
         head.endswith("!"),
+        limits,
     )
+
+
+def _limit_at(kind: str) -> int:
+    """Where the limit in `INTS!>=1` begins; -1: there is none."""
+    at = kind.find("=")
+    return at - 1 if kind[at - 1] == ">" else at
 
 
 def _operand(text: str) -> Operand:

@@ -7,9 +7,10 @@ bytes is kept; with `no_copy` borrowed from a mapped file of external data, or f
 import copyreg
 import os
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ort_lite.dtypes import Array, ort_name, to_onnx
+from ort_lite.dtypes import Array, itemsize, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
 from ort_lite.graph.graph import Attr, Graph, Node, Value
 from ort_lite.graph.inline import check_functions
@@ -67,7 +68,7 @@ def load(
     external = _external(folder, source.file, options, supplied)
     aligned = options.copy_misaligned or not options.no_copy
     tensor = TensorReader(source.data, source.spans, external, source.in_place, aligned, options.max_tensor_size_bytes)
-    loaded = _Loader(source.proto, tensor, options, supplied).model()
+    loaded = _Loader(source.proto, tensor, options, supplied, source.file).model()
     if options.raw_data_callback is not None:
         from ort_lite.serialization.tensors import call_back
 
@@ -104,8 +105,14 @@ def _options(given: ParseOptions | None, no_copy: bool | None, load_external_dat
 
 class _Loader:
     def __init__(
-        self, proto: pb.ModelProto, tensor: TensorReader, options: ParseOptions, supplied: "Supplied | None" = None
+        self,
+        proto: pb.ModelProto,
+        tensor: TensorReader,
+        options: ParseOptions,
+        supplied: "Supplied | None" = None,
+        file: str | None = None,
     ) -> None:
+        self._origin = file or "the model"
         self._supplied, self._external_names = supplied, set[str]()
         self._proto, self._tensor, self._options = proto, tensor, options
         self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
@@ -119,7 +126,9 @@ class _Loader:
         proto = self._proto
         if not proto.HasField("graph") or not proto.HasField("ir_version"):
             missing = "graph" if proto.HasField("ir_version") else "ir_version"
-            raise InvalidProtobuf(f"the model has no {missing}: it is no ONNX model, or was cut short")
+            raise InvalidProtobuf(f"{self._origin} has no {missing}: it is no ONNX model, or was cut short")
+        if proto.ir_version < 1:
+            raise InvalidGraph(f"the model has IR version {proto.ir_version}; they are 1 to {NEWEST_IR_VERSION}")
         if proto.ir_version > NEWEST_IR_VERSION:
             known = f"the installed package onnx knows up to {NEWEST_IR_VERSION}"
             raise InvalidGraph(f"the model has IR version {proto.ir_version}, {known}: pip install -U onnx")
@@ -131,6 +140,10 @@ class _Loader:
         if self._supplied is not None:
             self._supplied.check_used(self._external_names)
         functions = [self._function(function, opset_imports) for function in proto.functions]
+        keys = [(f.domain, f.name, f.overload) for f in functions]
+        if len(set(keys)) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise InvalidGraph(f"the model has function {twice[1]!r} of domain {twice[0]!r} twice")
         model = Model(
             graph=graph,
             opset_imports=opset_imports,
@@ -165,6 +178,8 @@ class _Loader:
             if initializer is None:
                 value = Value(info.name, self._type(info))
                 graph.inputs.append(scope.declare(value, graph_name(graph)))
+                if outer is None:
+                    _check_typed(value, graph)
                 continue
             _check_input(info, initializer, graph)
             if self._proto.ir_version >= 4:
@@ -329,9 +344,25 @@ class _Loader:
         return read_type(info.type, self._dims, f"value {info.name!r}")
 
 
+def _check_typed(value: Value, graph: Graph) -> None:
+    """Raises InvalidGraph for an input of the model without a type, or of more bytes than an address has."""
+    if value.type is None:
+        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has no type; every input of a model needs one")
+    numbers = [dim for dim in value.shape or () if isinstance(dim, int)]
+    if numbers and prod(numbers) * itemsize(value.dtype or "uint8") >= 2**63:
+        raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has dimensions {numbers}: 2**63 bytes or more")
+
+
 def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:
     """Raises InvalidGraph where an initialiser is an input of another type."""
-    declared = info.type.tensor_type.elem_type
+    declared, shape = info.type.tensor_type.elem_type, info.type.tensor_type.shape
+    array = initializer.constant
+    if array is not None and info.type.tensor_type.HasField("shape"):
+        said_dims = [dim.dim_value for dim in shape.dim]
+        if len(said_dims) != array.ndim or any(a > 0 and a != b for a, b in zip(said_dims, array.shape, strict=True)):
+            raise InvalidGraph(
+                f"{graph_name(graph)}: initialiser {info.name!r} has shape {list(array.shape)}, but the input of its name {said_dims}"
+            )
     if declared and initializer.dtype is not None and declared != to_onnx(initializer.dtype):
         came, said = initializer.dtype, element_type(declared, f"value {info.name!r}")
         raise InvalidGraph(
@@ -344,8 +375,17 @@ def _domain(name: str) -> str:
 
 
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
-    """Of two imports of a domain the last one holds, as in onnxruntime."""
-    return {_domain(opset.domain): opset.version for opset in opsets}
+    """Versions by domain. Raises InvalidGraph for one below 1, and for two of a domain that differ."""
+    found: dict[str, int] = {}
+    for opset in opsets:
+        domain = _domain(opset.domain)
+        if opset.version < 1:
+            raise InvalidGraph(f"the model imports opset {opset.version} of {domain or 'ai.onnx'}; the first one is 1")
+        if found.setdefault(domain, opset.version) != opset.version:
+            raise InvalidGraph(
+                f"the model imports opsets {found[domain]} and {opset.version} of {domain or 'ai.onnx'}: leave one"
+            )
+    return found
 
 
 def _denotations(graph: pb.GraphProto) -> dict[str, tuple[str, ...]]:

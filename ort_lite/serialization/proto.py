@@ -61,10 +61,22 @@ def parse(data: memoryview, origin: str, in_place: bool = False) -> "tuple[pb.Mo
         outlined = outline(data, 1) if in_place else outline(data)
     small, spans = outlined or (_whole(data), frozenset())
     try:
-        return pb.ModelProto.FromString(small), spans
+        proto = pb.ModelProto.FromString(small)
     except DecodeError as error:
-        problem = "cannot be read as a ModelProto: it is no ONNX model, or was cut short"
+        _check_strange(data, origin)
+        problem = "cannot be read as a ModelProto: it is no ONNX model, was cut short, or nests more than 100 messages"
         raise InvalidProtobuf(f"{origin} ({len(data)} bytes) {problem}") from error
+    if not proto.HasField("graph"):
+        _check_strange(data, origin)
+    return proto, spans
+
+
+def _check_strange(data: memoryview, origin: str) -> None:
+    """Raises InvalidProtobuf for bytes of another kind, which it names."""
+    from ort_lite.serialization.strangers import stranger
+
+    if strange := stranger(data):
+        raise InvalidProtobuf(f"{origin} ({len(data)} bytes) is no ONNX model: it is {strange}")
 
 
 def _whole(data: memoryview) -> bytes:
@@ -192,6 +204,9 @@ class AttributeReader:
         if proto.ref_attr_name:
             return Attr(name, _NAMES.get(code, "UNDEFINED"), None, text(proto.ref_attr_name))
         if (plain := _PLAIN.get(code)) is not None:
+            if not _has(proto, plain[0]) and _guessed(proto) not in (0, code):
+                came = _NAMES[_guessed(proto)]
+                raise InvalidGraph(f"{who()}: attribute {name!r} says that it is {plain[0]}, but its value is {came}")
             return Attr(name, plain[0], plain[1](proto))
         kind = _NAMES.get(code, "UNDEFINED")
         where = f"{who()}, attribute {name!r}"
@@ -211,6 +226,12 @@ class AttributeReader:
         if kind == "TYPE_PROTOS":
             return Attr(name, kind, [read_type(type_, self._dim, where) for type_ in proto.type_protos])
         raise InvalidGraph(f"{where}: type {code} is not known; AttributeProto.AttributeType lists those that are")
+
+
+def _has(proto: "pb.AttributeProto", kind: str) -> bool:
+    """Whether the field of the kind is set."""
+    field = _FIELDS[kind]
+    return len(getattr(proto, field)) > 0 if kind.endswith("S") else proto.HasField(field)
 
 
 def _guessed(proto: "pb.AttributeProto") -> int:

@@ -19,6 +19,7 @@ from ort_lite.serialization.wire import Span
 External = Callable[[dict[str, str], int, str], ByteSpan]
 """(entries of `external_data`, bytes wanted, who asks) -> those bytes."""
 
+_MOST_DIMS = 64  # NumPy has no more
 _DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense; a dense one in the same file could not be larger either
 
 # The field that holds the elements when `raw_data` does not; int32_data for the types that are not listed.
@@ -67,6 +68,10 @@ class TensorReader:
         shape = tuple(proto.dims)
         if shape and min(shape) < 0:
             raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
+        if len(shape) > _MOST_DIMS:
+            raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
+        if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
+            raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
         nbytes = _nbytes(dtype, shape)
         self._check_limit(nbytes, who)
         return dtype, shape, nbytes

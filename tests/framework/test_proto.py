@@ -58,7 +58,7 @@ class TestBytes:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            (b"hello, this is text", "no ONNX model, or was cut short"),
+            (b"hello, this is text", "origin .19 bytes. is no ONNX model: it is text"),
             (onnx.ModelProto(doc_string="x" * 50).SerializeToString()[:-1], "cut short"),
             (b"\x10\x00\x00\x00ORTM\x00\x00", "origin is in ORT format"),
         ],

@@ -137,6 +137,7 @@ def refusal(number: int, who: str, error: Exception, named: bool) -> Verdict:
 def names(graph: onnx.GraphProto) -> set[str]:
     """How errors may name what is in a graph: nodes by operator and name or outputs, values in quotes; graphs inside as well."""
     found = {f"'{value.name}'" for value in (*graph.input, *graph.output, *graph.initializer)}
+    found.add("the model imports opset ")  # what is wrong there is no node's
     for node in graph.node:
         found.update((f"{node.op_type} '", f"{node.op_type} with output"))
         found.update([f" '{node.name}_"] if node.name else [])  # transforms name what they make of a node after it

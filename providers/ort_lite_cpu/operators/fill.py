@@ -5,6 +5,7 @@ import numpy as np
 from ort_lite.dtypes import INTEGERS, to_numpy
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, Ptr, like, native, span
+from ort_lite.shapes import equal
 from ort_lite_cpu.kernels import primitives
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, bits
@@ -53,6 +54,8 @@ def range_(op: NodeLowering) -> None:
     """com.microsoft's may leave out the step, which is then 1."""
     start, y = op.input(0), op.output(0)
     delta = op.input(2) if op.has(2) else op.array(np.ones(1, to_numpy(y.dtype)))
+    if op.has(2) and delta.dtype in ("int64", "int32", "int16"):  # of which the contents are known
+        op.require(1 - equal(op.contents(2)[0], 0), "delta is 0")
     op.emit(arange, [start, delta, y], count=y.size)
 
 

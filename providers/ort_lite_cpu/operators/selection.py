@@ -100,6 +100,7 @@ def lower_one_hot(op: NodeLowering) -> None:
     axis = op.attr("axis", -1) % len(y.shape)
     outer, inner = product(y.shape[:axis]), product(y.shape[axis + 1 :])
     op.require(equal(values.size, 2), "there are {0} values, expected 2: off and on", values.size)
+    op.require(less(0, y.shape[axis]), "depth is {0}, expected 1 or more", y.shape[axis])
     op.emit(one_hot, [index, bits(values), bits(y)], outer=outer, n=y.shape[axis], inner=inner)
 
 

@@ -98,7 +98,9 @@ def split_to_sequence(op: NodeLowering) -> None:
             pieces = [np.asarray(np.take(x, k, axis), x.dtype) for k in range(count)]
             return [[np.expand_dims(piece, axis) for piece in pieces] if keep else pieces]
         if split.ndim == 0:
-            ends = range(int(split), count, int(split)) if int(split) > 0 else []
+            if int(split) < 1:
+                raise ValueError(f"split is {int(split)}, expected 1 or more")
+            ends: Any = range(int(split), count, int(split))
         elif int(split.sum()) == count and not (split < 0).any():
             ends = np.cumsum(split)[:-1].tolist()
         else:

@@ -36,6 +36,7 @@ def slice_(op: NodeLowering) -> None:
     at: Dim = 0
     for start, axis, step in zip(starts, axes, steps, strict=True):
         k = axis % rank
+        op.require(1 - equal(step, 0), f"the step along axis {axis} is 0")
         at = at + _first(start, step, x.shape[k]) * own[k]
         strides[k] = own[k] * step
     emit_strided(op, x, y, y.shape, strides, contiguous(y.shape), at)

@@ -102,11 +102,11 @@ def test_bodies_that_are_part_of_the_program_around_them_are_not_lowered_for_the
 
 
 def test_a_body_that_cannot_be_lowered_is_told_when_the_session_is_made() -> None:
-    text = """(bool c, float[N,4] x) => (float[N,4] y) {
-        y = If (c) <then_branch = g () => (float[N,4] a) { a = LpNormalization<p = 3>(x) },
-                    else_branch = h () => (float[N,4] b) { b = Neg(x) }>
+    text = """(bool c, string[N] x) => (bool[N] y) {
+        y = If (c) <then_branch = g () => (bool[N] a) { a = RegexFullMatch<pattern = "(">(x) },
+                    else_branch = h () => (bool[N] b) { b = RegexFullMatch<pattern = "a">(x) }>
     }"""
-    with pytest.raises(ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: LpNormalization"):
+    with pytest.raises(ort_lite.errors.CompileError, match=r"could not compile CPU.*_\d: NotImplemented: RegexFullMatch"):
         ort_lite.InferenceSession(model(text).SerializeToString(), providers=["CPUExecutionProvider"])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from onnx import defs
 
 from ort_lite.dtypes import from_ort_name
+from ort_lite_transforms.schemas.limits import limit
 
 FILE = Path(__file__).with_name("onnx.txt")
 HEAD = "# Made from the schemas of package onnx: python -m ort_lite_transforms.schemas.generate"
@@ -39,7 +40,7 @@ def line(schema: defs.OpSchema, numbers: dict[str, str]) -> str:
     inputs, outputs = (" ".join(_operands(parameters)) for parameters in (schema.inputs, schema.outputs))
     types = " ".join(f"{one.type_param_str}={numbers.get(_types(one), _types(one))}" for one in schema.type_constraints)
     attributes = " ".join(
-        f"{name}:{_attribute_kind(attribute)}{'!' * attribute.required}"
+        f"{name}:{_attribute_kind(attribute)}{'!' * attribute.required}{limit(schema.name, name, _attribute_kind(attribute))}"
         for name, attribute in sorted(schema.attributes.items())
     )
     parts = [f"{inputs} -> {outputs}".strip(), types, attributes]

@@ -7,6 +7,7 @@ from functools import partial
 from importlib import import_module
 
 from ort_lite.inference import RuleFamily, ShapeRule
+from ort_lite_transforms.shapes.forms import checked
 
 _ONNX = {
     "attention": "Attention LinearAttention RotaryEmbedding",
@@ -94,7 +95,7 @@ _DOMAINS = {
 def rules_of(family: str) -> list[ShapeRule]:
     """The rules in a file of this folder."""
     found: list[ShapeRule] = import_module(f"ort_lite_transforms.shapes.{family}").RULES
-    return found
+    return [checked(rule) for rule in found]
 
 
 FAMILIES: dict[str, RuleFamily] = {

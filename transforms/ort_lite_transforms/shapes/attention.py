@@ -16,7 +16,13 @@ def _heads(op: Op, index: int, name: str) -> tuple[Dim, Dim, Dim, Dim]:
     heads = op.attr(name)
     if not heads:
         raise op.error(f"{name} should be given for inputs of rank 3")
+    _check_share(op, shape[2], heads, f"input {index} has {shape[2]} features", name)
     return shape[0], heads, shape[1], floordiv(shape[2], heads)
+
+
+def _check_share(op: Op, total: Dim, heads: Dim, who: str, name: str) -> None:
+    if op.at_load and isinstance(total, int) and isinstance(heads, int) and total % heads:
+        raise op.error(f"{who}, which cannot be shared out to {name} {heads}")
 
 
 @shape_rule("Attention", types=(0, 1, 2, 0))
@@ -24,6 +30,8 @@ def attention(op: Op) -> list[Info]:
     """Y in the form of Q, with V's head size; keys and values with the past; scores. Spec: ONNX Attention-24."""
     batch, heads, queries, _ = _heads(op, 0, "q_num_heads")
     _, kv_heads, length, size = _heads(op, 1, "kv_num_heads")
+    if isinstance(kv_heads, int) and kv_heads:
+        _check_share(op, heads, kv_heads, f"{heads} heads of queries", "kv_num_heads")
     value_size = _heads(op, 2, "kv_num_heads")[3]
     total = length + (op.shape(4)[2] if op.has(4) else 0)
     three = op.rank(0) == 3
@@ -64,7 +72,15 @@ def linear_attention(op: Op) -> list[Info]:
 
 @shape_rule("RotaryEmbedding")
 def rotary_embedding(op: Op) -> list[Info]:
-    """y like x. Spec: ONNX RotaryEmbedding-23."""
+    """y like x; of rank 3 its heads lie side by side. Spec: ONNX RotaryEmbedding-23."""
+    shape, heads = op.shape(0), op.attr("num_heads", 0)
+    if len(shape) == 3 and not op.node.domain and op.at_load:
+        if heads < 1:
+            raise op.error(f"num_heads is {heads}, but an input of rank 3 needs 1 or more")
+        _check_share(op, shape[2], heads, f"the input has {shape[2]} features", "num_heads")
+    size = shape[-1]
+    if op.at_load and len(shape) == 4 and not op.node.domain and isinstance(size, int) and size % 2:
+        raise op.error(f"heads of {size} elements cannot be rotated in pairs")
     return [like(op)]
 
 

@@ -157,6 +157,19 @@ def _stacked(op: Op, info: Info, axis: int, length: Dim, scope: int) -> Info:
     return op.tensor(inner.dtype, [*inner.shape[:at], length, *inner.shape[at:]])
 
 
+def _check_scan(op: Op, scanned: int, stacked: int) -> None:
+    """Raises ShapeInferenceError for more scan inputs than inputs, and for lists of another length, or directions but 0 and 1."""
+    if scanned > len(op.inputs) or stacked < 0:
+        raise op.error(f"num_scan_inputs is {scanned}, of {len(op.inputs)} inputs and {len(op.node.outputs)} outputs")
+    for name, count in (("input", scanned), ("output", stacked)):
+        for what in (f"scan_{name}_axes", f"scan_{name}_directions"):
+            given = op.attr(what)
+            if given and len(given) != count:
+                raise op.error(f"{what} {list(given)} should be {count} numbers")
+            if given and what.endswith("directions") and not {0, 1}.issuperset(given):
+                raise op.error(f"{what} {list(given)} should be 0 or 1 each")
+
+
 @shape_rule("Scan", since=9, types=())
 def scan(op: Op) -> list[Info]:
     """The body sees one slice of each scan input at a time. Spec: ONNX Scan-21."""
@@ -164,6 +177,7 @@ def scan(op: Op) -> list[Info]:
     _check_outputs(op, body, len(op.node.outputs))
     scanned = op.attr("num_scan_inputs")
     states = len(op.inputs) - scanned
+    _check_scan(op, scanned, len(op.node.outputs) - states)
     in_axes = op.attr("scan_input_axes") or [0] * scanned
     lengths, slices = [], []
     for index, axis in enumerate(in_axes, states):

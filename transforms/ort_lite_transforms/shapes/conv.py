@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ort_lite.inference import Info, Op, shape_rule
-from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum
+from ort_lite.shapes import Dim, Shape, ceildiv, floordiv, minimum, product
 from ort_lite_transforms.shapes.operands import agreed
 
 
@@ -37,7 +37,9 @@ def windows(op: Op, dims: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:
     """How many windows fit along each spatial axis. Raises ShapeInferenceError where none does."""
     rank = len(dims)
     if len(kernel) != rank:
-        raise op.error(f"kernel {list(kernel)} should have {rank} dims")
+        raise op.error(f"kernel_shape {list(kernel)} should be {rank} numbers")
+    if op.at_load and any(isinstance(size, int) and size < 1 for size in kernel):
+        raise op.error(f"kernel_shape {list(kernel)} should be 1 or more")
     strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
     if is_same(op):
         return [ceildiv(dim, stride) for dim, stride in zip(dims, strides, strict=True)]
@@ -55,7 +57,23 @@ def convolved(op: Op, x: Shape, w: Shape) -> list[Dim]:
     if len(x) < 3 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
     agreed(op, [x[1], w[1] * op.attr("group", 1)])
-    return [x[0], w[0], *windows(op, x[2:], op.attr("kernel_shape") or w[2:])]
+    _check_groups(op, w[0])
+    return [x[0], w[0], *windows(op, x[2:], _kernel(op, w))]
+
+
+def _kernel(op: Op, w: Shape) -> Sequence[Dim]:
+    """The size of the kernel, which the attribute may say once more."""
+    given: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
+    wrong = any(isinstance(dim, int) and size != dim for size, dim in zip(given, w[2:], strict=False))
+    if op.at_load and (wrong or len(given) != len(w) - 2):
+        raise op.error(f"kernel_shape {list(given)} is not that of the weight, {[str(dim) for dim in w[2:]]}")
+    return given
+
+
+def _check_groups(op: Op, channels: Dim) -> None:
+    group = op.attr("group", 1)
+    if op.at_load and isinstance(channels, int) and channels % group:
+        raise op.error(f"{channels} channels cannot be shared out to group {group}")
 
 
 @shape_rule("Conv")
@@ -88,11 +106,14 @@ def transposed(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> l
     if rank < 1 or len(w) != len(x):
         raise op.error("input and weight should have one rank, 3 or more")
     agreed(op, [x[1], w[0]])
+    _check_groups(op, w[0])
     front = [x[0], w[1] * op.attr("group", 1)]
     wanted = op.attr("output_shape")
     if wanted:
+        if op.at_load and len(wanted) not in (rank, rank + 2):
+            raise op.error(f"output_shape {list(wanted)} should be {rank} numbers")
         return [*front, *wanted[-rank:]]
-    kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
+    kernel = _kernel(op, w)
     strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
     extra = per_axis(op, "output_padding", rank, 0)
     dims: list[Dim] = []
@@ -117,11 +138,23 @@ def causal_conv(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), x), op.tensor(op.dtype(0), [x[0], x[1], (w[2] - 1) * op.attr("dilation", 1)])]
 
 
+def _check_blocks(op: Op, channels: Dim, image: Sequence[Dim], block: Sequence[Dim]) -> None:
+    for name in ("strides", "dilations"):
+        per_axis(op, name, len(image), 1)
+    if len(image) != len(block) or any(isinstance(size, int) and size < 1 for size in (*image, *block)):
+        raise op.error(f"image {list(image)} and block {list(block)} should be as many numbers, of 1 or more")
+    total = product(block)
+    if isinstance(channels, int) and isinstance(total, int) and channels % total:
+        raise op.error(f"{channels} channels are no multiple of {total}, the block {list(block)}")
+
+
 @shape_rule("Col2Im")
 def col2im(op: Op) -> list[Info]:
     """(N, C * block, L) -> (N, C, *image). Spec: ONNX Col2Im-18."""
     x, image, block = op.shape(0), op.contents(1), op.contents(2)
     channels = x[1]
+    if op.at_load:
+        _check_blocks(op, channels, image, block)
     for size in block:
         channels = floordiv(channels, size)
     return [op.tensor(op.dtype(0), [x[0], channels, *image])]

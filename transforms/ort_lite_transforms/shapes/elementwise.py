@@ -151,6 +151,9 @@ def clip(op: Op) -> list[Info]:
 @shape_rule("Dropout", types=(0, "bool"))
 def dropout(op: Op) -> list[Info]:
     """y like x, mask of the same shape: of x's type before opset 10, bool since. Spec: ONNX Dropout-13."""
+    ratio = op.constant(1)
+    if op.at_load and ratio is not None and ratio.size == 1 and not 0 <= float(ratio.reshape(-1)[0]) < 1:
+        raise op.error(f"ratio is {ratio.reshape(-1)[0]}, expected 0 or more, and less than 1")
     mask = op.dtype(0) if op.version < 10 else "bool"
     return [like(op), op.tensor(mask, op.shape(0))]
 

@@ -44,13 +44,28 @@ def gemm_shape(op: Op, a: Shape, b: Shape) -> list[Dim]:
 @shape_rule("Gemm")
 def gemm(op: Op) -> list[Info]:
     """Spec: ONNX Gemm-13."""
-    return [op.tensor(op.dtype(0), gemm_shape(op, op.shape(0), op.shape(1)))]
+    dims = gemm_shape(op, op.shape(0), op.shape(1))
+    c = op.info(2).shape if op.has(2) else None
+    if (
+        op.at_load
+        and c is not None
+        and (len(c) > 2 or any(not _becomes(one, dim) for one, dim in zip(c[::-1], dims[::-1], strict=False)))
+    ):
+        raise op.error(f"C [{', '.join(map(str, c))}] does not broadcast to [{', '.join(map(str, dims))}]")
+    return [op.tensor(op.dtype(0), dims)]
+
+
+def _becomes(one: Dim, dim: Dim) -> bool:
+    """Whether a dim may be broadcast to another."""
+    return not isinstance(one, int) or one == 1 or not isinstance(dim, int) or one == dim
 
 
 @shape_rule("Einsum")
 def einsum(op: Op) -> list[Info]:
     """Dims by letter; an ellipsis stands for dims that broadcast. Spec: ONNX Einsum-12."""
-    left, arrow, right = op.attr("equation", "").replace(" ", "").partition("->")
+    equation = op.attr("equation", "").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    _check_equation(op, equation, left, right)
     terms = left.split(",")
     if len(terms) != len(op.inputs):
         raise op.error(f"the equation has {len(terms)} terms for {len(op.inputs)} inputs")
@@ -60,7 +75,7 @@ def einsum(op: Op) -> list[Info]:
         shape = op.shape(index)
         labels = _labels(term, len(shape))
         if len(labels) != len(shape):
-            raise op.error(f"term {term!r} does not fit rank {len(shape)}")
+            raise op.error(f"equation {equation!r}: term {term!r} does not fit rank {len(shape)}")
         spread = max(spread, sum(len(label) > 1 for label in labels))
         for label, dim in zip(labels, shape, strict=True):
             sizes[label] = merge(sizes.get(label, 1), dim)
@@ -71,6 +86,16 @@ def einsum(op: Op) -> list[Info]:
         letters = left.replace("...", "").replace(",", "")
         wanted = [*_labels("...", spread), *sorted(letter for letter in set(letters) if letters.count(letter) == 1)]
     return [op.tensor(op.dtype(0), [sizes[label] for label in wanted])]
+
+
+def _check_equation(op: Op, equation: str, left: str, right: str) -> None:
+    plain = [part.replace("...", "", 1) for part in (*left.split(","), right)]
+    strange = next((part for part in plain if part and not (part.isascii() and part.isalpha())), None)
+    if strange is not None:
+        raise op.error(f"equation {equation!r}: {strange!r} is no row of letters")
+    unknown = [letter for letter in plain[-1] if letter not in left]
+    if unknown or len(set(plain[-1])) < len(plain[-1]):
+        raise op.error(f"equation {equation!r}: the result {right!r} has letters twice, or such as no input has")
 
 
 def _labels(term: str, rank: int) -> list[str]:

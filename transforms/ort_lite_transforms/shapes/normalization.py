@@ -6,7 +6,6 @@ from ort_lite_transforms.shapes.elementwise import like
 
 
 @shape_rule(
-    "GroupNormalization",
     "Hardmax",
     "InstanceNormalization",
     "LRN",
@@ -17,6 +16,15 @@ from ort_lite_transforms.shapes.elementwise import like
 )
 def normalized(op: Op) -> list[Info]:
     """y like x. Spec: ONNX Softmax-13 and others."""
+    return [like(op)]
+
+
+@shape_rule("GroupNormalization")
+def group_normalized(op: Op) -> list[Info]:
+    """y like x, whose channels are shared out to groups. Spec: ONNX GroupNormalization-21."""
+    shape, groups = op.shape(0), op.attr("num_groups")
+    if op.at_load and isinstance(channels := shape[1], int) and channels % groups:
+        raise op.error(f"{channels} channels cannot be shared out to num_groups {groups}")
     return [like(op)]
 
 
@@ -47,4 +55,4 @@ def layer_normalization(op: Op) -> list[Info]:
     return [op.tensor(_scale_type(op), shape), statistics, statistics]
 
 
-RULES = [*normalized, *rms_normalized, *batch_normalization, *layer_normalization]
+RULES = [*normalized, *group_normalized, *rms_normalized, *batch_normalization, *layer_normalization]

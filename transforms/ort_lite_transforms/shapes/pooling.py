@@ -16,6 +16,8 @@ def pooled(op: Op, shape: Shape) -> list[Dim]:
     dims = [*shape[:2]]
     for dim, size, stride, dilation, (begin, end) in zip(shape[2:], kernel, strides, dilations, pads, strict=True):
         reach = (size - 1) * dilation + 1
+        if op.at_load and max(begin, end) >= reach:
+            raise op.error(f"pads {begin} and {end} should be smaller than the window of {reach}")
         if is_same(op):
             # Padding is made for the kernel without its dilation, which then takes windows away (as in onnxruntime).
             dims.append(ceildiv(dim, stride) + (size - reach) // stride)
@@ -68,7 +70,10 @@ def global_pool(op: Op) -> list[Info]:
 @shape_rule("MaxRoiPool")
 def max_roi_pool(op: Op) -> list[Info]:
     """(N, C, H, W), rois (R, 5) -> (R, C, *pooled_shape). Spec: ONNX MaxRoiPool-22."""
-    return [op.tensor(op.dtype(0), [op.shape(1)[0], op.shape(0)[1], *op.attr("pooled_shape")])]
+    pooled = op.attr("pooled_shape")
+    if op.at_load and len(pooled) != 2:
+        raise op.error(f"pooled_shape {list(pooled)} should be 2 numbers")
+    return [op.tensor(op.dtype(0), [op.shape(1)[0], op.shape(0)[1], *pooled])]
 
 
 @shape_rule("RoiAlign")

@@ -2,6 +2,42 @@
 
 from ort_lite.dtypes import DType, from_onnx
 from ort_lite.inference import Info, Op, shape_rule
+from ort_lite.shapes import Shape, product
+from ort_lite_transforms.shapes.operands import agreed
+
+
+def _check_scale(op: Op) -> None:
+    """The scale is one element, one an element of the axis, or one a block along it; zero points are as many.
+
+    Raises ShapeInferenceError.
+    """
+    if not op.at_load:
+        return
+    x, scale = op.info(0).shape, op.info(1).shape
+    zero = op.info(2).shape if op.has(2) else None
+    if scale is not None and zero is not None and _count(scale) != _count(zero) and None not in (_count(scale), _count(zero)):
+        raise op.error(f"zero_point has {_count(zero)} elements, the scale {_count(scale)}")
+    if x is None or scale is None or (_count(scale) == 1 and len(scale) <= 1):
+        return
+    axis = op.axis(op.attr("axis", 1), len(x))
+    block = op.attr("block_size", 0)
+    if not block:
+        if len(scale) != 1:
+            raise op.error(f"the scale has rank {len(scale)}; expected one element, or a vector along axis {axis}")
+        agreed(op, [x[axis], scale[0]])
+        return
+    if len(scale) != len(x):
+        raise op.error(f"the scale has rank {len(scale)}; with block_size {block} it has that of x, {len(x)}")
+    dim, blocks = x[axis], scale[axis]
+    if isinstance(dim, int) and isinstance(blocks, int) and blocks != -(-dim // block):
+        raise op.error(
+            f"{dim} elements of axis {axis} are {-(-dim // block)} blocks of block_size {block}, the scale has {blocks}"
+        )
+
+
+def _count(shape: Shape) -> int | None:
+    total = product(shape)
+    return total if isinstance(total, int) else None
 
 
 def _quantized(op: Op) -> DType:
@@ -13,6 +49,7 @@ def _quantized(op: Op) -> DType:
 @shape_rule("QuantizeLinear", types=(_quantized,))
 def quantize_linear(op: Op) -> list[Info]:
     """Of the zero point's type, else `output_dtype`, else uint8. Spec: ONNX QuantizeLinear-23."""
+    _check_scale(op)
     return [op.tensor(_quantized(op), op.shape(0))]
 
 
@@ -24,6 +61,7 @@ def _dequantized(op: Op) -> DType:
 @shape_rule("DequantizeLinear", types=(_dequantized,))
 def dequantize_linear(op: Op) -> list[Info]:
     """Of the scale's type, unless `output_dtype` says otherwise. Spec: ONNX DequantizeLinear-23."""
+    _check_scale(op)
     return [op.tensor(_dequantized(op), op.shape(0))]
 
 

@@ -9,6 +9,7 @@ def recurrent_infos(op: Op, hidden: Dim) -> list[Info]:
     shape, dtype = op.shape(0), op.dtype(0)
     if len(shape) != 3:
         raise op.error("the input should have rank 3: sequence, batch, features")
+    _check_activations(op)
     directions = 2 if op.attr("direction", "forward") == "bidirectional" else 1
     if op.attr("layout", 0):
         batch, sequence = shape[:2]
@@ -17,6 +18,23 @@ def recurrent_infos(op: Op, hidden: Dim) -> list[Info]:
     sequence, batch = shape[:2]
     state = op.tensor(dtype, (directions, batch, hidden))
     return [op.tensor(dtype, (sequence, directions, batch, hidden)), state, state]
+
+
+_ACTIVATIONS = "affine elu hardsigmoid leakyrelu relu scaledtanh sigmoid softplus softsign tanh thresholdedrelu"
+_OF_A_DIRECTION = {"LSTM": 3, "GRU": 2, "RNN": 1}
+
+
+def _check_activations(op: Op) -> None:
+    """Raises ShapeInferenceError for names that ONNX has not, in whatever case, and for too few of them."""
+    names = op.attr("activations")
+    if not names or not op.at_load:
+        return
+    unknown = next((name for name in names if name.lower() not in _ACTIVATIONS.split()), None)
+    if unknown is not None:
+        raise op.error(f"activations {names}: {unknown!r} is none of {', '.join(_ACTIVATIONS.split())}")
+    wanted = _OF_A_DIRECTION.get(op.node.op_type, 0) * (2 if op.attr("direction") == "bidirectional" else 1)
+    if wanted and len(names) != wanted:
+        raise op.error(f"activations {names} should be {wanted} names")
 
 
 @shape_rule("LSTM", "GRU", "RNN")

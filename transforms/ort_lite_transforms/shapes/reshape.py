@@ -3,7 +3,7 @@
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Call, Dim, Shape, Symbol, atoms, equal, floordiv, least, product, same, select
 from ort_lite_transforms.shapes.contents import elements, grid
-from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, integers, length_of, operand
+from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, integers, length_of, operand
 
 
 @shape_rule("Reshape")
@@ -165,10 +165,22 @@ def space_to_depth(op: Op) -> list[Info]:
     return [op.tensor(op.dtype(0), [n, c * block**2, floordiv(h, block), floordiv(w, block)])]
 
 
-@shape_rule("Trilu", "ReverseSequence")
-def in_place(op: Op) -> list[Info]:
-    """y like x. Spec: ONNX Trilu-14, ReverseSequence-10."""
+@shape_rule("Trilu")
+def trilu(op: Op) -> list[Info]:
+    """y like x. Spec: ONNX Trilu-14."""
     return [op.tensor(op.dtype(0), op.shape(0))]
+
+
+@shape_rule("ReverseSequence")
+def reverse_sequence(op: Op) -> list[Info]:
+    """y like x; one length for each element of the batch. Spec: ONNX ReverseSequence-10."""
+    shape, batch, time = op.shape(0), op.attr("batch_axis", 1), op.attr("time_axis", 0)
+    if op.at_load and sorted((batch, time)) != [0, 1]:
+        raise op.error(f"batch_axis {batch} and time_axis {time} should be 0 and 1, or 1 and 0")
+    lengths = op.info(1).shape
+    if op.at_load and lengths is not None:
+        agreed(op, [shape[batch], lengths[0]])
+    return [op.tensor(op.dtype(0), shape)]
 
 
 RULES = [
@@ -179,5 +191,6 @@ RULES = [
     *transpose,
     *depth_to_space,
     *space_to_depth,
-    *in_place,
+    *trilu,
+    *reverse_sequence,
 ]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ort_lite.dtypes import Array
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, Op, shape_rule
 from ort_lite.shapes import Dim, Shape, floordiv, maximum, minimum, scaled
-from ort_lite_transforms.shapes.operands import axes_of, fresh_shape, replaced
+from ort_lite_transforms.shapes.operands import agreed, axes_of, fresh_shape, replaced
 
 
 def _scaled(op: Op, shape: Shape, axes: Sequence[int], scales: Sequence[float]) -> list[Dim]:
@@ -31,12 +31,16 @@ def resize(op: Op) -> list[Info]:
     axes = axes_of(op, None, len(shape))
     axes = list(range(len(shape))) if axes is None else axes
     if op.has(sizes):
+        if op.at_load and _is_given(op, scales) and op.version >= 11:
+            raise op.error("both scales and sizes are given")
         target = op.known(sizes)
         if target is None:
             op.needs(ContentsUnknown(sizes))
             return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
         if len(target) != len(axes):
             raise op.error(f"{len(target)} sizes, but {len(axes)} axes to resize")
+        if op.at_load and any(isinstance(size, int) and size < 0 for size in target):
+            raise op.error(f"a size of {list(target)} is negative")
         return [op.tensor(dtype, _sized(op, shape, axes, target))]
     if not op.has(scales):
         raise op.error("neither scales nor sizes are given")
@@ -45,6 +49,12 @@ def resize(op: Op) -> list[Info]:
         op.needs(NumbersUnknown(scales))
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     return [op.tensor(dtype, _scaled(op, shape, axes, _numbers(array)))]
+
+
+def _is_given(op: Op, index: int) -> bool:
+    """Whether an input has elements: an empty one is as good as none."""
+    shape = op.info(index).shape if op.has(index) else (0,)
+    return shape is not None and all(isinstance(dim, int) and dim > 0 for dim in shape)
 
 
 def _sized(op: Op, shape: Shape, axes: Sequence[int], target: Sequence[Dim]) -> list[Dim]:
@@ -87,13 +97,23 @@ def upsample(op: Op) -> list[Info]:
 @shape_rule("GridSample")
 def grid_sample(op: Op) -> list[Info]:
     """(N, C, ...), grid (N, D..., r) -> (N, C, D...). Spec: ONNX GridSample-22."""
-    return [op.tensor(op.dtype(0), [*op.shape(0)[:2], *op.shape(1)[1:-1]])]
+    shape, grid = op.shape(0), op.shape(1)
+    if op.at_load and len(grid) != len(shape):
+        raise op.error(f"the grid has rank {len(grid)}, the image {len(shape)}")
+    if op.at_load:
+        agreed(op, [grid[-1], len(shape) - 2])
+    return [op.tensor(op.dtype(0), [*shape[:2], *grid[1:-1]])]
 
 
 @shape_rule("AffineGrid")
 def affine_grid(op: Op) -> list[Info]:
     """theta (N, r, r + 1), size (N, C, D...) -> (N, D..., r). Spec: ONNX AffineGrid-20."""
-    size = op.contents(1)
+    size, theta = op.contents(1), op.info(0).shape
+    if op.at_load and len(size) not in (4, 5):
+        raise op.error(f"size {list(size)} should be 4 numbers, or 5")
+    if op.at_load and theta is not None:
+        for dim, wanted in zip(theta, (size[0], len(size) - 2, len(size) - 1), strict=True):
+            agreed(op, [dim, wanted])
     return [op.tensor(op.dtype(0), [size[0], *size[2:], len(size) - 2])]
 
 
@@ -107,6 +127,8 @@ def center_crop_pad(op: Op) -> list[Info]:
     if lengths is None:
         op.needs(ContentsUnknown(1))
         lengths = tuple(op.fresh() for _ in axes)
+    if len(lengths) != len(axes):
+        raise op.error(f"{len(lengths)} lengths, but {len(axes)} axes to cut or pad")
     for axis, length in zip(axes, lengths, strict=True):
         dims = tuple(replaced(dims, axis, length))
     return [op.tensor(op.dtype(0), dims)]

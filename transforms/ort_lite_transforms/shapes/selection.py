@@ -22,6 +22,8 @@ def arg(op: Op) -> list[Info]:
     """Positions along the axis, int64. Spec: ONNX ArgMax-13."""
     shape = op.shape(0)
     axis = op.axis(op.attr("axis", 0), len(shape))
+    if op.at_load and shape and shape[axis] == 0 and 0 not in replaced(shape, axis):
+        raise op.error(f"axis {axis} has 0 elements: none of them is the largest or smallest")
     return [op.tensor("int64", without(shape, [axis], bool(op.attr("keepdims", 1))))]
 
 
@@ -35,7 +37,7 @@ def top_k(op: Op) -> list[Info]:
         known = op.known(1)
         if known is None:
             op.needs(ContentsUnknown(1))
-        k = op.fresh() if known is None else known[0]
+        k = op.fresh() if not known else known[0]
     dim = shape[axis]
     if isinstance(k, int) and (k < 0 or (isinstance(dim, int) and k > dim)):
         raise op.error(f"k is {k}, axis {axis} has {dim} elements")
@@ -47,11 +49,14 @@ def top_k(op: Op) -> list[Info]:
 def one_hot(op: Op) -> list[Info]:
     """Puts an axis of `depth` elements in. Spec: ONNX OneHot-11."""
     dtype, shape = op.dtype(2), op.shape(0)
+    depth = _depth(op)
+    if op.at_load and isinstance(depth, int) and depth < 1:
+        raise op.error(f"depth is {depth}, expected 1 or more")
     axis = op.attr("axis", -1)
     if not -len(shape) - 1 <= axis <= len(shape):
         raise op.error(f"axis {axis} is out of range [{-len(shape) - 1}, {len(shape)}]")
     at = axis + len(shape) + 1 if axis < 0 else axis
-    return [op.tensor(dtype, [*shape[:at], _depth(op), *shape[at:]])]
+    return [op.tensor(dtype, [*shape[:at], depth, *shape[at:]])]
 
 
 def _depth(op: Op) -> Dim:

@@ -4,7 +4,7 @@ from ort_lite.graph import Graph, OptionalType, SequenceType, TensorType, Type
 from ort_lite.inference import Info, Op, RankUnknown, shape_rule
 from ort_lite.shapes import Dim, Shape, same
 from ort_lite_transforms.shapes.control_flow import closed
-from ort_lite_transforms.shapes.operands import replaced
+from ort_lite_transforms.shapes.operands import agreed, replaced
 
 
 def _element(op: Op, index: int) -> TensorType:
@@ -102,6 +102,10 @@ def split_to_sequence(op: Op) -> list[Info]:
         dims = replaced(shape, axis, 1) if op.attr("keepdims", 1) else replaced(shape, axis)
         return [Info(SequenceType(TensorType(dtype, tuple(dims))))]
     lengths, dim = op.known(1), shape[axis]
+    if op.at_load and lengths is not None and any(isinstance(length, int) and length < (op.rank(1) == 0) for length in lengths):
+        raise op.error(f"split {list(lengths)}: a length is negative, or 0")
+    if op.at_load and lengths and op.rank(1) == 1:
+        agreed(op, [dim, sum(lengths[1:], lengths[0])])
     piece: Dim = -1
     if lengths and all(same(length, lengths[0]) for length in lengths):
         one = lengths[0]

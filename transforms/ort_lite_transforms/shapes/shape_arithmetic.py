@@ -38,6 +38,8 @@ def constant_of_shape(op: Op) -> list[Info]:
     if any(isinstance(dim, int) and dim < 0 for dim in dims):
         raise op.error(f"dimensions {list(dims)} are negative")
     value, total = op.attr("value"), product(dims)
+    if op.at_load and value is not None and value.size != 1:
+        raise op.error(f"value has {value.size} elements, expected 1")
     contents = None
     if value is not None and value.dtype.kind in "iub" and isinstance(total, int) and total <= CONTENTS_LIMIT:
         contents = (int(value.reshape(-1)[0]),) * total
@@ -97,6 +99,8 @@ def constant(op: Op) -> list[Info]:
     """The attribute's array. Spec: ONNX Constant-21."""
     import numpy as np
 
+    if len(op.node.attributes) > 1 and len(given := [name for name in op.node.attributes if not name.startswith("__")]) > 1:
+        raise op.error(f"it has the values {', '.join(given)}; one is expected")
     for name, dtype in (
         ("value", None),
         ("value_int", np.int64),

@@ -31,6 +31,8 @@ def dft_by_attribute(op: Op) -> list[Info]:
 def _transformed(op: Op, axis: int) -> list[Info]:
     shape = op.shape(0)
     axis = op.axis(axis, len(shape))
+    if op.at_load and isinstance(shape[-1], int) and shape[-1] not in (1, 2):
+        raise op.error(f"the last dimension is {shape[-1]}; it should be 1, real numbers, or 2, complex ones")
     onesided, inverse = op.attr("onesided", 0), op.attr("inverse", 0)
     length: Dim = shape[axis]
     if op.has(1):
@@ -53,6 +55,10 @@ def stft(op: Op) -> list[Info]:
         frame = op.contents(3)[0]
     elif op.has(2):
         frame = op.shape(2)[0]
+    if op.at_load and isinstance(step, int) and step < 1:
+        raise op.error(f"frame_step is {step}, expected 1 or more")
+    if op.at_load and isinstance(frame, int) and (frame < 1 or (isinstance(samples, int) and frame > samples)):
+        raise op.error(f"a frame of {frame} does not fit into {samples} samples")
     bins = floordiv(frame, 2) + 1 if op.attr("onesided", 1) else frame
     return [op.tensor(op.dtype(0), (batch, floordiv(samples - frame, step) + 1, bins, 2))]
 
@@ -60,7 +66,10 @@ def stft(op: Op) -> list[Info]:
 @shape_rule("MelWeightMatrix", types=(_output,))
 def mel_weight_matrix(op: Op) -> list[Info]:
     """bins and DFT length -> (length / 2 + 1, bins). Spec: ONNX MelWeightMatrix-17."""
-    return [op.tensor(_output(op), (floordiv(op.contents(1)[0], 2) + 1, op.contents(0)[0]))]
+    bins, length = op.contents(0)[0], op.contents(1)[0]
+    if op.at_load and any(isinstance(number, int) and number < 1 for number in (bins, length)):
+        raise op.error(f"num_mel_bins {bins} and dft_length {length} should be 1 or more")
+    return [op.tensor(_output(op), (floordiv(length, 2) + 1, bins))]
 
 
 RULES = [*window, *dft, *dft_by_attribute, *stft, *mel_weight_matrix]

@@ -132,6 +132,8 @@ def split(op: Op) -> list[Info]:
         sizes = _equal_parts(op, shape[axis], count)
     if len(sizes) != count:
         raise op.error(f"{count} outputs, but {len(sizes)} sizes")
+    if op.at_load and any(isinstance(size, int) and size < 0 for size in sizes):
+        raise op.error(f"split {list(sizes)}: a size is negative")
     total = sum(sizes[1:], sizes[0])
     if isinstance(total, int) and isinstance(shape[axis], int) and total != shape[axis]:
         raise op.error(f"parts {list(sizes)} do not make up {shape[axis]}, axis {axis}")
@@ -163,6 +165,8 @@ def _equal_parts(op: Op, dim: Dim, count: int) -> tuple[Dim, ...]:
         if isinstance(dim, int) and dim % count:
             raise op.error(f"{dim} elements cannot be split into {count} equal parts")
         return (floordiv(dim, count),) * count
+    if op.at_load and count != op.attr("num_outputs"):
+        raise op.error(f"num_outputs is {op.attr('num_outputs')}, the node has {count}")
     part = ceildiv(dim, count)
     return (*(part,) * (count - 1), dim - part * (count - 1))
 
@@ -217,12 +221,24 @@ def pad(op: Op) -> list[Info]:
         return [op.tensor(dtype, [op.fresh() if axis in axes else dim for axis, dim in enumerate(shape)])]
     if pads is None or len(pads) != 2 * len(axes):
         raise op.error(f"pads {pads} should be {2 * len(axes)} numbers, begin and end of axes {axes}")
-    dims = list(shape)
+    dims, mode = list(shape), op.attr("mode") or "constant"
     for k, axis in enumerate(axes):
+        _check_mirrored(op, mode, shape[axis], (pads[k], pads[k + len(axes)]))
         dim = dims[axis] = shape[axis] + pads[k] + pads[k + len(axes)]
         if isinstance(dim, int) and dim < 0:
             raise op.error(f"pads {pads[k]} and {pads[k + len(axes)]} cut more than the {shape[axis]} of axis {axis}")
     return [op.tensor(dtype, dims)]
+
+
+def _check_mirrored(op: Op, mode: str, dim: Dim, pads: tuple[Dim, Dim]) -> None:
+    """Raises ShapeInferenceError where pads are more than there is to be mirrored, or to be repeated."""
+    most = max((pad for pad in pads if isinstance(pad, int)), default=0)
+    if not op.at_load or not isinstance(dim, int) or most <= 0:
+        return
+    if mode in ("edge", "wrap", "reflect") and dim == 0:
+        raise op.error(f"mode {mode!r} cannot pad an axis of 0 elements by {most}")
+    if mode == "reflect" and most >= dim:
+        raise op.error(f"mode 'reflect' cannot pad an axis of {dim} elements by {most}, {dim - 1} at most")
 
 
 @shape_rule("Tile")
@@ -242,6 +258,8 @@ def tile(op: Op) -> list[Info]:
         return [op.tensor(dtype, fresh_shape(op, len(shape)))]
     if len(repeats) != len(shape):
         raise op.error(f"repeats {list(repeats)} should be {len(shape)} numbers")
+    if op.at_load and any(isinstance(count, int) and count < 0 for count in repeats):
+        raise op.error(f"repeats {list(repeats)} are negative")
     dims = [dim * count for dim, count in zip(shape, repeats, strict=True)]
     contents = op.known(0)
     if contents is not None and _are_few(dims):

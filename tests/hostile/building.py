@@ -1,0 +1,58 @@
+"""Models of one node from a line of text, and what to feed them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx import helper
+
+_SPLIT = re.compile(r",\s*(?![^\[{]*[\]}])")  # commas outside of brackets
+
+
+def node_case(line: str) -> tuple[onnx.ModelProto, list[str]]:
+    """The model of a line as in `nodes.py`, and the words that its refusal must have."""
+    node, inputs, words = (part.strip() for part in line.split(" | ")) if line.count(" | ") == 2 else _spread(line)
+    return node_model(node, inputs), [word.strip().replace("\0", ",") for word in words.replace("\\,", "\0").split(",")]
+
+
+def _spread(line: str) -> tuple[str, str, str]:
+    node, _, words = line.partition(" | | ")
+    return node, "", words
+
+
+def node_model(node: str, inputs: str) -> onnx.ModelProto:
+    """A model of one node: `[@opset] Operator <attributes>`, `float[2,3], int64[1]={5}, -`."""
+    opset = 21
+    if node.startswith("@"):
+        given, _, node = node.partition(" ")
+        opset = int(given[1:])
+    operator, _, attributes = node.partition(" ")
+    outputs = "y, y2" if operator in ("TopK", "StringSplit") else "y"
+    fed: list[str] = []
+    constants: list[str] = []
+    names = []
+    for name, one in zip("abcdefgh", _SPLIT.split(inputs) if inputs else [], strict=False):
+        type_, _, value = one.partition("=")
+        if one == "-":
+            names.append("")
+            continue
+        names.append(name)
+        (constants if value else fed).append(f"{type_} {name}" + (f" = {value}" if value else ""))
+    signature = f"({', '.join(fed)}) => (y) {'<' + ', '.join(constants) + '>' if constants else ''}"
+    arguments = ", ".join(name or '""' for name in names)
+    text = f'<ir_version: 10, opset_import: ["" : {opset}]> g {signature} {{ [n] {outputs} = {operator} {attributes} ({arguments}) }}'
+    return onnx.parser.parse_model(text)
+
+
+def zeros(model: onnx.ModelProto) -> Mapping[str, Any]:
+    """A feed of ones and zeros of the declared types and sizes; 2 stands for a size that is open."""
+    feed = {}
+    for info in model.graph.input:
+        tensor = info.type.tensor_type
+        shape = [dim.dim_value or (0 if dim.HasField("dim_value") else 2) for dim in tensor.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        feed[info.name] = np.full(shape, "" if dtype.kind == "O" else 0, dtype)
+    return feed
