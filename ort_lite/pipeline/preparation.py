@@ -1,6 +1,7 @@
 """A model through the stages as far as somebody wants: what sessions, `plan`, `dump` and `measure_costs` have in common."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -85,6 +86,10 @@ def open_account(options: SessionOptions) -> Account:
 
     Raises InvalidArgument for config entries that make no sense.
     """
+    if not options.use_per_session_threads:
+        from ort_lite.compat.global_threads import share_threads
+
+        share_threads(options)
     account = account_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
         account.planner = plugins.memory_planner(planner)
@@ -99,10 +104,27 @@ def load_model(
     with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
         model = open_model(source, options, given.parse_options, params)
     apply_options(model, options)
-    chosen = selection.select(given.providers, given.provider_options, options)
+    chosen = selection.select(*_entries(given, options, model), options)
     _warn_of_unknown(options, chosen.providers)
     defaults = {value.name: value for value in model.graph.inputs if value.constant is not None}
     return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
+
+
+def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[Any, Any]:
+    """Providers and their options: those that the session was given, or those that the options choose."""
+    if not options.has_providers():
+        return given.providers, given.provider_options
+    if given.providers:
+        what = "providers were given to InferenceSession and to SessionOptions; those of InferenceSession hold"
+        warnings.warn(what, stacklevel=2)
+        return given.providers, given.provider_options
+    from ort_lite.plugins.ep_devices import chosen_by
+
+    about = {
+        **model.metadata_props, "producer_name": model.producer_name, "domain": model.domain,
+        "graph_name": model.graph.name, "version": str(model.model_version),
+    }  # fmt: skip
+    return [(each.name, each.options) for each in chosen_by(options, about)], None
 
 
 def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
