@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         OrtMemoryInfo,
         OrtMemType,
         create_and_register_allocator,
+        create_and_register_allocator_v2,
         register_allocator,
         unregister_allocator,
     )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ort_lite.compat.switch import install_as_onnxruntime
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
     from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
+    from ort_lite.options.context_data import OrtEpContextData, OrtEpContextDataBuffer
     from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
     from ort_lite.partition.cost.cost_model import CostModel
     from ort_lite.partition.cost.strategy import CostStrategy
@@ -76,9 +78,18 @@ if TYPE_CHECKING:
     from ort_lite.serialization.save import save
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.adapters import AdapterFormat, LoraAdapter
+    from ort_lite.session.copying import copy_tensors
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
+    from ort_lite.session.model_compiler import (
+        ModelCompiler,
+        OrtCompileApiFlags,
+        OrtExternalInitializerInfo,
+        get_compatibility_info_from_model,
+        get_compatibility_info_from_model_bytes,
+    )
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.session import InferenceSession
     from ort_lite.session.verify import verify
@@ -94,6 +105,7 @@ if TYPE_CHECKING:
     from ort_lite.verification.settings import Verification
 
 _HOME = {
+    "AdapterFormat": "session.adapters",
     "ByteSpan": "serialization.spans",
     "CVMArrayAlloc": "tensors.cvm",
     "CVMArrayFree": "tensors.cvm",
@@ -109,18 +121,24 @@ _HOME = {
     "GraphOptimizationLevel": "options.options",
     "IOBinding": "session.io_binding",
     "InferenceSession": "session.session",
+    "LoraAdapter": "session.adapters",
+    "ModelCompiler": "session.model_compiler",
     "ModelMetadata": "session.metadata",
     "NDArray": "tensors.ndarray",
     "NodeArg": "session.metadata",
     "OrtAllocatorType": "compat.allocators",
     "OrtArenaCfg": "compat.allocators",
+    "OrtCompileApiFlags": "session.model_compiler",
     "OrtCompiledModelCompatibility": "compat.devices",
     "OrtDevice": "compat.devices",
     "OrtDeviceEpIncompatibilityReason": "compat.devices",
     "OrtDeviceMemoryType": "compat.devices",
     "OrtDeviceVendorId": "compat.devices",
+    "OrtEpContextData": "options.context_data",
+    "OrtEpContextDataBuffer": "options.context_data",
     "OrtEpDevice": "plugins.ep_devices",
     "OrtExecutionProviderDevicePolicy": "options.chosen",
+    "OrtExternalInitializerInfo": "session.model_compiler",
     "OrtHardwareDevice": "compat.devices",
     "OrtHardwareDeviceType": "compat.devices",
     "OrtMemType": "compat.allocators",
@@ -136,13 +154,17 @@ _HOME = {
     "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",
     "consolidate_tensors_to_buffer": "serialization.consolidate",
+    "copy_tensors": "session.copying",
     "create_and_register_allocator": "compat.allocators",
+    "create_and_register_allocator_v2": "compat.allocators",
     "cuda_version": "compat.api",
     "disable_telemetry_events": "compat.api",
     "enable_telemetry_events": "compat.api",
     "get_all_providers": "plugins.selection",
     "get_available_providers": "plugins.plugins:available_providers",
     "get_build_info": "compat.api",
+    "get_compatibility_info_from_model": "session.model_compiler",
+    "get_compatibility_info_from_model_bytes": "session.model_compiler",
     "get_device": "compat.api",
     "get_ep_devices": "plugins.ep_devices",
     "get_hardware_device_ep_incompatibility_details": "plugins.ep_devices",
@@ -194,20 +216,23 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
-    "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
-    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType",
-    "OrtArenaCfg", "OrtCompiledModelCompatibility", "OrtDevice", "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType",
-    "OrtDeviceVendorId", "OrtEpDevice", "OrtExecutionProviderDevicePolicy", "OrtHardwareDevice", "OrtHardwareDeviceType",
-    "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSyncStream", "OrtValue", "ParseOptions", "PlacementRule",
-    "RunOptions", "SerializeOptions", "SessionOptions", "TensorBufferOptions", "Verification", "__version__",
-    "consolidate_tensors_to_buffer", "create_and_register_allocator", "cuda_version", "disable_telemetry_events",
-    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
-    "get_ep_devices", "get_hardware_device_ep_incompatibility_details", "get_hardware_devices",
-    "get_model_compatibility_for_ep_devices", "get_version_string", "has_collective_ops", "install_as_onnxruntime",
-    "kSmallTensorDataThresholdBytes", "load", "load_params", "measure_costs", "model_tensors", "package_name", "place",
-    "plan", "preload_dlls", "print_debug_info", "register_allocator", "register_execution_provider_library",
-    "register_plugin", "register_provider", "save", "save_params", "set_default_logger_severity",
-    "set_default_logger_verbosity", "set_global_thread_pool_sizes", "span_of", "unregister_allocator",
-    "unregister_execution_provider_library", "unregister_plugin", "unregister_provider", "verify", "version",
+    "AdapterFormat", "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict",
+    "CVMSaveParamsDict", "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
+    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LoraAdapter", "ModelCompiler", "ModelMetadata", "NDArray",
+    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtCompileApiFlags", "OrtCompiledModelCompatibility", "OrtDevice",
+    "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpContextData",
+    "OrtEpContextDataBuffer", "OrtEpDevice", "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo",
+    "OrtHardwareDevice", "OrtHardwareDeviceType", "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSyncStream",
+    "OrtValue", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionOptions", "TensorBufferOptions",
+    "Verification", "__version__", "consolidate_tensors_to_buffer", "copy_tensors", "create_and_register_allocator",
+    "create_and_register_allocator_v2", "cuda_version", "disable_telemetry_events", "enable_telemetry_events",
+    "get_all_providers", "get_available_providers", "get_build_info", "get_compatibility_info_from_model",
+    "get_compatibility_info_from_model_bytes", "get_device", "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details", "get_hardware_devices", "get_model_compatibility_for_ep_devices",
+    "get_version_string", "has_collective_ops", "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load",
+    "load_params", "measure_costs", "model_tensors", "package_name", "place", "plan", "preload_dlls", "print_debug_info",
+    "register_allocator", "register_execution_provider_library", "register_plugin", "register_provider", "save",
+    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "span_of",
+    "unregister_allocator", "unregister_execution_provider_library", "unregister_plugin", "unregister_provider", "verify",
+    "version",
 ]  # fmt: skip

@@ -78,9 +78,9 @@ class ReadsContexts:
         """Contexts that a compiled model has outside of itself come from `read_func(name, buffer)`, not from files beside it; at most
         `max_data_size` bytes each.
         """
-        if not callable(read_func) or max_data_size <= 0:
+        if max_data_size <= 0:
             raise InvalidArgument(
-                f"set_ep_context_data_read_func: got {read_func!r} and {max_data_size!r}, expected a function and a number above 0"
+                f"set_ep_context_data_read_func: max_data_size is {max_data_size!r}, expected a number above 0"
             )
         self._context_reader = (read_func, int(max_data_size))
 
@@ -101,7 +101,9 @@ class ReadsContexts:
             except Exception as error:  # the user's code
                 raise Fail(f"set_ep_context_data_read_func: reading the context {name!r} failed: {told(error)}") from error
             if not buffer.is_allocated:
-                raise Fail(f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate")
+                raise Fail(
+                    f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate"
+                )
             return buffer.taken()
 
         return read

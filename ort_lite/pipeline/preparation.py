@@ -121,9 +121,12 @@ def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[A
     from ort_lite.plugins.ep_devices import chosen_by
 
     about = {
-        **model.metadata_props, "producer_name": model.producer_name, "domain": model.domain,
-        "graph_name": model.graph.name, "version": str(model.model_version),
-    }  # fmt: skip
+        **model.metadata_props,
+        "producer_name": model.producer_name,
+        "domain": model.domain,
+        "graph_name": model.graph.name,
+        "version": str(model.model_version),
+    }
     return [(each.name, each.options) for each in chosen_by(options, about)], None
 
 

@@ -223,9 +223,11 @@ def register_execution_provider_library(registration_name: str, library_path: st
         classes = [
             found
             for found in vars(module).values()
-            if isinstance(found, type) and issubclass(found, ExecutionProvider) and found.name
+            if isinstance(found, type)
+            and issubclass(found, ExecutionProvider)
+            and found.name
             and f"{found.__module__}.".startswith(f"{module.__name__}.")
-        ]  # fmt: skip
+        ]
         if not classes:
             raise Fail(
                 f"{path} defines no execution provider; expected a class derived from ort_lite.provider.ExecutionProvider "

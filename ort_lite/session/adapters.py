@@ -57,7 +57,7 @@ class LoraAdapter:
     def __init__(self) -> None:
         self._file: AdapterFile | None = None
 
-    def Load(self, file_path: str | os.PathLike[str]) -> None:  # noqa: N802  onnxruntime's name
+    def Load(self, file_path: str | os.PathLike[str]) -> None:
         """Reads a file. Raises NoSuchFile, and InvalidParams for a file that is no adapter."""
         self._file = _read(file_path)
 

@@ -17,8 +17,8 @@ from ort_lite.record import Record
 
 IDENTIFIER = b"TORT"
 FORMAT_VERSION = 1
-_LAST_TYPE = 20  # float8e5m2fnuz: what the format has no number for cannot be written
-_STRING = 8
+_TYPES = frozenset({*range(1, 8), *range(10, 14), *range(16, 21)})
+"""Numbers of element types that onnxruntime takes: no strings, bool or complex numbers, nothing of less than a byte."""
 _LARGEST = 2**31 - 1  # of a FlatBuffer
 
 
@@ -57,8 +57,10 @@ def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
     begin, rank = source.vector(table, 1, 8)
     dims = struct.unpack_from(f"<{rank}q", source.data, begin)
     number = source.i32_field(table, 2)
-    if not 0 < number <= _LAST_TYPE or number == _STRING:
-        raise InvalidParams(f"parameter {name!r} has element type {number}, expected a number of TensorProto.DataType, no string")
+    if number not in _TYPES:
+        raise InvalidParams(
+            f"parameter {name!r} has element type {number}, expected one of {sorted(_TYPES)} of TensorProto.DataType"
+        )
     dtype = to_numpy(from_onnx(number))
     begin, nbytes = source.vector(table, 3, 1)
     expected = dtype.itemsize
@@ -132,8 +134,10 @@ def adapter_bytes(adapter: AdapterFile) -> bytes:
 def _put(made: "_Target", slot: int, name: str, array: Array) -> None:
     dtype = from_numpy(array.dtype)
     number = to_onnx(dtype)
-    if number > _LAST_TYPE or number == _STRING:
+    if number not in _TYPES:
         raise InvalidArgument(f"parameter {name!r} is of {dtype}, which adapter files cannot hold; convert it to another type")
+    if not array.ndim:
+        raise InvalidArgument(f"parameter {name!r} is a scalar, which adapter files cannot hold; reshape it to [1]")
     table = made.table([None, None, number, None])
     struct.pack_into("<I", made.data, slot, table - slot)
     text = name.encode()

@@ -76,7 +76,7 @@ def test_a_library_is_listed_and_chosen(library: str) -> None:
     assert session.get_providers() == ["PathExecutionProvider", "CPUExecutionProvider"]
     assert session.get_provider_options()["PathExecutionProvider"] == {"level": "3"}
     assert [each.ep_name for each in session.get_input_epdevices() if each] == ["PathExecutionProvider"]
-    np.testing.assert_array_equal(session.run(None, {"x": np.float32([-1, 2])})[0], [1, 2])
+    np.testing.assert_array_equal(session.run(None, {"x": np.array([-1, 2], np.float32)})[0], [1, 2])
 
 
 def test_providers_of_the_session_hold(library: str) -> None:
@@ -106,7 +106,7 @@ def test_libraries_that_are_none(library: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", list(ort_lite.OrtExecutionProviderDevicePolicy))
 def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     """With devices of all three kinds; those of a provider that is not for everybody are left alone."""
-    from ort_lite.plugins import ep_devices
+    from ort_lite.plugins import ep_devices, plugins
 
     places = {"gpu": Device("cuda"), "npu": Device("tpu")}
     listed = [
@@ -114,7 +114,7 @@ def test_policies_choose_by_kind(policy: ort_lite.OrtExecutionProviderDevicePoli
         for name, place in {"other": Device("npu"), **places}.items()
     ]
     monkeypatch.setattr(ep_devices, "get_ep_devices", lambda: [*listed, device_of_cpu])
-    monkeypatch.setattr(ep_devices.plugins, "available_providers", lambda: ["gpu", "npu", "CPUExecutionProvider"])
+    monkeypatch.setattr(plugins, "available_providers", lambda: ["gpu", "npu", "CPUExecutionProvider"])
     options = ort_lite.SessionOptions()
     options.set_provider_selection_policy(policy)
     (chosen,) = ep_devices.chosen_by(options, {})
@@ -141,14 +141,15 @@ def test_a_delegate_chooses(library: str) -> None:
     options.set_provider_selection_policy_delegate(lambda *given: [])
     with pytest.raises(Fail, match="expected 1 to 8"):
         ort_lite.InferenceSession(MODEL, options)
-    options.set_provider_selection_policy_delegate(lambda *given: 1 / 0)
-    with pytest.raises(Fail, match="division by zero"):
+    options.set_provider_selection_policy_delegate(lambda *given: [given[9]])
+    with pytest.raises(Fail, match="out of range"):
         ort_lite.InferenceSession(MODEL, options)
 
 
 def test_devices_that_make_no_sense() -> None:
     options = ort_lite.SessionOptions()
-    for devices in ([], ["CPUExecutionProvider"]):
+    given: list[Any] = [[], ["CPUExecutionProvider"]]
+    for devices in given:
         with pytest.raises(InvalidArgument, match="add_provider_for_devices"):
             options.add_provider_for_devices(devices, {})
     options.add_provider("NoSuchThingExecutionProvider", {})
@@ -172,10 +173,15 @@ def test_compatibility(library: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "numbers"),
     [
-        ("cpu", (0, 0)), ("cuda", (1, 4318)), ("gpu", (1, 0)), ("npu", (3, 0)), ("dml", (4, 5140)),
-        ("webgpu", (1, 0)), ("cann", (3, 6629)),
+        ("cpu", (0, 0)),
+        ("cuda", (1, 4318)),
+        ("gpu", (1, 0)),
+        ("npu", (3, 0)),
+        ("dml", (4, 5140)),
+        ("webgpu", (1, 0)),
+        ("cann", (3, 6629)),
     ],
-)  # fmt: skip
+)
 def test_numbers_of_devices_are_onnxruntimes(kind: str, numbers: tuple[int, int]) -> None:
     device = ort_lite.OrtDevice.make(kind, 1)
     assert (device.device_type(), device.device_vendor_id()) == numbers
