@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from ort_lite.compat.allocators import (
         OrtAllocatorType,
         OrtArenaCfg,
+        OrtDeviceMemoryType,
         OrtMemoryInfo,
+        OrtMemoryInfoDeviceType,
         OrtMemType,
         create_and_register_allocator,
         create_and_register_allocator_v2,
@@ -35,11 +37,9 @@ if TYPE_CHECKING:
         OrtCompiledModelCompatibility,
         OrtDevice,
         OrtDeviceEpIncompatibilityReason,
-        OrtDeviceMemoryType,
         OrtDeviceVendorId,
         OrtHardwareDevice,
         OrtHardwareDeviceType,
-        OrtMemoryInfoDeviceType,
     )
     from ort_lite.compat.global_threads import set_global_thread_pool_sizes
     from ort_lite.compat.switch import install_as_onnxruntime
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
     from ort_lite.session.adapters import AdapterFormat, LoraAdapter
+    from ort_lite.session.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
     from ort_lite.session.copying import copy_tensors
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
@@ -91,7 +92,9 @@ if TYPE_CHECKING:
         get_compatibility_info_from_model_bytes,
     )
     from ort_lite.session.ort_value import OrtValue
+    from ort_lite.session.ort_value_vector import OrtValueVector
     from ort_lite.session.session import InferenceSession
+    from ort_lite.session.session_io_binding import SessionIOBinding
     from ort_lite.session.verify import verify
     from ort_lite.tensors.cvm import (
         CVMArrayAlloc,
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     )
     from ort_lite.tensors.ndarray import NDArray
     from ort_lite.tensors.params import load_params, save_params
+    from ort_lite.tensors.sparse import OrtSparseFormat, SparseTensor
     from ort_lite.verification.settings import Verification
 
 _HOME = {
@@ -132,8 +136,10 @@ _HOME = {
     "OrtCompiledModelCompatibility": "compat.devices",
     "OrtDevice": "compat.devices",
     "OrtDeviceEpIncompatibilityReason": "compat.devices",
-    "OrtDeviceMemoryType": "compat.devices",
+    "OrtDeviceMemoryType": "compat.allocators",
     "OrtDeviceVendorId": "compat.devices",
+    "OrtEpAssignedNode": "session.assigned",
+    "OrtEpAssignedSubgraph": "session.assigned",
     "OrtEpContextData": "options.context_data",
     "OrtEpContextDataBuffer": "options.context_data",
     "OrtEpDevice": "plugins.ep_devices",
@@ -143,14 +149,18 @@ _HOME = {
     "OrtHardwareDeviceType": "compat.devices",
     "OrtMemType": "compat.allocators",
     "OrtMemoryInfo": "compat.allocators",
-    "OrtMemoryInfoDeviceType": "compat.devices",
+    "OrtMemoryInfoDeviceType": "compat.allocators",
+    "OrtSparseFormat": "tensors.sparse",
     "OrtSyncStream": "plugins.ep_devices",
     "OrtValue": "session.ort_value",
+    "OrtValueVector": "session.ort_value_vector",
     "ParseOptions": "serialization.parse_options",
     "PlacementRule": "partition.placement",
     "RunOptions": "options.options",
     "SerializeOptions": "serialization.parse_options",
+    "SessionIOBinding": "session.session_io_binding",
     "SessionOptions": "options.options",
+    "SparseTensor": "tensors.sparse",
     "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",
     "consolidate_tensors_to_buffer": "serialization.consolidate",
@@ -192,6 +202,7 @@ _HOME = {
     "set_default_logger_severity": "log",
     "set_default_logger_verbosity": "log",
     "set_global_thread_pool_sizes": "compat.global_threads",
+    "set_seed": "provider.seeds",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
     "unregister_execution_provider_library": "plugins.ep_devices",
@@ -220,19 +231,20 @@ __all__ = [
     "CVMSaveParamsDict", "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
     "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LoraAdapter", "ModelCompiler", "ModelMetadata", "NDArray",
     "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtCompileApiFlags", "OrtCompiledModelCompatibility", "OrtDevice",
-    "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpContextData",
-    "OrtEpContextDataBuffer", "OrtEpDevice", "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo",
-    "OrtHardwareDevice", "OrtHardwareDeviceType", "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSyncStream",
-    "OrtValue", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionOptions", "TensorBufferOptions",
-    "Verification", "__version__", "consolidate_tensors_to_buffer", "copy_tensors", "create_and_register_allocator",
-    "create_and_register_allocator_v2", "cuda_version", "disable_telemetry_events", "enable_telemetry_events",
-    "get_all_providers", "get_available_providers", "get_build_info", "get_compatibility_info_from_model",
-    "get_compatibility_info_from_model_bytes", "get_device", "get_ep_devices",
+    "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtHardwareDeviceType",
+    "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtSyncStream", "OrtValue",
+    "OrtValueVector", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionIOBinding",
+    "SessionOptions", "SparseTensor", "TensorBufferOptions", "Verification", "__version__", "consolidate_tensors_to_buffer",
+    "copy_tensors", "create_and_register_allocator", "create_and_register_allocator_v2", "cuda_version",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info",
+    "get_compatibility_info_from_model", "get_compatibility_info_from_model_bytes", "get_device", "get_ep_devices",
     "get_hardware_device_ep_incompatibility_details", "get_hardware_devices", "get_model_compatibility_for_ep_devices",
     "get_version_string", "has_collective_ops", "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load",
     "load_params", "measure_costs", "model_tensors", "package_name", "place", "plan", "preload_dlls", "print_debug_info",
     "register_allocator", "register_execution_provider_library", "register_plugin", "register_provider", "save",
-    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes", "span_of",
-    "unregister_allocator", "unregister_execution_provider_library", "unregister_plugin", "unregister_provider", "verify",
-    "version",
+    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes",
+    "set_seed", "span_of", "unregister_allocator", "unregister_execution_provider_library", "unregister_plugin",
+    "unregister_provider", "verify", "version",
 ]  # fmt: skip

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _model(run)
     _feeds(run)
     run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
+    run.add_argument("--trace", metavar="FILE.json", help="write how the session was made, and what the run did, for Perfetto")
     _json(run)
 
     verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")

@@ -39,9 +39,14 @@ class OrtLiteError(Exception):
     expected: str = ""
     got: str = ""
 
+    words: str = ""
+    """onnxruntime's own for the same, where programs look for them: behind the status."""
+
     def __str__(self) -> str:
-        text = super().__str__()
-        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : {text}" if self.tells_status else text
+        return (self._beginning() if self.tells_status else "") + super().__str__()
+
+    def _beginning(self) -> str:
+        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : " + (f"{self.words}: " if self.words else "")
 
     def about(self, node: Named | None = None, /, **fields: str) -> Self:
         """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
@@ -67,6 +72,14 @@ class InvalidArgument(OrtLiteError, ValueError):
     """A feed, an option or a name that the caller gave is wrong."""
 
     status = (2, "INVALID_ARGUMENT")
+
+
+class InvalidCall(InvalidArgument, RuntimeError):
+    """An InvalidArgument where onnxruntime raises a RuntimeError: in what is called beside `run`."""
+
+
+class InvalidType(InvalidArgument, TypeError):
+    """An InvalidArgument where onnxruntime raises a TypeError."""
 
 
 class NoSuchFile(OrtLiteError, FileNotFoundError):
@@ -240,10 +253,15 @@ class InvalidPlan(OrtLiteError):
     """
 
 
+def said(error: BaseException) -> str:
+    """The text of an error, for texts of other errors: without the status, and onnxruntime's words, that it may begin with."""
+    return str(error).removeprefix(error._beginning()) if isinstance(error, OrtLiteError) else str(error)
+
+
 def told(error: BaseException) -> str:
     """Class and text of an error, for messages about it; also of one whose text cannot be made."""
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {said(error)}"
     except Exception as failure:  # noqa: BLE001  whatever a plugin's class does
         return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
 

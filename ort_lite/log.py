@@ -1,15 +1,19 @@
-"""The logger "ort_lite", with onnxruntime's severities: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+"""The logger "ort_lite", with onnxruntime's severities: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal are `logging`'s DEBUG, INFO,
+WARNING, ERROR and CRITICAL.
 
-`logging` is imported with the first message, which most sessions never have.
+A session's or run's own `log_severity_level` goes before the logger's level, in both directions; -1 leaves it to that. Messages of a
+session or run that has a `logid` begin with it, and their records have it as `logid`. `logging` is imported with the first message,
+which most sessions never have.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument
 
-INFO, WARNING = 1, 2
+VERBOSE, INFO, WARNING = 0, 1, 2
 _LEVELS = (10, 20, 30, 40, 50)  # of the module logging
 
 
@@ -30,16 +34,49 @@ def logger() -> Any:
     return logging.getLogger("ort_lite")
 
 
-def warn(severity: int, message: str) -> None:
-    """Logs a warning unless `severity` (a session's log_severity_level, -1: the logger decides) is above it."""
-    if severity <= WARNING:
-        logger().warning("%s", message)
+class Options(Protocol):
+    """What options of sessions and runs say of messages."""
+
+    log_severity_level: int
+    logid: str
 
 
-def info(severity: int, message: str) -> None:
+Whose = Options | int
+"""Whose message it is: options, or a severity alone."""
+
+
+def warn(whose: Whose, message: str) -> None:
+    """Logs a warning, unless the severity of `whose` is above it."""
+    _say(whose, WARNING, message)
+
+
+def info(whose: Whose, message: str) -> None:
     """As `warn`, for what a user may want to know and need not do anything about."""
-    if severity <= INFO:
-        logger().info("%s", message)
+    _say(whose, INFO, message)
+
+
+def verbose(whose: Whose, message: str) -> None:
+    """As `warn`, for what helps to find out why."""
+    _say(whose, VERBOSE, message)
+
+
+def hears(whose: Whose, severity: int) -> bool:
+    """Whether a message would be logged: who asks need not make one for nobody. 0.2 us."""
+    own = whose if isinstance(whose, int) else whose.log_severity_level
+    if own >= 0:
+        return own <= severity
+    return "logging" in sys.modules and bool(logger().isEnabledFor(_LEVELS[severity]))
+
+
+def _say(whose: Whose, severity: int, message: str) -> None:
+    own, logid = (whose, "") if isinstance(whose, int) else (whose.log_severity_level, whose.logid)
+    if own > severity:
+        return
+    level, to, text = _LEVELS[severity], logger(), f"{logid}: {message}" if logid else message
+    if to.isEnabledFor(level):
+        to.log(level, "%s", text, extra={"logid": logid}, stacklevel=3)
+    elif own >= 0:  # past the logger's level, to its handlers
+        to.handle(to.makeRecord(to.name, level, __file__, 0, "%s", (text,), None, extra={"logid": logid}))
 
 
 def set_default_logger_severity(severity: int) -> None:

@@ -1,5 +1,6 @@
 """`ort-lite run MODEL.onnx`: one run, and a line for each output."""
 
+import os
 import time
 from argparse import Namespace
 from typing import Any
@@ -10,14 +11,17 @@ from ort_lite.commands import model
 from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.dtypes import from_numpy, ort_name
+from ort_lite.session.session import InferenceSession
 
 
 def main(arguments: Namespace) -> None:
-    session = model.session(arguments, arguments.model)
+    session = _session(arguments)
     feeds = feeds_of(arguments, session.get_inputs())
     start = time.perf_counter()
     results = session.run(None, feeds)
     seconds = time.perf_counter() - start
+    if arguments.trace:
+        os.replace(session.end_profiling(), arguments.trace)
     outputs = {arg.name: result for arg, result in zip(session.get_outputs(), results, strict=True)}
     if arguments.output:
         arrays: dict[str, Any] = {name: np.asarray(result) for name, result in outputs.items()}
@@ -29,6 +33,14 @@ def main(arguments: Namespace) -> None:
     columns = ("output", "type", "shape", "min", "mean", "max", "first")
     print_table(columns, ([_text(row.get(column, "")) for column in columns] for row in rows), columns[3:6])
     print_text(f"{seconds * 1e3:.3f} ms, the first run, on {', '.join(session.get_providers())}")
+
+
+def _session(arguments: Namespace) -> InferenceSession:
+    """One that profiles where a trace is wanted."""
+    options = model.options(arguments)
+    if arguments.trace:
+        options.enable_profiling, options.profile_file_prefix = True, arguments.trace
+    return InferenceSession(arguments.model, options, model.providers(arguments))
 
 
 def summary(result: Any) -> dict[str, Any]:

@@ -4,15 +4,15 @@ Its Python interface registers its own arena alone; here an allocator may be any
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, InvalidCall
 from ort_lite.memory.arenas import Growth, MemorySource
 from ort_lite.memory.environment import ENVIRONMENT
+from ort_lite.options.enums import NamedNumber
 
 
-class OrtAllocatorType(IntEnum):
+class OrtAllocatorType(NamedNumber):
     """Accepted for compatibility: scratch memory is always in arenas."""
 
     INVALID = -1
@@ -20,16 +20,33 @@ class OrtAllocatorType(IntEnum):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(IntEnum):
+class OrtMemType(NamedNumber):
     """onnxruntime's kinds of memory; that of the CPU is DEFAULT."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
+    CPU = -1
     DEFAULT = 0
 
 
+class OrtMemoryInfoDeviceType(NamedNumber):
+    """What kind of device memory is on."""
+
+    CPU = 0
+    GPU = 1
+    FPGA = 2
+    NPU = 3
+
+
+class OrtDeviceMemoryType(NamedNumber):
+    """The device's own memory, or memory that the CPU reaches too."""
+
+    DEFAULT = 0
+    HOST_ACCESSIBLE = 5
+
+
 class OrtMemoryInfo:
-    """Which memory an allocator is for. Only the CPU's has one that sessions share."""
+    """Which memory an allocator is for, or a value is in. Only the CPU's has an allocator that sessions share."""
 
     def __init__(
         self,
@@ -40,6 +57,34 @@ class OrtMemoryInfo:
     ) -> None:
         self.name, self.device_id = str(name), int(device_id)
         self.allocator_type, self.mem_type = OrtAllocatorType(allocator_type), OrtMemType(mem_type)
+        self.device_vendor_id, self.device_mem_type = 0, OrtDeviceMemoryType.DEFAULT
+        self.device_type = self.name.lower()
+
+    @classmethod
+    def create_v2(
+        cls,
+        name: str,
+        device_type: OrtMemoryInfoDeviceType,
+        vendor_id: int,
+        device_id: int,
+        mem_type: OrtDeviceMemoryType,
+        alignment: int,
+        allocator_type: OrtAllocatorType,
+    ) -> "OrtMemoryInfo":
+        """Of any device; the alignment is accepted for compatibility."""
+        host = OrtDeviceMemoryType(mem_type) is OrtDeviceMemoryType.HOST_ACCESSIBLE
+        made = cls(name, allocator_type, device_id, OrtMemType.CPU_OUTPUT if host else OrtMemType.DEFAULT)
+        made.device_vendor_id, made.device_mem_type = int(vendor_id), OrtDeviceMemoryType(mem_type)
+        made.device_type = OrtMemoryInfoDeviceType(device_type).name.lower()
+        return made
+
+    @classmethod
+    def of(cls, device: Any) -> "OrtMemoryInfo":
+        """A provider's Device; None is the CPU."""
+        return cls("Cpu") if device is None or device.kind == "cpu" else cls(device.kind, device_id=device.id)
+
+    def __repr__(self) -> str:
+        return f"OrtMemoryInfo({self.name!r}, {self.allocator_type.name}, {self.device_id}, {self.mem_type.name})"
 
 
 _CONFIG = {
@@ -49,7 +94,7 @@ _CONFIG = {
 
 
 class OrtArenaCfg:
-    """How arenas grow: `max_mem` bytes at most (0: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
+    """How arenas grow: `max_mem` bytes at most (0 or less: no limit), `arena_extend_strategy` 0 or -1 by powers of two, 1 as requested.
 
     The sizes of chunks are taken and without effect: there are no chunks, a run has its scratch memory in one piece.
     """
@@ -61,10 +106,24 @@ class OrtArenaCfg:
         else:
             given = dict(zip(_CONFIG, values, strict=False))
         if unknown := [name for name in given if name not in _CONFIG]:
-            raise InvalidArgument(f"OrtArenaCfg knows no {', '.join(unknown)}; it knows {', '.join(_CONFIG)}")
+            raise InvalidCall(f"OrtArenaCfg knows no {', '.join(unknown)}; it knows {', '.join(_CONFIG)}")
         self.values = {name: int(given.get(name, default)) for name, default in _CONFIG.items()}
         self.max_mem = self.values["max_mem"]
-        self.growth = Growth.named(self.values["arena_extend_strategy"])
+        self.arena_extend_strategy = self.values["arena_extend_strategy"]
+        self.initial_chunk_size_bytes = self.values["initial_chunk_size_bytes"]
+        self.max_dead_bytes_per_chunk = self.values["max_dead_bytes_per_chunk"]
+        self.initial_growth_chunk_size_bytes = self.values["initial_growth_chunk_size_bytes"]
+        self.max_power_of_two_extend_bytes = self.values["max_power_of_two_extend_bytes"]
+
+    @property
+    def limit(self) -> int | None:
+        """`max_mem`, where it is one."""
+        return self.max_mem if self.max_mem > 0 else None
+
+    @property
+    def growth(self) -> Growth:
+        """Raises InvalidArgument for a strategy that there is not."""
+        return Growth.named(self.arena_extend_strategy)
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None = None) -> None:
@@ -75,7 +134,7 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
     if mem_info.name.lower() != "cpu":
         raise InvalidArgument(f"OrtMemoryInfo {mem_info.name!r}: only the CPU's memory is shared; expected 'Cpu'")
     config = OrtArenaCfg() if arena_cfg is None else arena_cfg
-    ENVIRONMENT.register(None, config.max_mem or None, config.growth)
+    ENVIRONMENT.register(None, config.limit, config.growth)
 
 
 def create_and_register_allocator_v2(
@@ -102,7 +161,7 @@ def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = 
     back; both are called from whatever thread runs a session.
     """
     config = arena_cfg or OrtArenaCfg(0, 1)
-    ENVIRONMENT.register(allocator, config.max_mem or None, config.growth)
+    ENVIRONMENT.register(allocator, config.limit, config.growth)
 
 
 def unregister_allocator() -> None:

@@ -1,14 +1,16 @@
 """Devices by onnxruntime's names: their kinds, vendors and memories, and what its Python classes say of one."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 from types import MappingProxyType
 
+from ort_lite.compat.allocators import OrtDeviceMemoryType
 from ort_lite.errors import InvalidArgument
+from ort_lite.options.enums import NamedNumber
+from ort_lite.provider.provider import Device
 from ort_lite.record import Record
 
 
-class OrtHardwareDeviceType(IntEnum):
+class OrtHardwareDeviceType(NamedNumber):
     """What a device is."""
 
     CPU = 0
@@ -16,23 +18,7 @@ class OrtHardwareDeviceType(IntEnum):
     NPU = 2
 
 
-class OrtDeviceMemoryType(IntEnum):
-    """Which of a device's memories."""
-
-    DEFAULT = 0
-    HOST_ACCESSIBLE = 5
-
-
-class OrtMemoryInfoDeviceType(IntEnum):
-    """What a memory belongs to."""
-
-    CPU = 0
-    GPU = 1
-    FPGA = 2
-    NPU = 3
-
-
-class OrtDeviceVendorId(IntEnum):
+class OrtDeviceVendorId(NamedNumber):
     """Who made a device: numbers of PCI, 0 where nobody in particular did."""
 
     NONE = 0
@@ -45,7 +31,7 @@ class OrtDeviceVendorId(IntEnum):
     INTEL = 0x8086
 
 
-class OrtCompiledModelCompatibility(IntEnum):
+class OrtCompiledModelCompatibility(NamedNumber):
     """Whether what a provider compiled before can be used by the one that is installed."""
 
     EP_NOT_APPLICABLE = 0
@@ -54,7 +40,7 @@ class OrtCompiledModelCompatibility(IntEnum):
     EP_UNSUPPORTED = 3
 
 
-class OrtDeviceEpIncompatibilityReason(IntEnum):
+class OrtDeviceEpIncompatibilityReason(NamedNumber):
     """Why a provider cannot use a device; reasons are added."""
 
     NONE = 0
@@ -106,6 +92,11 @@ class OrtDevice:
         own = int(_VENDORS.get(str(ort_device_name).lower(), OrtDeviceVendorId.NONE))
         return OrtDevice(ort_device_name, device_id, own if vendor_id < 0 else vendor_id)
 
+    @property
+    def place(self) -> Device:
+        """The same as providers say it."""
+        return Device(self._kind, self._id)
+
     def device_id(self) -> int:
         return self._id
 
@@ -125,10 +116,8 @@ __all__ = [
     "OrtCompiledModelCompatibility",
     "OrtDevice",
     "OrtDeviceEpIncompatibilityReason",
-    "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
     "OrtHardwareDevice",
     "OrtHardwareDeviceType",
-    "OrtMemoryInfoDeviceType",
     "hardware_type",
 ]

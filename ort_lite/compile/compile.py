@@ -161,7 +161,9 @@ def _compile_level(
         for partition, copy, result in zip(new, fused, results, strict=True):
             if not isinstance(result, BaseException):
                 if not callable(result):
-                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable")
+                    raise ProviderError(f"{label} compiled {partition.name} to {result!r}; expected a callable").about(
+                        provider=label
+                    )
                 known.keep(label, partition, result, copy)
                 made[partition.name] = result
         failed = [(p, r) for p, r in zip(new, results, strict=True) if isinstance(r, BaseException)]
@@ -217,7 +219,7 @@ def _compile(
         why = f"{label} could not compile {names}: {told(error)}"
         raise PartitionsFailed(label, [(p, why) for p in partitions]).like(error) from error
     if len(compiled) != len(partitions):
-        raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}")
+        raise ProviderError(f"{label} compiled {len(partitions)} partitions ({names}) to {len(compiled)}").about(provider=label)
     return compiled
 
 

@@ -110,7 +110,9 @@ def _named(name: str, provider: ExecutionProvider) -> Sequence[Transform]:
         return plugins.fusions()
     known = {transform.name: transform for transform in (*plugins.transforms(), *plugins.fusions())}
     if name not in known:
-        raise ProviderError(f"{who(provider)}: fusions names {name!r}, and no transform is called so{hint(name, known)}")
+        raise ProviderError(f"{who(provider)}: fusions names {name!r}, and no transform is called so{hint(name, known)}").about(
+            provider=who(provider)
+        )
     return [known[name]]
 
 

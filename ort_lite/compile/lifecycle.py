@@ -119,7 +119,7 @@ def collect_events(providers: Sequence[ExecutionProvider], profiler: "Profiler")
     """Puts what providers recorded into the profile, as Kernel events."""
     for provider in with_hook(providers, "end_profiling"):
         for event in ask(provider, "end_profiling"):
-            profiler.event("Kernel", event.name, event.begin, event.end, **{**event.args, "provider": provider.name})
+            profiler.device_event(provider.name, event)
 
 
 # What a session gives up

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from ort_lite import log
 from ort_lite.compile.compile import Compilations, Compiled, Guard, PartitionsFailed, compile_assignment
 from ort_lite.compile.fusing import Fuser
-from ort_lite.errors import CompileError
+from ort_lite.errors import CompileError, said
 from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.log import Span, no_span
 from ort_lite.options.policies import NEXT, Policy
@@ -16,10 +16,10 @@ Report = Callable[[str], None]
 """Warns, and keeps the text for `explain()`."""
 
 
-def reporter(incidents: list[str], severity: int) -> Report:
+def reporter(incidents: list[str], whose: log.Whose) -> Report:
     def report(text: str) -> None:
         incidents.append(text)
-        log.warn(severity, text)
+        log.warn(whose, text)
 
     return report
 
@@ -56,4 +56,4 @@ def compile_or_next(
         try:
             assignment = again()
         except NotSupported as nobody:
-            raise CompileError(f"{failure}; and {nobody}").like(nobody) from failure
+            raise CompileError(f"{said(failure)}; and {said(nobody)}").like(nobody) from failure

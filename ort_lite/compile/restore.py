@@ -28,7 +28,7 @@ def restored(label: str, partition: Partition) -> CompiledPartition:
     whole = partition.replace(inputs=_present(node.inputs), outputs=_present(node.outputs))
     made = ask(provider, "deserialize", whole, str(node.attr("ep_cache_context", "")).encode(*BYTES), label=label)
     if not callable(made):
-        raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable")
+        raise ProviderError(f"{label}: deserialize returned {made!r} for {node}; expected a callable").about(provider=label)
     if whole.inputs == partition.inputs and whole.outputs == partition.outputs:
         return cast(CompiledPartition, made)
     return Refitted(made, whole, partition)

@@ -37,11 +37,15 @@ def guarded(
     memory = ask(provider, "allocator") if provider.device != CPU and computes_into_memory(compiled) else None
     function = compiled if memory is None else _into_memory(compiled)
     if provider.concurrency not in CONCURRENCIES:
-        raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}")
+        raise ProviderError(f"{provider.name}: concurrency is {provider.concurrency!r}; expected one of {CONCURRENCIES}").about(
+            provider=provider.name
+        )
     if has_state(compiled):
         function = Stateful(partition.name, compiled, provider.concurrency == "per-thread", function)
     elif provider.concurrency == "per-thread":
-        raise ProviderError(f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one")
+        raise ProviderError(
+            f"{provider.name} says per-thread, and {partition.name} has no create_state() that makes one"
+        ).about(provider=provider.name)
     if provider.device == CPU and not provider.exact:
         who, views = f"{partition.name} ({provider.name})", not provider.writes_no_input
         function = Checked(function, who, partition.inputs, partition.outputs, outer, views)

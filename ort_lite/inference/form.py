@@ -1,6 +1,6 @@
 """Every node of a model that was just loaded against its operator's schema, types aside: operands and attributes."""
 
-from ort_lite.errors import InvalidGraph
+from ort_lite.errors import InvalidGraph, said
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.inference.rules import ShapeRules
@@ -18,7 +18,7 @@ def check_form(model: Model, rules: ShapeRules) -> None:
             try:
                 check_node(node, model, rules)
             except InvalidGraph as error:
-                raise InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {error}") from None
+                raise InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {said(error)}") from None
 
 
 def check_node(node: Node, model: Model, rules: ShapeRules) -> None:

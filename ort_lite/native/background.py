@@ -13,6 +13,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from ort_lite import log
+from ort_lite.errors import said
 from ort_lite.native import cache
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec, key_of
@@ -91,7 +92,7 @@ class Background:
                 self._one(key, spec, target)
             except Exception as error:  # noqa: BLE001  nobody waits for it
                 if not self._ended:
-                    log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {error}")
+                    log.warn(-1, f"kernel {spec.name} could not be compiled in the background: {said(error)}")
 
     def _one(self, key: str, spec: Spec, target: Target) -> None:
         folder = cache.directory()

@@ -91,9 +91,9 @@ def piece(otherwise: Tell) -> Iterator[Progress]:
 
 
 class Logged:
-    """Tells the logger, at INFO: after a second, then every ten, and at the end. `severity` is a session's log_severity_level."""
+    """Tells the logger, at INFO: after a second, then every ten, and at the end. `severity` is a session's, or its options."""
 
-    def __init__(self, severity: int = -1) -> None:
+    def __init__(self, severity: log.Whose = -1) -> None:
         self._severity = severity
         self._next = PATIENCE
 

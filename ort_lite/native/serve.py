@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ort_lite.errors import KernelCompileError
+from ort_lite.errors import KernelCompileError, said
 from ort_lite.native import cache
 from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
@@ -40,7 +40,7 @@ def serve() -> None:
         try:
             answer: tuple[str, Any] = _ahead(request, target, *rest) if rest else _answer(key, pickle.loads(request), target)
         except KernelCompileError as error:
-            answer = ("error", str(error))
+            answer = ("error", said(error))
         except Exception as error:  # noqa: BLE001  whatever keeps this process from importing what the other one has
             answer = ("elsewhere", repr(error))
         try:

@@ -1,14 +1,14 @@
 """The providers that session options ask for themselves, beside or in place of the session's argument `providers`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any, Protocol
 
 from ort_lite.errors import InvalidArgument
+from ort_lite.options.enums import NamedNumber
 from ort_lite.record import Record
 
 
-class OrtExecutionProviderDevicePolicy(IntEnum):
+class OrtExecutionProviderDevicePolicy(NamedNumber):
     """Which kind of device a session prefers where nobody names a provider."""
 
     DEFAULT = 0

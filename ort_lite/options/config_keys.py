@@ -42,6 +42,9 @@ CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_alloca
 LAYERS_BY_NAME = "session.name_based_layer_assignment"
 """A session's entry: nodes to devices by parts of their names (see ort_lite.partition.layer_assignment)."""
 
+RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+"""A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
+
 _SESSION = """
 ep: context_embed_mode context_enable context_file_path context_model_external_initializers_file_name
  context_node_name_prefix context_source_model_path dynamic.qnn_htp_performance_mode dynamic.workload_type
@@ -106,7 +109,7 @@ RUN_KEYS = frozenset({
 
 ACTING = OWN_KEYS | {
     DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
-    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME,
+    OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME, RECORD_ASSIGNMENT,
 }  # fmt: skip
 """Sessions' entries that have an effect, beside those of providers."""
 
@@ -149,13 +152,13 @@ def check_run(keys: Iterable[str], more: Iterable[str] = ()) -> None:
     _check(keys, RUN_KEYS | set(more), "run")
 
 
-def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, severity: int) -> None:
+def note_without_effect(keys: Iterable[str], acting: Collection[str], what: str, whose: log.Whose) -> None:
     """A warning that names the entries that were taken and change nothing, if there are some."""
     idle = sorted(key for key in keys if key not in acting)
     if idle:
         one = len(idle) == 1
         entries = f"{what} config entr{'y' if one else 'ies'} {', '.join(idle)}"
-        log.warn(severity, f"{entries} {'has' if one else 'have'} no effect here")
+        log.warn(whose, f"{entries} {'has' if one else 'have'} no effect here")
 
 
 def _check(keys: Iterable[str], known: frozenset[str], what: str) -> None:

@@ -1,23 +1,37 @@
 """Options of a session and of a run, with onnxruntime's names and defaults."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from operator import index
 from typing import Any, Protocol
 
-from ort_lite.errors import Cancelled, DeadlineExceeded, InvalidArgument, ModelLoadCanceled, RunTerminated, hint
+from ort_lite import errors
+from ort_lite.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    InvalidArgument,
+    InvalidCall,
+    InvalidType,
+    ModelLoadCanceled,
+    RunTerminated,
+    hint,
+)
 from ort_lite.options.adapting import TakesAdapters
 from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
 from ort_lite.options.context_data import ReadsContexts
+from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
 """Seconds, thirty years: more is a mistake, and no lock waits for longer than three hundred."""
 
 
-class GraphOptimizationLevel(IntEnum):
+MAX_THREADS = 1024
+"""That a session may ask for. Providers use fewer where more help nobody."""
+
+
+class GraphOptimizationLevel(NamedNumber):
     """How far transforms go: none, basic ones, those that fuse operators as well, all."""
 
     ORT_DISABLE_ALL = 0
@@ -27,7 +41,7 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(NamedNumber):
     """ORT_PARALLEL: partitions and copies of one run that do not need each other run side by side, on `inter_op_num_threads` threads.
 
     Results are the same. Threads are started by the first run that has work for two; bodies run in the thread of their node, verified
@@ -38,7 +52,7 @@ class ExecutionMode(IntEnum):
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(IntEnum):
+class ExecutionOrder(NamedNumber):
     """Accepted for compatibility: the order is the partitioner's."""
 
     DEFAULT = 0
@@ -60,14 +74,17 @@ class _Checked:
                 value = _converted(value, type(default))
             except InvalidArgument:
                 raise
-            except (TypeError, ValueError):
+            except (TypeError, ValueError) as error:
                 expected = type(default).__name__
-                raise InvalidArgument(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
+                kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
+                raise kind(f"{type(self).__name__}.{name}: got {value!r}, expected {expected}") from None
+            if name.endswith("_num_threads"):
+                threads(value, f"{type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
 
 def _converted(value: Any, kind: type) -> Any:
-    """`value` as `kind`: bool, str, int, float or an IntEnum. Raises TypeError or ValueError where something would be lost."""
+    """`value` as `kind`: bool, str, int, float or an enum. Raises TypeError or ValueError where something would be lost."""
     if kind is str:
         return os.fsdecode(value)
     if kind is float:
@@ -83,6 +100,13 @@ def seconds(value: Any) -> float:
     number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else -1.0
     if not 0 <= number <= MAX_TIMEOUT:
         raise InvalidArgument(f"timeout: got {value!r}, expected seconds, 0 (none) to {MAX_TIMEOUT:,.0f}")
+    return number
+
+
+def threads(number: int, what: str) -> int:
+    """A number of threads. Raises InvalidArgument, which names `what` and the bound, for nonsense."""
+    if not 0 <= number <= MAX_THREADS:
+        raise InvalidArgument(f"{what}: got {number}, expected 0 (the default) to {MAX_THREADS} threads")
     return number
 
 
@@ -132,8 +156,14 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
         self._dims_by_name: dict[str, int] = {}
         self._dims_by_denotation: dict[str, int] = {}
         self._initializers: dict[str, Any] = {}
+        self._external_arrays: dict[str, Any] = {}
+        self._external_files: dict[str, bytes] = {}
         self._load_cancellation = _Flag()
         self._account: MemoryAccount | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle belongs to no session, and nobody there cancels its loading."""
+        return {**vars(self), "_account": None, "_load_cancellation": _Flag()}
 
     def copy(self) -> "SessionOptions":
         """Options of its own; arrays of initialisers are shared, and what `set_load_cancellation_flag` sets."""
@@ -196,11 +226,52 @@ class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
             raise ModelLoadCanceled(f"SessionOptions.set_load_cancellation_flag ended the making of a session before: {stage}")
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Uses `value`, an array, in place of the model's initialiser `name`; sessions may share one array.
+        """Uses `value`, an OrtValue or an array, in place of the model's initialiser `name`; sessions may share one array.
 
-        It must not change while a session lives.
+        It must not change while a session lives. Raises InvalidCall for what is neither.
         """
+        if not hasattr(value, "numpy") and not (hasattr(value, "dtype") and hasattr(value, "shape")):
+            raise InvalidCall(f"add_initializer: {name!r} came as {type(value).__name__}, expected an OrtValue or an array")
         self._initializers[name] = value
+
+    def add_external_initializers(self, names: Sequence[str], ortvalues: Sequence[Any]) -> None:
+        """Uses values in place of initialisers whose data is in files, which need not be there then. The values must not change.
+
+        Raises InvalidCall for lists of different lengths and for a name that has one already; making the session raises Fail for
+        one that the model lacks, or has inline, and for another type or shape.
+        """
+        if len(names) != len(ortvalues):
+            raise InvalidCall(
+                f"add_external_initializers: {len(names)} names and {len(ortvalues)} values; expected one for each"
+            )
+        _add_new(self._external_arrays, dict(zip(names, ortvalues, strict=True)), "add_external_initializers")
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Uses the bytes of `buffers`, as many as `lengths` say, in place of the files that the model's external data is in.
+
+        `names` are the locations as the model gives them. Bytes are kept, other buffers copied. Raises InvalidCall for lists of
+        different lengths, a name that has one already and a buffer that is shorter; making the session raises Fail for a location
+        that has none.
+        """
+        if not len(names) == len(buffers) == len(lengths):
+            counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
+            raise InvalidCall(f"add_external_initializers_from_files_in_memory: {counts}; expected one for each")
+        made = {name: _bytes(name, *pair) for name, *pair in zip(names, buffers, lengths, strict=True)}
+        _add_new(self._external_files, made, "add_external_initializers_from_files_in_memory")
+
+    @property
+    def external_initializers(self) -> tuple[Mapping[str, Any], Mapping[str, bytes]]:
+        """Values by the names of initialisers, and bytes by those of files."""
+        return dict(self._external_arrays), dict(self._external_files)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raises NotImplemented: libraries of operators for onnxruntime's C interface are not loaded."""
+        raise errors.NotImplemented(
+            f"register_custom_ops_library({os.fspath(path)!r}): libraries for onnxruntime's C interface are not loaded; write the "
+            f"operators as a provider (docs/writing-a-provider.md, `ort_lite.provider.kernels`), in a package or by register_provider()"
+        )
 
     @property
     def initializers(self) -> Mapping[str, Any]:
@@ -226,12 +297,15 @@ class RunOptions(TakesAdapters, _Checked):
         self._stops: list[Callable[[], None]] = []
         self._exceeded = 0.0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Runs in flight are this process's."""
+        return {**vars(self), "_stops": []}
+
     def copy(self) -> "RunOptions":
         """Options of its own: nobody who sets `terminate` of the one ends runs of the other."""
         made = RunOptions()
-        for name, value in vars(self).items():
-            if name != "_stops":
-                setattr(made, name, dict(value) if isinstance(value, dict) else value)
+        for name, value in self.__getstate__().items():
+            setattr(made, name, dict(value) if isinstance(value, dict) else value)
         return made
 
     def exceed(self, timeout: float) -> None:
@@ -279,15 +353,29 @@ class RunOptions(TakesAdapters, _Checked):
         return _entry(self._config, key, "run")
 
 
+def _add_new(known: dict[str, Any], given: Mapping[str, Any], who: str) -> None:
+    if twice := known.keys() & given.keys():
+        raise InvalidCall(f"{who}: {min(twice)!r} was added before")
+    known.update(given)
+
+
+def _bytes(name: str, buffer: Any, length: int) -> bytes:
+    held = buffer if isinstance(buffer, bytes) else memoryview(buffer).tobytes()
+    if not 0 <= length <= len(held):
+        raise InvalidCall(f"the buffer of {name!r} has {len(held)} bytes; got a length of {length}")
+    return held if length == len(held) else held[:length]
+
+
 def _set_entry(entries: dict[str, str], key: str, value: str) -> None:
     if not key:
-        raise InvalidArgument(f"config entry {key!r} = {value!r}: the key must not be empty")
+        raise InvalidCall(f"config entry {key!r} = {value!r}: the key must not be empty")
     entries[key] = str(value)
 
 
 def _entry(entries: Mapping[str, str], key: str, what: str) -> str:
     if key not in entries:
-        raise InvalidArgument(f"no {what} config entry {key!r} was set")
+        owner = "SessionOptions" if what == "session" else "RunOptions"
+        raise InvalidCall(f"{owner} does not have configuration with key: {key}; add_{what}_config_entry sets one")
     return entries[key]
 
 

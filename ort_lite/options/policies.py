@@ -89,7 +89,9 @@ def _value(name: str, value: Any, provider: str) -> Any:
         made = _number(value, least)
         expected = f"a number, {least} or more"
     if made is None:
-        raise InvalidArgument(f"{provider}: option {name} is {value!r}; expected {expected}")
+        raise InvalidArgument(f"{provider}: option {name} is {value!r}; expected {expected}").about(
+            provider=provider, expected=expected, got=repr(value)
+        )
     return made
 
 

@@ -56,7 +56,7 @@ class CompositeProvider(ExecutionProvider):
         pairs = [entry if isinstance(entry, tuple) else (entry, {}) for entry in children]
         self.children: list[ExecutionProvider] = [selection.create(entry, given) for entry, given in pairs]
         if not self.children:
-            raise ProviderError(f"{self.name}: a composite needs children")
+            raise ProviderError(f"{self.name}: a composite needs children").about(provider=self.name)
         self.strategy = strategy_of(strategy, SessionOptions())
         self._fuser = fuser_of(SessionOptions())
         self._units: dict[Node, tuple[int, Capability]] = {}

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.dtypes import from_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import Fail, InvalidArgument, NoSuchFile
 from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
@@ -19,6 +19,9 @@ from ort_lite.serialization.proto import pb
 from ort_lite.serialization.source import ModelSource
 from ort_lite.serialization.spans import owned_array
 from ort_lite.transform.contract import all_graphs
+
+if TYPE_CHECKING:
+    from ort_lite.serialization.supplied import Supplied
 
 Params = Mapping[str, Any] | bytes | bytearray | memoryview
 """Arrays by name, or what `save_params` made of them."""
@@ -41,7 +44,7 @@ def open_model(
         raise InvalidArgument(f"parse_options came as {type(parse).__name__}, expected ParseOptions")
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
-    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None)
+    model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_supplied(options))
     reader = options.context_reader()
     if (reader or isinstance(source, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.pipeline.context import read_files
@@ -57,6 +60,16 @@ def open_model(
     return model
 
 
+def _supplied(options: SessionOptions) -> "Supplied | None":
+    """External data that the options have in memory."""
+    arrays, files = options.external_initializers
+    if not arrays and not files:
+        return None
+    from ort_lite.serialization.supplied import Supplied
+
+    return Supplied(arrays, files)
+
+
 def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
     """What a session remembers of its source, to be made anew with other parameters: nothing that is large."""
     if isinstance(source, (str, os.PathLike)):
@@ -69,7 +82,10 @@ def source_to_keep(source: ModelSource | Model) -> ModelSource | Model | None:
 
 
 def save_optimized(model: Model, options: SessionOptions) -> None:
-    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them."""
+    """Writes the transformed model to `optimized_model_filepath`, its weights beside it if the config names a file for them.
+
+    Raises InvalidArgument for a size that is none, NoSuchFile or Fail where it cannot be written.
+    """
     from ort_lite.pipeline.older_opsets import as_imported
     from ort_lite.serialization.save import save
 
@@ -77,7 +93,13 @@ def save_optimized(model: Model, options: SessionOptions) -> None:
     if not (least.isascii() and least.isdigit()):
         raise InvalidArgument(f"{OPTIMIZED_LEAST} is {least!r}, expected a number of bytes")
     external = SerializeOptions(external_data=options.config(OPTIMIZED_BESIDE, "") or None, raw_data_threshold=int(least))
-    save(as_imported(model), options.optimized_model_filepath, external)
+    try:
+        save(as_imported(model), options.optimized_model_filepath, external)
+    except OSError as error:
+        kind = NoSuchFile if isinstance(error, FileNotFoundError) else Fail
+        raise kind(
+            f"optimized_model_filepath {options.optimized_model_filepath!r} cannot be written: {error.strerror}"
+        ) from error
 
 
 def set_params(model: Model, params: Params) -> None:

@@ -68,7 +68,7 @@ def prepare(
     policy_of = {id(provider): policy for provider, policy in zip(providers, policies, strict=True)}
     incidents: list[str] = []
     forgiving: list[Fallback] = []
-    report_incident = reporter(incidents, options.log_severity_level)
+    report_incident = reporter(incidents, options)
 
     def instead(partition: Partition) -> Executable:
         """What the providers after the partition's own make of its nodes, when it fails in a run."""
@@ -137,7 +137,7 @@ def _layer_rules(
 
     rules, remarks = layer_rules(setting, providers)
     for remark in remarks:
-        log.warn(options.log_severity_level, remark)
+        log.warn(options, remark)
     return rules, remarks
 
 

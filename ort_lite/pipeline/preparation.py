@@ -170,4 +170,4 @@ def _warn_of_unknown(options: SessionOptions, providers: Sequence[ExecutionProvi
         own = [found for provider in providers for found in fusions_of(provider)]
         known = {transform.name for transform in (*plugins.transforms(), *plugins.fusions(), *own)}
         for name in sorted(disabled - known):
-            log.warn(options.log_severity_level, f"no transform is called {name!r}: it cannot be disabled")
+            log.warn(options, f"no transform is called {name!r}: it cannot be disabled")

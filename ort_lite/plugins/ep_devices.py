@@ -9,11 +9,10 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ort_lite import log
-from ort_lite.compat.allocators import OrtMemoryInfo
+from ort_lite.compat.allocators import OrtDeviceMemoryType, OrtMemoryInfo
 from ort_lite.compat.devices import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
-    OrtDeviceMemoryType,
     OrtDeviceVendorId,
     OrtHardwareDevice,
     OrtHardwareDeviceType,
@@ -181,7 +180,7 @@ def chosen_by(options: SessionOptions, model_metadata: Mapping[str, str]) -> lis
         announced = set(plugins.available_providers())
         fitting = (d for d in devices if d.device.type == _PREFERRED[policy] and d.ep_name in announced)
         first = next(fitting, devices[-1]) if _PREFERRED[policy] != OrtHardwareDeviceType.CPU else devices[-1]
-        return [Chosen(first.ep_name, first.instance_options)]
+        return [Chosen(first.ep_name, dict(first.instance_options))]
     try:
         selected = list(policy(devices, dict(model_metadata), {}, MAX_SELECTIONS))
     except Exception as error:  # the delegate is the user's code
@@ -191,7 +190,7 @@ def chosen_by(options: SessionOptions, model_metadata: Mapping[str, str]) -> lis
             f"the delegate of set_provider_selection_policy_delegate chose {selected!r}; "
             f"expected 1 to {MAX_SELECTIONS} of the devices that it was given"
         )
-    return [Chosen(each.ep_name, each.instance_options) for each in selected]
+    return [Chosen(each.ep_name, dict(each.instance_options)) for each in selected]
 
 
 # Providers that come by a path

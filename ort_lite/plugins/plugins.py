@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
 from ort_lite._version import __version__
-from ort_lite.errors import InvalidArgument, ProviderError, hint, told
+from ort_lite.errors import InvalidArgument, ProviderError, hint, said, told
 from ort_lite.inference.rules import RuleFamily, ShapeRule, ShapeRules
 from ort_lite.inference.schema import Schemas
 from ort_lite.record import Record
@@ -244,7 +244,7 @@ class Registry:
             try:
                 cls = self._find(name)
             except ProviderError as error:
-                warnings.warn(f"{error}; it is left out", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{said(error)}; it is left out", RuntimeWarning, stacklevel=2)
                 continue
             if cls is not None and getattr(cls, "default", True):
                 chosen.append((name in BUILT_IN_PROVIDERS, -getattr(cls, "priority", 0), name))
@@ -328,7 +328,7 @@ class Registry:
             try:
                 plugins.append(entry.load())
             except ProviderError as error:
-                warnings.warn(f"{error}; its hooks are not called", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"{said(error)}; its hooks are not called", RuntimeWarning, stacklevel=2)
         manager = _manager()
         for plugin in reversed([*plugins, *self._plugins]):  # pluggy calls the one that registered last first
             if not manager.is_registered(plugin):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ort_lite import log
-from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, told
+from ort_lite.errors import InvalidArgument, NoDevice, OrtLiteError, ProviderError, hint, said, told
 from ort_lite.options import config_keys
 from ort_lite.options import policies as policy_options
 from ort_lite.options.options import SessionOptions
@@ -97,7 +97,9 @@ def select(
 def _keys(provider: ExecutionProvider) -> Collection[str]:
     keys: Any = provider.config_keys
     if isinstance(keys, str) or not isinstance(keys, Collection) or not all(isinstance(key, str) for key in keys):
-        raise ProviderError(f"{_name(provider)}: config_keys is {shown(keys)}; expected names of config entries")
+        raise ProviderError(f"{_name(provider)}: config_keys is {shown(keys)}; expected names of config entries").about(
+            provider=_name(provider)
+        )
     return keys
 
 
@@ -119,21 +121,25 @@ def _created(entry: Any, own: Mapping[str, Any], policy: Policy) -> tuple[Execut
         return create(entry, own), ""
     except NoDevice as error:
         if policy.required:
-            raise ProviderError(f"{_name(entry)} is required and has no device: {error}") from error
-        return None, f"{_name(entry)} has no device: {error}; it is left out"
+            raise ProviderError(f"{_name(entry)} is required and has no device: {said(error)}").about(
+                provider=_name(entry)
+            ) from error
+        return None, f"{_name(entry)} has no device: {said(error)}; it is left out"
     except InvalidArgument:
         raise
     except OrtLiteError as error:
         if policy.required or policy.on_create_error == policy_options.RAISE:
             raise
-        return None, f"{error}; it is left out"
+        return None, f"{said(error)}; it is left out"
 
 
 def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
     """The provider that an entry means. Raises ProviderError also where its API version does not fit."""
     if isinstance(entry, ExecutionProvider):
         if options:
-            raise InvalidArgument(f"{_name(entry)} came as an instance, with options besides; give them to its class")
+            raise InvalidArgument(f"{_name(entry)} came as an instance, with options besides; give them to its class").about(
+                provider=_name(entry)
+            )
         _check_version(type(entry))
         return entry
     if isinstance(entry, str):
@@ -148,7 +154,9 @@ def create(entry: Any, options: Mapping[str, Any]) -> ExecutionProvider:
         text = f"{_name(entry)} could not be created with options {shown(dict(options))}: {told(error)}"
         raise ProviderError(text) from error
     if not isinstance(provider, ExecutionProvider):
-        raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider")
+        raise ProviderError(f"{_name(entry)} created {provider!r}, which is no ort_lite.provider.ExecutionProvider").about(
+            provider=_name(entry)
+        )
     return provider
 
 
@@ -162,12 +170,16 @@ def _check_version(cls: Any) -> None:
     major, _, minor = theirs.partition(".")
     ours = API_VERSION.split(".")
     if not (major.isdecimal() and (minor or "0").isdecimal()):
-        raise ProviderError(f"{_name(cls)}: api_version is {theirs!r}; expected one such as {API_VERSION!r}")
+        raise ProviderError(f"{_name(cls)}: api_version is {theirs!r}; expected one such as {API_VERSION!r}").about(
+            provider=_name(cls)
+        )
     if major == ours[0] and int(minor or "0") <= int(ours[1]):
         return
     newer = (int(major), int(minor or "0")) > (int(ours[0]), int(ours[1]))
     advice = "update ort-lite" if newer else "install a newer release of the provider"
-    raise ProviderError(f"{_name(cls)} was written for provider API {theirs}; this ort-lite has {API_VERSION}: {advice}")
+    raise ProviderError(f"{_name(cls)} was written for provider API {theirs}; this ort-lite has {API_VERSION}: {advice}").about(
+        provider=_name(cls)
+    )
 
 
 def get_all_providers() -> list[str]:
@@ -212,7 +224,7 @@ def _check_known(name: str) -> None:
 
 def _note(notes: list[str], options: SessionOptions, text: str) -> None:
     notes.append(text)
-    log.warn(options.log_severity_level, text)
+    log.warn(options, text)
 
 
 def _name(entry: Any) -> str:

@@ -199,12 +199,16 @@ class Overhead(Record):
 
 
 class ProfileEvent(Record):
-    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it."""
+    """Something that a provider did, in nanoseconds of `time.perf_counter_ns`; `args` are shown beside it.
+
+    `thread`: `threading.get_native_id()` of the thread that did it, inside of whose step it is shown; 0: a device did.
+    """
 
     name: str
     begin: int
     end: int
     args: Mapping[str, str] = field(default_factory=dict)
+    thread: int = 0
 
 
 class ExecutionProvider:
@@ -344,7 +348,7 @@ class ExecutionProvider:
         """Options that change while a session lives (`InferenceSession.set_ep_dynamic_options`). All or none are taken."""
         from ort_lite.errors import InvalidArgument
 
-        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}")
+        raise InvalidArgument(f"{self.name} has no dynamic option {', '.join(options)}").about(provider=self.name)
 
     def start_profiling(self) -> None:
         """The session is profiled from now on."""
@@ -363,7 +367,9 @@ class ExecutionProvider:
         """What `serialize` gave, ready to run without compiling. `partition.nodes` is the one EPContext node that stands for it."""
         from ort_lite.errors import ProviderError
 
-        raise ProviderError(f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew")
+        raise ProviderError(
+            f"{self.name} has no deserialize() for what it saved as {partition.name}: compile the model anew"
+        ).about(provider=self.name)
 
     def compatibility(self) -> str:
         """What a saved partition depends on: versions, device. Saved beside it."""

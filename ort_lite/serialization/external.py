@@ -10,10 +10,14 @@ import os
 import stat
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ort_lite.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from ort_lite.serialization.spans import Backing, ByteSpan
+
+if TYPE_CHECKING:
+    from ort_lite.serialization.supplied import Supplied
 
 Folder = str | os.PathLike[str]
 
@@ -22,9 +26,17 @@ class ExternalData:
     """The files of one model. `read` serves `TensorReader`."""
 
     def __init__(
-        self, folder: Folder | None, file: str | None = None, roots: Sequence[Folder] = (), no_copy: bool = False
+        self,
+        folder: Folder | None,
+        file: str | None = None,
+        roots: Sequence[Folder] = (),
+        no_copy: bool = False,
+        supplied: "Supplied | None" = None,
     ) -> None:
-        """`roots` are allowed besides. With `no_copy`, tensors lie in the mapped file, which is the owner of their spans."""
+        """`roots` are allowed besides. With `no_copy`, tensors lie in the mapped file, which is the owner of their spans.
+        Files that are `supplied` in memory stand for all.
+        """
+        self._supplied = supplied
         self.folder, self._file, self._roots, self._no_copy = folder, file, roots, no_copy
         self._maps: dict[str, Backing] = {}
 
@@ -36,12 +48,14 @@ class ExternalData:
 
     def read(self, entries: dict[str, str], nbytes: int, who: str) -> ByteSpan:
         """The `nbytes` wanted. Raises InvalidGraph, InvalidArgument or NoSuchFile."""
-        path = self._path(entries.get("location", ""), who)
+        location = entries.get("location", "")
+        held = None if self._supplied is None else self._supplied.backing(location, who)
+        path = location if held is not None else self._path(location, who)
         offset, length = self._number(entries, "offset", 0, who), self._number(entries, "length", nbytes, who)
         if length != nbytes:
             raise InvalidGraph(f"{who}: external data of {length} bytes, its dimensions and element type need {nbytes}")
         if path not in self._maps:
-            self._maps[path] = _mapped(path, entries["location"], who)
+            self._maps[path] = _mapped(path, location, who) if held is None else held
         backing = self._maps[path]
         if offset + nbytes > backing.nbytes:
             raise InvalidGraph(

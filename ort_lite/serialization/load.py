@@ -24,6 +24,7 @@ from ort_lite.serialization.tensor_proto import TensorReader
 
 if TYPE_CHECKING:
     from ort_lite.serialization.external import ExternalData
+    from ort_lite.serialization.supplied import Supplied
 
 # Operators of these domains run in models that do not import them, in these versions, as in onnxruntime.
 _IMPLICIT_DOMAINS = {"com.microsoft": 1, "ai.onnx.ml": 5}
@@ -45,25 +46,28 @@ def load(
     no_copy: bool | None = None,
     load_external_data: bool | None = None,
     folder: str | os.PathLike[str] | None = None,
+    supplied: "Supplied | None" = None,
 ) -> Model:
     """The model as a validated graph in topological order, node names unique.
 
     `no_copy` and `load_external_data`, if given, hold instead of the options' own. `folder` is where external data is; by
-    default that of the model's own file. Initialisers are constants unless they are inputs too and the IR version is 4 or
-    newer: those can be overridden by a feed, and are in `graph.inputs` as well. Of a Model, the result is a clone over the
-    same tensors. O(size of the file), with `no_copy` without its external data. Raises NoSuchFile, InvalidProtobuf,
-    InvalidGraph naming the node, InvalidArgument for another kind of `model`.
+    default that of the model's own file; `supplied` is external data in memory. Initialisers are constants unless they are inputs
+    too and the IR version is 4 or newer: those can be overridden by a feed, and are in `graph.inputs` as well. Of a Model, the
+    result is a clone over the same tensors. O(size of the file), with `no_copy` without its external data. Raises NoSuchFile,
+    InvalidProtobuf, InvalidGraph naming the node, InvalidArgument for another kind of `model`.
     """
     options = _options(options, no_copy, load_external_data)
     if isinstance(model, Model):
+        if supplied is not None:
+            raise InvalidArgument("external data in memory is for files and bytes of a model; a Model has its data already")
         return model.clone()
     source = read_source(model, in_place=options.no_copy)
     if folder is None and source.file is not None:
         folder = os.path.dirname(source.file) or "."
-    external = _external(folder, source.file, options)
+    external = _external(folder, source.file, options, supplied)
     aligned = options.copy_misaligned or not options.no_copy
     tensor = TensorReader(source.data, source.spans, external, source.in_place, aligned, options.max_tensor_size_bytes)
-    loaded = _Loader(source.proto, tensor, options).model()
+    loaded = _Loader(source.proto, tensor, options, supplied).model()
     if options.raw_data_callback is not None:
         from ort_lite.serialization.tensors import call_back
 
@@ -72,7 +76,7 @@ def load(
 
 
 def _external(
-    folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions
+    folder: str | os.PathLike[str] | None, file: str | None, options: ParseOptions, supplied: "Supplied | None"
 ) -> Callable[[dict[str, str], int, str], ByteSpan]:
     """Reads from the files beside a model, which most do not have."""
     files: ExternalData | None = None
@@ -82,7 +86,7 @@ def _external(
         if files is None:
             from ort_lite.serialization.external import ExternalData
 
-            files = ExternalData(folder, file, options.external_data_roots, options.no_copy)
+            files = ExternalData(folder, file, options.external_data_roots, options.no_copy, supplied)
         return files.read(entries, nbytes, who)
 
     return read
@@ -99,7 +103,10 @@ def _options(given: ParseOptions | None, no_copy: bool | None, load_external_dat
 
 
 class _Loader:
-    def __init__(self, proto: pb.ModelProto, tensor: TensorReader, options: ParseOptions) -> None:
+    def __init__(
+        self, proto: pb.ModelProto, tensor: TensorReader, options: ParseOptions, supplied: "Supplied | None" = None
+    ) -> None:
+        self._supplied, self._external_names = supplied, set[str]()
         self._proto, self._tensor, self._options = proto, tensor, options
         self._depth = -1  # in messages: the model is 1, its graph 2, each graph nested in an attribute of a node 3 more
         self._dims = Dims(text(d.dim_param) for info in proto.graph.input for d in info.type.tensor_type.shape.dim)
@@ -121,6 +128,8 @@ class _Loader:
             self._versions[""] = 1
         graph = self._graph(proto.graph, None)
         opset_imports = self._versions
+        if self._supplied is not None:
+            self._supplied.check_used(self._external_names)
         functions = [self._function(function, opset_imports) for function in proto.functions]
         model = Model(
             graph=graph,
@@ -174,10 +183,18 @@ class _Loader:
             if (type_ := self._left_out(tensor, who)) is not None:
                 scope.graph.add_initializer(scope.declare(Value(tensor.name, type_), graph_name(scope.graph)))
                 continue
-            self._initializer(tensor.name, self._tensor(tensor, who), scope)
+            held = None if self._supplied is None else self._given(self._supplied, tensor, who)
+            self._initializer(tensor.name, self._tensor(tensor, who) if held is None else held, scope)
         for sparse in proto.sparse_initializer:
             name = sparse.values.name
             self._initializer(name, self._tensor(sparse, f"sparse initialiser {name!r}"), scope)
+
+    def _given(self, supplied: "Supplied", tensor: pb.TensorProto, who: str) -> Array | None:
+        """The array that the caller has for an initialiser with external data."""
+        if tensor.data_location != pb.TensorProto.EXTERNAL:
+            return None
+        self._external_names.add(tensor.name)
+        return supplied.array(tensor.name, *self._tensor.described(tensor, who)[:2])
 
     def _left_out(self, tensor: pb.TensorProto, who: str) -> TensorType | None:
         """The type of an initialiser that the options leave without an array."""

@@ -63,7 +63,9 @@ def at_address(provider: ExecutionProvider, dtype: DType, shape: tuple[int, ...]
     with told_as(f"{who(provider)}: at_address of its data transfer"):
         made = transfer.at_address(address, to_numpy(dtype), shape, provider.device)
     if made is None:
-        raise ProviderError(f"{who(provider)}: at_address of its data transfer returned None; expected a value")
+        raise ProviderError(f"{who(provider)}: at_address of its data transfer returned None; expected a value").about(
+            provider=who(provider)
+        )
     return DeviceTensor(made, provider, dtype, shape)
 
 
@@ -86,7 +88,7 @@ def _overwrite(tensor: DeviceTensor, x: Any, source: Device) -> None:
 def _transfer(provider: ExecutionProvider) -> Any:
     transfer = ask(provider, "data_transfer")
     if transfer is None:
-        raise ProviderError(f"{who(provider)}: it has no data_transfer() to {provider.device}")
+        raise ProviderError(f"{who(provider)}: it has no data_transfer() to {provider.device}").about(provider=who(provider))
     return transfer
 
 

@@ -1,21 +1,21 @@
 """IOBinding: inputs and outputs bound to memory once, for many runs. Method names are onnxruntime's."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, InvalidCall
 from ort_lite.options.options import RunOptions
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.session.metadata import NodeArg
-from ort_lite.session.ort_value import OrtValue, dtype_of
-from ort_lite.tensors.container import Container
+from ort_lite.session.ort_value import OrtValue, at_address, dims_of, dtype_of
 from ort_lite.tensors.device_tensor import DeviceTensor, device_named, on_device
-from ort_lite.tensors.dltensor import code_of
-from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.values import array_of
+
+if TYPE_CHECKING:
+    from ort_lite.session.ort_value_vector import OrtValueVector
 
 
 class Bindable(Protocol):
@@ -62,6 +62,11 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, OrtValue | Device] = {}
         self._results: list[OrtValue] = []
+
+    @property
+    def _iobinding(self) -> "IOBinding":
+        """onnxruntime's native class, which here is this one."""
+        return self
 
     # Inputs
 
@@ -139,6 +144,12 @@ class IOBinding:
         """Of the run before, in the order in which they were bound."""
         return list(self._results)
 
+    def get_outputs_as_ortvaluevector(self) -> "OrtValueVector":
+        """As `get_outputs`, in an OrtValueVector."""
+        from ort_lite.session.ort_value_vector import OrtValueVector
+
+        return OrtValueVector(self._results)
+
     def copy_outputs_to_cpu(self) -> list[Any]:
         """As arrays, lists and dicts; memory that outputs are bound to is copied, since the next run writes to it."""
         return [
@@ -177,14 +188,14 @@ class IOBinding:
 
     def _at_address(self, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
         """A tensor over memory that the caller keeps where it is."""
-        device, dtype, dims = device_named(device_type, device_id), dtype_of(element_type), [int(dim) for dim in shape]
-        if not address and 0 not in dims:
-            raise InvalidArgument("a buffer at address 0; expected where the first element is, `array.ctypes.data`")
+        device = device_named(device_type, device_id)
         if device == CPU:
-            return OrtValue(NDArray.adopt(Container.over(address, dims, (*code_of(dtype), 1), None)))
-        from ort_lite.session.device_values import at_address
+            return at_address(element_type, shape, address)
+        from ort_lite.session import device_values
 
-        return OrtValue(at_address(provider_of(self._session._devices(), device), dtype, tuple(dims), address))
+        dims = dims_of(shape, address)
+        there = provider_of(self._session._devices(), device)
+        return OrtValue(device_values.at_address(there, dtype_of(element_type), tuple(dims), address))
 
     def _run_in_place(self, given: Mapping[str, Array]) -> list[Any] | None:
         """The outputs, computed in the memory they are bound to as far as that is possible; None: nothing was run."""
@@ -203,7 +214,7 @@ class IOBinding:
     def _check(self, kind: str, name: str) -> None:
         if name not in self._known[kind]:
             names = ", ".join(sorted(map(repr, self._known[kind])))
-            raise InvalidArgument(f"the model has no {kind} {name!r}; it has {names or 'none'}")
+            raise InvalidCall(f"the model has no {kind} {name!r}; it has {names or 'none'}")
 
 
 def provider_of(devices: Mapping[Device, ExecutionProvider], device: Device) -> ExecutionProvider:

@@ -1,26 +1,32 @@
 """OrtValue: what a session takes and gives, with onnxruntime's methods.
 
 Tensors on the CPU are NDArrays: sharing memory, not copies. Those on a device are DeviceTensors, which the provider's transfer copies.
+onnxruntime has the class twice, in Python around a native one: here they are one, which has the methods of both.
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ort_lite.dtypes import Array, DType, from_numpy, from_onnx, ort_name, to_numpy, to_onnx
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, InvalidCall, InvalidType
 from ort_lite.provider.provider import CPU, ExecutionProvider
+from ort_lite.tensors.container import Container
 from ort_lite.tensors.device_tensor import DeviceTensor, device_named
 from ort_lite.tensors.dltensor import CPU as DL_CPU
+from ort_lite.tensors.dltensor import code_of
 from ort_lite.tensors.ndarray import NDArray
 from ort_lite.tensors.values import array_of
+
+if TYPE_CHECKING:
+    from ort_lite.tensors.sparse import SparseTensor
 
 _UNCOUNTED = frozenset({"string", "int4", "uint4", "int2", "uint2"})  # element types that have no DLDataType
 
 
 class OrtValue:
-    """A tensor, a sequence, a map, or an optional that is empty. Tensors are on the CPU or on a provider's device."""
+    """A tensor, a sparse one, a sequence, a map, or an optional that is empty. Tensors are on the CPU or on a provider's device."""
 
     __slots__ = ("__weakref__", "_held")
 
@@ -51,23 +57,69 @@ class OrtValue:
         """Shares the array's memory, read as an ONNX element type of the same size: uint16 as bfloat16."""
         dtype = dtype_of(onnx_element_type)
         if to_numpy(dtype).itemsize != data.dtype.itemsize or dtype == "string":
-            raise InvalidArgument(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
+            raise InvalidCall(f"an array of {data.dtype} cannot be read as {dtype}: its elements have another size")
         return cls(np.ascontiguousarray(data).view(to_numpy(dtype)).reshape(data.shape))
 
     @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: Any = None,
     ) -> "OrtValue":
-        """A tensor of zeros. `element_type` is a NumPy type or a number of TensorProto.DataType. Devices are those as above."""
+        """A tensor of zeros, or of empty texts. Devices are those as above.
+
+        `element_type` is a NumPy type or a number of TensorProto.DataType.
+        `memory_info`, an OrtMemoryInfo, names the device instead.
+        """
+        if memory_info is not None:
+            device_type, device_id = memory_info.device_type, memory_info.device_id
         provider = _provider_on(device_type, device_id)
         zeros = np.empty(shape, to_numpy(dtype_of(element_type)))
-        zeros[...] = 0
+        zeros[...] = "" if zeros.dtype.kind == "O" else 0
         return cls(zeros) if provider is None else cls.on(provider, zeros)
 
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> "OrtValue":
-        """Shares the memory of an object with `__dlpack__`, or of a capsule."""
-        return cls(NDArray.from_dlpack(data))
+    def ortvalue_from_shape_and_type_for_memory_info(
+        cls, shape: Sequence[int], element_type: Any, memory_info: Any
+    ) -> "OrtValue":
+        """As above, where an OrtMemoryInfo says."""
+        return cls.ortvalue_from_shape_and_type(shape, element_type, memory_info=memory_info)
+
+    ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
+    ortvalue_from_shape_and_onnx_type_for_memory_info = ortvalue_from_shape_and_type_for_memory_info
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> "OrtValue":
+        """Shares the memory of an object with `__dlpack__`, or of a capsule. `is_bool_tensor`: uint8 in it are bool."""
+        made = NDArray.from_dlpack(data)
+        return cls(made.numpy().view("bool") if is_bool_tensor and made.dtype == "uint8" else made)
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: "SparseTensor") -> "OrtValue":
+        """Holds the SparseTensor; where it is fed to a session it is made dense."""
+        return cls(sparse_tensor._get_c_tensor())
+
+    def as_sparse_tensor(self) -> "SparseTensor":
+        """Raises InvalidCall where the value is none."""
+        if not self.is_sparse_tensor():
+            raise InvalidCall(f"the OrtValue holds {self.data_type()}, expected a sparse tensor")
+        return cast("SparseTensor", self._held)
+
+    def _get_c_value(self) -> "OrtValue":
+        return self
+
+    @property
+    def _ortvalue(self) -> "OrtValue":
+        return self
+
+    @property
+    def _is_webgpu_buffer(self) -> bool:
+        """Memory of WebGPU would be a tensor on a provider's device here."""
+        return False
 
     # What it is
 
@@ -79,8 +131,7 @@ class OrtValue:
         return isinstance(self._held, (NDArray, np.ndarray, DeviceTensor))
 
     def is_sparse_tensor(self) -> bool:
-        """Always False: sparse tensors are made dense."""
-        return False
+        return hasattr(self._held, "dense_shape")
 
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._held, list)
@@ -90,11 +141,11 @@ class OrtValue:
         return _type_name(self._held)
 
     def element_type(self) -> int:
-        """TensorProto.DataType of a tensor."""
-        return to_onnx(self._dtype())
+        """TensorProto.DataType of a tensor, sparse or not."""
+        return to_onnx(from_numpy(self.as_sparse_tensor().values().dtype) if self.is_sparse_tensor() else self._dtype())
 
     def shape(self) -> list[int]:
-        return list(self._tensor().shape)
+        return self.as_sparse_tensor().dense_shape() if self.is_sparse_tensor() else list(self._tensor().shape)
 
     def tensor_size_in_bytes(self) -> int:
         return self._tensor().nbytes
@@ -129,18 +180,22 @@ class OrtValue:
         return tensor.numpy() if isinstance(tensor, NDArray) else tensor
 
     def value(self) -> Any:
-        """What `InferenceSession.run` would give: an array, a list, a dict or None."""
-        return self.numpy() if self.is_tensor() else self._held
+        """What `InferenceSession.run` would give: an array, a list, a dict or None. A sparse tensor is made dense."""
+        if self.is_tensor():
+            return self.numpy()
+        return self.as_sparse_tensor().dense() if self.is_sparse_tensor() else self._held
 
     def update_inplace(self, data: "Array | OrtValue") -> None:
         """Overwrites the elements; the memory stays, on a device as far as its transfer can do that (`transfers.Overwrites`).
 
-        Raises InvalidArgument for another type or shape.
+        Raises InvalidArgument for another type or shape, and for what is neither an array nor an OrtValue.
         """
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise InvalidType(f"update_inplace: got {type(data).__name__}, expected an array or an OrtValue")
         array = array_of(data)
         if array.shape != tuple(self.shape()) or from_numpy(array.dtype) != self._dtype():
             came = f"{array.dtype}{list(array.shape)}"
-            raise InvalidArgument(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
+            raise InvalidCall(f"update_inplace: got {came}, the value is {self._dtype()}{self.shape()}")
         if (tensor := self.device_tensor) is not None:
             from ort_lite.session.device_values import fill
 
@@ -154,13 +209,17 @@ class OrtValue:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False and self.device_tensor is not None:
             raise ValueError(f"the tensor is on {self.device_tensor.device}: without a copy there is no array of it")
-        return np.array(self.numpy(), dtype, copy=copy)
+        return np.array(self.as_sparse_tensor() if self.is_sparse_tensor() else self.numpy(), dtype, copy=copy)
 
     def __dlpack__(self, **request: Any) -> Any:
         tensor = self._tensor()
         if isinstance(tensor, DeviceTensor):
             return self._of_device("__dlpack__")(**request)
         return self._counted().__dlpack__(**request)
+
+    def to_dlpack(self) -> Any:
+        """A capsule, which whoever takes it owns."""
+        return self.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         device: tuple[int, int] = (DL_CPU, 0) if self.device_tensor is None else self._of_device("__dlpack_device__")()
@@ -177,13 +236,13 @@ class OrtValue:
 
     def _tensor(self) -> NDArray | Array | DeviceTensor:
         if not self.is_tensor():
-            raise InvalidArgument(f"the OrtValue holds {self.data_type()}, expected a tensor")
+            raise InvalidCall(f"the OrtValue holds {self.data_type()}, expected a tensor")
         return cast("NDArray | Array | DeviceTensor", self._held)
 
     def _counted(self) -> NDArray:
         tensor = self._tensor()
         if not isinstance(tensor, NDArray):
-            raise InvalidArgument(f"{self._dtype()} has no DLDataType")
+            raise InvalidCall(f"{self._dtype()} has no DLDataType")
         return tensor
 
     def _dtype(self) -> DType:
@@ -198,6 +257,10 @@ class OrtValue:
 def _held(value: Any) -> Any:
     if isinstance(value, OrtValue):
         return value._held
+    if isinstance(value, (bool, int, float, complex, str, bytes)):
+        raise InvalidType(
+            f"OrtValue({value!r}): expected an array, a list, a dict or None; `ortvalue_from_numpy` takes numbers"
+        )
     if isinstance(value, np.ndarray):
         dtype = from_numpy(value.dtype)
         if dtype not in _UNCOUNTED and not dtype.startswith(("float8", "float6", "float4")):
@@ -212,10 +275,27 @@ def _type_name(held: Any) -> str:
         return ort_name(from_numpy(held.dtype))
     if isinstance(held, list):
         return f"seq({_type_name(held[0]) if held else 'unknown'})"
+    if hasattr(held, "dense_shape"):
+        sparse: str = held.data_type()
+        return sparse
     if isinstance(held, dict):
         key, value = next(iter(held.items()), (0, 0.0))
         return f"map({'string' if isinstance(key, str) else 'int64'},{_type_name(np.asarray(value))})"
     return "unknown"
+
+
+def at_address(element_type: Any, shape: Sequence[int], address: int) -> OrtValue:
+    """A tensor over memory on the CPU, which the caller keeps where it is. Raises InvalidArgument for address 0."""
+    dims = dims_of(shape, address)
+    return OrtValue(NDArray.adopt(Container.over(address, dims, (*code_of(dtype_of(element_type)), 1), None)))
+
+
+def dims_of(shape: Sequence[int], address: int) -> list[int]:
+    """Raises InvalidArgument for address 0 where there are elements."""
+    dims = [int(dim) for dim in shape]
+    if not address and 0 not in dims:
+        raise InvalidArgument("a buffer at address 0; expected where the first element is, `array.ctypes.data`")
+    return dims
 
 
 def dtype_of(element_type: Any) -> DType:
@@ -236,4 +316,4 @@ def _provider_on(device_type: str, device_id: int) -> ExecutionProvider | None:
     return provider_on(device)
 
 
-__all__ = ["OrtValue", "dtype_of"]
+__all__ = ["OrtValue", "at_address", "dims_of", "dtype_of"]

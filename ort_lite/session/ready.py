@@ -113,7 +113,7 @@ class Ready:
             new = entries.keys() - self._noted
             self._noted.update(new)
             acting = config_keys.ACTING_IN_RUNS.union(self._config_keys)
-            config_keys.note_without_effect(new, acting, "run", options.log_severity_level)
+            config_keys.note_without_effect(new, acting, "run", options)
 
     def _chosen(self, names: Sequence[str], outputs: list[Any]) -> list[Any]:
         by_name = dict(zip(self._names, outputs, strict=True))
@@ -123,13 +123,15 @@ class Ready:
     def _check_names(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self._names:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}").about(
+                    words=f"Invalid output name:{name}"
+                )
 
     def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         assert self._profiler is not None
         begin = time.perf_counter_ns()
         try:
-            return self._run(inputs, options, self._profiler.step)
+            return self._run(inputs, options, self._profiler.run())
         finally:
             self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
 

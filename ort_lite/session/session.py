@@ -14,13 +14,14 @@ from ort_lite.native.progress import Logged, piece
 from ort_lite.options import config_keys
 from ort_lite.options.options import RunOptions, SessionOptions
 from ort_lite.pipeline.opening import Params, source_to_keep
-from ort_lite.pipeline.preparation import arguments_of
+from ort_lite.pipeline.preparation import Arguments, arguments_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
 from ort_lite.provider.abilities import plans_memory
 from ort_lite.provider.ask import ask, ask_made
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
+from ort_lite.session.compatible import Compatible
 from ort_lite.session.metadata import ModelMetadata, NodeArg
 from ort_lite.session.ready import Closed, Ready
 from ort_lite.session.session_state import SessionState, make_state
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ort_lite.verification.settings import Verification
 
 
-class InferenceSession:
+class InferenceSession(Compatible):
     """A model, ready to run. `run` may be called from many threads at once.
 
     `path_or_bytes`: a path, bytes, bytearray, memoryview, ModelProto, binary file or Model. `providers` lists names,
@@ -59,13 +60,16 @@ class InferenceSession:
         params: Params | None = kwargs.pop("params", None)
         self._arguments = arguments_of(providers, provider_options, kwargs, options)
         self._profiler = _profiler(options)
-        self._kept = source_to_keep(path_or_bytes)
-        with piece(Logged(options.log_severity_level)):
+        self._kept, self._own_params = source_to_keep(path_or_bytes), params is not None
+        with piece(Logged(options)):
             self._state = make_state(path_or_bytes, options, self._arguments, params, self._profiler)
         if entries := options.config_entries:
             acting = config_keys.ACTING.union(*(provider.config_keys for provider in self._state.selection.providers))
-            config_keys.note_without_effect(entries, acting, "session", options.log_severity_level)
+            config_keys.note_without_effect(entries, acting, "session", options)
         self._changing, self._told = locks.lock(), threading.local()
+        self._sess_options_initial = sess_options
+        if isinstance(path_or_bytes, (str, os.PathLike)):
+            self._model_path = os.fspath(path_or_bytes)
 
     # Running
 
@@ -257,21 +261,36 @@ class InferenceSession:
         shape, a parameter that has no value at all, once the session is closed, and where it was made from a large buffer,
         which it has not kept; InvalidParams for bytes that are no parameters. The session is unchanged then.
         """
+        self._remake("load_params", self._arguments, params)
+
+    def _remake(self, who: str, arguments: Arguments, params: Params | None) -> None:
+        """Prepares the session anew; without parameters those of the file, which may not be where others were loaded before."""
         state = self._state
-        if self._kept is None:
+        if self._kept is None or (params is None and self._own_params):
             raise InvalidArgument(
-                "load_params: the session was made from a buffer or file object that it has not kept; "
-                "make it from a path or a Model (`ort_lite.load`), or pass params= when making it"
+                f"{who}: the session was made from a buffer or file object that it has not kept, or with parameters; "
+                "make it from a path or a Model (`ort_lite.load`), or make another session"
             )
         if state.prepared is not None:
-            with piece(Logged(state.options.log_severity_level)):
-                fresh = make_state(self._kept, state.options.copy(), self._arguments, params, self._profiler)
+            with piece(Logged(state.options)):
+                fresh = make_state(self._kept, state.options.copy(), arguments, params, self._profiler)
             with self._changing:
                 if self._state.prepared is not None:
-                    self._state = fresh
+                    self._state, self._arguments = fresh, arguments
+                    self._own_params = params is not None
                     return
             fresh.account.close()
-        raise InvalidArgument("load_params: the session is closed")
+        raise InvalidArgument(f"{who}: the session is closed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it was made from: see `ort_lite.session.pickling`. Raises InvalidArgument where it has not kept that, and
+        RuntimeException once the session is closed.
+        """
+        if self._state.prepared is None:
+            raise RuntimeException("the session is closed")
+        from ort_lite.session.pickling import made_again, parts
+
+        return made_again, parts(type(self), self._kept, self._state.options, self._arguments, self._own_params)
 
     def __enter__(self) -> "InferenceSession":
         return self
@@ -327,7 +346,7 @@ class InferenceSession:
     @property
     def creation_trace(self) -> "CreationTrace | None":
         """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor
-        is the session profiled.
+        is the session profiled or logged in verbose words.
         """
         return self._state.creation
 
@@ -374,14 +393,6 @@ class InferenceSession:
             return ""
         lifecycle.collect_events(self._state.selection.providers, self._profiler)
         return self._profiler.end()
-
-    # There is no fallback behind the caller's back that these could turn on or off.
-
-    def disable_fallback(self) -> None:
-        """Accepted for compatibility."""
-
-    def enable_fallback(self) -> None:
-        """Accepted for compatibility."""
 
 
 def _profiler(options: SessionOptions) -> "Profiler | None":

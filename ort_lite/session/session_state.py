@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
 
 from ort_lite import log
 from ort_lite.compile import lifecycle
@@ -14,6 +15,7 @@ from ort_lite.memory import heap, locks
 from ort_lite.memory.account import Account
 from ort_lite.options import config_keys
 from ort_lite.options.options import ExecutionMode, SessionOptions
+from ort_lite.partition.assignment import label_of
 from ort_lite.pipeline.opening import Params, save_optimized
 from ort_lite.pipeline.pipeline import prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
@@ -93,6 +95,7 @@ def make_state(
     source: ModelSource | Model, options: SessionOptions, given: Arguments, params: Params | None, profiler: "Profiler | None"
 ) -> SessionState:
     """Takes a model through all stages. Raises what they raise."""
+    begin = perf_counter_ns()
     recorder = _recorder(options, profiler)
     span: Span = no_span if recorder is None else recorder.span
     account = open_account(options)
@@ -132,6 +135,8 @@ def make_state(
 
     overriding = None if other is None else Overriding(other, lambda model: ready(prepared_from(model)))
     heap.give_back()
+    if log.hears(options, log.INFO):
+        _tell(options, prepared, perf_counter_ns() - begin)
     return SessionState(
         options,
         account,
@@ -159,12 +164,29 @@ def _ready(prepared: Prepared, profiler: "Profiler | None", account: Account, wo
 
 
 def _recorder(options: SessionOptions, profiler: "Profiler | None") -> "Recorder | None":
-    """Who hears what making the session does: the trace that the options ask for, and the profile."""
-    if profiler is None and options.config(config_keys.CREATION_TRACE, "0") != "1":
+    """Who hears what making the session does: the trace that the options ask for, the profile, and the log."""
+    verbose = log.hears(options, log.VERBOSE)
+    if profiler is None and not verbose and options.config(config_keys.CREATION_TRACE, "0") != "1":
         return None
     from ort_lite.pipeline.creation import Recorder
 
-    return Recorder(None if profiler is None else profiler.event)
+    def tell(category: str, name: str, begin: int, end: int, **facts: Any) -> None:
+        if profiler is not None:
+            profiler.event(category, name, begin, end, **facts)
+        if verbose:
+            about = ", ".join(f"{key} {fact}" for key, fact in facts.items())
+            log.verbose(options, f"{name}: {(end - begin) / 1e6:.3f} ms{' (' * bool(about)}{about}{')' * bool(about)}")
+
+    return Recorder(tell)
+
+
+def _tell(options: SessionOptions, prepared: Prepared, nanoseconds: int) -> None:
+    """What was made, to the log."""
+    counts = dict.fromkeys(prepared.assignment.providers, 0)
+    for partition in prepared.assignment.partitions:
+        counts[label_of(prepared.assignment.providers, partition.provider)] += len(partition.nodes)
+    said = ", ".join(f"{label} {count}" for label, count in counts.items())
+    log.info(options, f"session made in {nanoseconds / 1e6:.1f} ms; nodes: {said}")
 
 
 def _workers(options: SessionOptions, prepared: Prepared) -> "Workers | None":
@@ -192,6 +214,6 @@ def _save_contexts(source: ModelSource | Model, prepared: Prepared, options: Ses
     try:
         made = with_contexts(prepared.model, prepared.assignment, prepared.compiled.partitions)
     except NothingToSave as nothing:
-        log.warn(options.log_severity_level, f"{config_keys.CONTEXT_ENABLE}: {nothing}")
+        log.warn(options, f"{config_keys.CONTEXT_ENABLE}: {nothing}")
         return
     save_with_contexts(made, path, options.config(config_keys.CONTEXT_EMBED, "0") == "1")

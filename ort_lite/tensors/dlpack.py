@@ -60,6 +60,16 @@ def from_dlpack(source: Any) -> Container:
     return Container.over(begin, shape, dtype, managed, writeable, partial(_release, address, managed.deleter))
 
 
+def is_dlpack_uint8_tensor(capsule: Any) -> bool:
+    """Whether a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
+    name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
+    if name is None:
+        raise InvalidArgument(f"a {type(capsule).__name__} is no DLPack capsule, or one that somebody used already")
+    kind = DLManagedTensor if name == _PLAIN else DLManagedTensorVersioned
+    managed: _Managed = kind.from_address(_pointer(capsule, name))
+    return (managed.dl_tensor.dtype.code, managed.dl_tensor.dtype.bits) == code_of("uint8")
+
+
 def _release(address: int, deleter: int | None) -> None:
     if deleter:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)

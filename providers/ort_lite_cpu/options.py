@@ -30,6 +30,7 @@ class CPUOptions(Record):
     planner: packs scratch memory. target: what kernels are compiled for, a name of `ort_lite.native.cpu`. inline: bodies of If, Loop
     and Scan become part of the program around them where they can. compile: what to do about missing kernels, see
     `ort_lite.native.missing`. steps: 16-bit floats are rounded where the operators of ONNX's functions end, not where a node does.
+    seed: of random numbers without one of their own; None: the system's entropy.
     """
 
     threads: int = 1
@@ -42,6 +43,7 @@ class CPUOptions(Record):
     inline: bool = True
     compile: str = WAIT
     steps: bool = False
+    seed: int | None = None
 
     @property
     def kernels(self) -> Kernels:

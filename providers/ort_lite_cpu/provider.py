@@ -23,6 +23,7 @@ from ort_lite.provider import (
     Rejection,
     SessionOptions,
 )
+from ort_lite.provider.seeds import seed
 from ort_lite.transform import Transform
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program.body import BodyProgram
@@ -30,6 +31,10 @@ from ort_lite_cpu.program.program import Program, machinery
 from ort_lite_cpu.program.segment import NOTHING
 from ort_lite_cpu.registry import STRING, OperatorRegistration, find
 from ort_lite_cpu.run.lease import Lease
+from ort_lite_cpu.run.ticket import MAX_PARTS
+
+MOST_THREADS = 1024
+"""That an option may ask for; a run uses MAX_PARTS of them."""
 
 
 class CPUExecutionProvider(ExecutionProvider):
@@ -57,7 +62,9 @@ class CPUExecutionProvider(ExecutionProvider):
             known = "threads, fusion, winograd, arena_extend_strategy, use_arena, target"
             raise ProviderError(f"{self.name} knows no option {', '.join(unknown)}; it knows {known}")
         self._growth, self._keep = Growth.named(arena_extend_strategy), str(use_arena) not in ("0", "False")
-        self._threads = int(threads)
+        if not 0 <= int(threads) <= MOST_THREADS:
+            raise ProviderError(f"{self.name}: threads is {threads}, expected 0 (all cores) to {MOST_THREADS}")
+        self._threads = min(int(threads), MAX_PARTS)
         self._target = _checked(target)
         self.options = CPUOptions(self._threads or _cores(), bool(fusion), bool(winograd), target=self._target or "host")
 
@@ -68,13 +75,13 @@ class CPUExecutionProvider(ExecutionProvider):
         `ort_lite.target` names the target that no provider option did, `ort_lite.compile` says what to do about missing kernels,
         `ort_lite.round_16_bit` "steps" rounds 16-bit floats where ONNX's functions do.
         """
-        threads = self._threads or options.intra_op_num_threads or _cores()
+        threads = self._threads or min(options.intra_op_num_threads or _cores(), MAX_PARTS)
         fusion = self.options.fusion and options.config("ort_lite.fusion", "1") != "0"
         winograd = self.options.winograd and options.config("ort_lite.winograd", "1") != "0"
         target = self._target or _checked(options.config("ort_lite.target", "")) or "host"
         steps = options.config("ort_lite.round_16_bit", "") == "steps"
         self.options = CPUOptions(
-            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps
+            threads, fusion, winograd, target=target, compile=checked(options.config(OPTION, WAIT)), steps=steps, seed=seed()
         )
         account = options.account
         if account is not None:
@@ -135,7 +142,8 @@ def _checked(target: str) -> str:
 def _cores() -> int:
     import os
 
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(found, MAX_PARTS)
 
 
 def _no_kernel(node: Node) -> Rejection:

@@ -37,7 +37,7 @@ def computed() -> dict[str, Hazard]:
     for dtype in (*SIGNED, *UNSIGNED):
         info = np.iinfo(dtype)
         a = np.array([info.min, info.max, 7, 0, info.min, 100], dtype)
-        b = np.array([-1 if info.min else 1, 0, 0, 0, 0, 7], np.int64).astype(dtype)
+        b = np.array([-1 if info.min else 1, 1, 2, 3, 5, 7], np.int64).astype(dtype)
         found[f"Div {dtype}"] = Hazard("Div", (a, b), {}, dtype)
         for fmod in (0, 1):
             found[f"Mod {dtype} fmod={fmod}"] = Hazard("Mod", (a, b), {"fmod": fmod}, dtype)
@@ -58,8 +58,12 @@ FAR = (3, -4, 2**62, -(2**63))
 
 
 def failing() -> dict[str, Hazard]:
-    """What fails with the position of a bad index."""
+    """What fails with the position of a bad index, or of a divisor that is 0."""
     found: dict[str, Hazard] = {}
+    for dtype in (*SIGNED, *UNSIGNED):
+        a, b = np.array([6, 7], dtype), np.array([1, 0], dtype)
+        found[f"Div {dtype} by 0"] = Hazard("Div", (a, b), {}, dtype)
+        found[f"Mod {dtype} by 0"] = Hazard("Mod", (a, b), {}, dtype)
     for index in FAR:
         bad, pair = np.array([[0, index]]), np.array([[0, 1], [index, 0]])
         update = np.ones((1, 2), np.float32)

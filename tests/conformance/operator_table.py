@@ -36,12 +36,13 @@ NEVER = {("ai.onnx.ml", "CategoryMapper"): "one side is text, the other int64"}
 """Operators whose schema allows pairs of types, equal ones, that its text rules out."""
 
 MICROSOFT = frozenset({
-    "Attention", "BiasGelu", "BifurcationDetector", "CDist", "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu",
-    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "NhwcMaxPool", "Pad", "QAttention",
-    "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearMul",
-    "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding", "SkipLayerNormalization",
-    "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
+    "Attention", "BeamSearch", "BiasGelu", "BifurcationDetector", "CDist", "DecoderMaskedMultiHeadAttention",
+    "DequantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
+    "EmbedLayerNormalization", "ExpandDims", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "GatherND", "Gelu", "GreedySearch",
+    "GroupQueryAttention", "Inverse", "MatMulIntegerToFloat", "MatMulNBits", "MultiHeadAttention", "MurmurHash3", "NhwcMaxPool", "Pad",
+    "QAttention", "QGemm", "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
+    "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "QuickGelu", "Range", "RotaryEmbedding",
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "Tokenizer", "Trilu", "Unique",
 })  # fmt: skip
 """Operators of com.microsoft that exporters and onnxruntime's optimiser write."""
 
@@ -220,8 +221,8 @@ operator version of onnx {version}, on every element type that its schema allows
 the operator changed: a model with any opset may have it. None is left to an operator's function body.
 
 *native* is compiled code. *Python* is a step between two runs of it: text, sequences, maps, optionals; a classifier that is
-native puts labels that are text in their places by such a step. *as float32* is computed in that type, between Casts. Dropout in
-training mode is Python. Names of several types:
+native puts labels that are text in their places by such a step; a search calls its native body between such steps.
+*as float32* is computed in that type, between Casts. Dropout in training mode is Python. Names of several types:
 
 {groups}
 """

@@ -214,6 +214,10 @@ def test_scratch_grows_by_the_strategy_that_the_provider_was_given(strategy: Any
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="arena_extend_strategy 'kHalf': expected one of"):
         session(providers=[("CPUExecutionProvider", {"arena_extend_strategy": "kHalf"})])
+    with pytest.raises(ProviderError, match=r"CPUExecutionProvider: threads is -1, expected 0 .all cores. to 1024"):
+        session(providers=[("CPUExecutionProvider", {"threads": -1})])
+    made = session(providers=[("CPUExecutionProvider", {"threads": 1024})])
+    assert made.get_provider_options()["CPUExecutionProvider"]["threads"] == 48, "more would have no part"
     with pytest.raises(ProviderError, match="knows no option arena; it knows threads, fusion, winograd, arena_extend_strategy"):
         session(providers=[("CPUExecutionProvider", {"arena": 1})])
 

@@ -83,6 +83,13 @@ def lines(text: str) -> list[list[str]]:
 BOTH = ("--providers", "AbsExecutionProvider,CPUExecutionProvider")
 
 
+def test_run_writes_a_trace(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "run", model, "--trace", str(tmp_path / "trace.json"))
+    assert [path.name for path in tmp_path.iterdir() if "trace" in path.name] == ["trace.json"]
+    names = {event["name"] for event in json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))}
+    assert names >= {"get_capability", "compile_partitions", "model_run", "thread_name"}
+
+
 def test_run_shows_each_output(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(tmp_path / "feeds.npz", x=np.array([[1, -2, 3]], np.float32))
     shown = lines(call(capsys, "run", model, "--feeds", str(tmp_path / "feeds.npz"), "--output", str(tmp_path / "y.npz")))

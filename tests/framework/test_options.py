@@ -66,6 +66,12 @@ def test_values_of_the_right_kind_are_taken(name: str, value: Any, kept: Any) ->
     ("name", "value", "message"),
     [
         ("intra_op_num_threads", 2.5, "SessionOptions.intra_op_num_threads: got 2.5, expected int"),
+        ("intra_op_num_threads", -1, "SessionOptions.intra_op_num_threads: got -1, expected 0 (the default) to 1024 threads"),
+        (
+            "inter_op_num_threads",
+            10**9,
+            "SessionOptions.inter_op_num_threads: got 1000000000, expected 0 (the default) to 1024 threads",
+        ),
         ("intra_op_num_threads", "2", "SessionOptions.intra_op_num_threads: got '2', expected int"),
         ("enable_profiling", 2, "SessionOptions.enable_profiling: got 2, expected bool"),
         ("graph_optimization_level", 7, "SessionOptions.graph_optimization_level: got 7, expected GraphOptimizationLevel"),
@@ -97,9 +103,11 @@ def test_config_entries_are_kept() -> None:
 
 
 def test_a_config_entry_that_was_not_set_is_an_error() -> None:
-    with pytest.raises(InvalidArgument, match="no session config entry 'a' was set"):
+    with pytest.raises(
+        InvalidArgument, match="SessionOptions does not have configuration with key: a; add_session_config_entry sets one"
+    ):
         SessionOptions().get_session_config_entry("a")
-    with pytest.raises(InvalidArgument, match="no run config entry 'a' was set"):
+    with pytest.raises(InvalidArgument, match="RunOptions does not have configuration with key: a; add_run_config_entry"):
         RunOptions().get_run_config_entry("a")
     with pytest.raises(InvalidArgument, match="the key must not be empty"):
         SessionOptions().add_session_config_entry("", "1")

@@ -209,7 +209,9 @@ def test_spec_5_5_stages_come_in_order_and_casts_where_a_provider_lacks_float16(
     options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "trace")
     made = ort_lite.InferenceSession(proto("(float16[3] x) => (float16[3] y) { y = Abs(x) }"), options, providers=[NoHalf()])
     np.testing.assert_array_equal(made.run(None, {"x": X.astype(np.float16)})[0], np.abs(X))
-    events = sorted(json.loads(Path(made.end_profiling()).read_text()), key=lambda event: event["ts"] + event["dur"])
+    events = sorted(
+        json.loads(Path(made.end_profiling()).read_text()), key=lambda event: (event["ts"] + event["dur"], -event["ts"])
+    )
     names = [event["name"] for event in events if event["cat"] == "Session"]
     assert names == ["model_loading_array", "transform", "partition", "compile", "session_initialization", "model_run"]
     assert [place.node.op_type for place in made.explain().assignment.placements.values()] == ["Cast", "Abs", "Cast"]

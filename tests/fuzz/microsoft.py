@@ -9,6 +9,7 @@ import numpy as np
 
 from ort_lite.dtypes import Array
 from tests.conformance.versions.cases import Case, Input, case
+from tests.conformance.versions.control_flow import body
 from tests.cpu.check import ints, ramp
 
 
@@ -50,6 +51,16 @@ ATTENTION = [
     ),
     own("MultiHeadAttention", ROWS, PAST, PAST, None, None, ramp((1, HEADS, 3, 5)), num_heads=HEADS),
     own("MultiHeadAttention", ramp((2, 3, HEADS, 3, SIZE)), None, None, num_heads=HEADS),
+    own("MultiHeadAttention", ROWS, ROWS, ROWS, None, None, None, PAST, PAST, np.array([1], np.int32), outputs=3, num_heads=HEADS),
+    own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
+    own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        np.array([2], np.int32), np.array([[[0, 1, 0, 1, 0], [1, 1, 0, 0, 1]]], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
     own(
         "GroupQueryAttention", ramp((2, 1, 32)), ramp((2, 1, 16)), ramp((2, 1, 16)), ramp((2, 2, 9, 8)), ramp((2, 2, 9, 8)),
         np.array([9, 6], np.int32), scalar(10, "int32"), ramp((16, 4)), ramp((16, 4)),
@@ -140,11 +151,26 @@ LSTM = [
     ramp((1,), low=0.01),
     np.zeros(1, np.int8),
 ]
+_DECODER = body(
+    """decoder (int32[B,S] input_ids, int32[B,S] position_ids, int32[B,T] attention_mask, float[2,B,2,P,3] past_0)
+    => (float[B,S,5] logits, float[2,B,2,P,3] present_0)
+    <float[5,5] t = {1,2,3,4,5, 5,1,2,3,4, 4,5,1,2,3, 3,4,5,1,2, 2,3,4,5,1}>
+    { logits = Gather(t, input_ids) present_0 = Identity(past_0) }"""
+)
+_TOKENS = np.array([[1, 2], [3, 4]], np.int32)
+_LENGTH, _TWO = np.array([5], np.int32), np.array([2], np.int32)
+_ENDS: dict[str, Any] = {"eos_token_id": 0, "pad_token_id": 4, "decoder": _DECODER}
+GENERATION = [
+    own("GreedySearch", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), no_repeat_ngram_size=2, **_ENDS),
+    own("Sampling", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), outputs=2, top_p=0.7, temperature=1.5, **_ENDS),
+    own("BeamSearch", _TOKENS, _LENGTH, None, _TWO, _TWO, outputs=3, **_ENDS),
+]
 MATRICES = [
     own("FusedMatMul", ramp((2, 4, 3)), ramp((2, 5, 4)), transA=1, transB=1, alpha=0.5),
     own("FusedMatMul", ramp((3, 2, 4)), ramp((2, 5, 4)), transBatchA=1, transB=1),
     own("FusedGemm", ramp((3, 4)), ramp((4, 5)), ramp((5,)), constants=(1, 2), activation="Relu", alpha=2.0),
     own("FusedGemm", ramp((3, 4)), ramp((5, 4)), transB=1, activation="LeakyRelu", activation_alpha=0.3),
+    own("MurmurHash3", ramp((3, 5)), positive=0),
     own("CDist", ramp((3, 7)), ramp((5, 7)), metric="euclidean"),
     own("Inverse", ramp((2, 3, 3))),
     own("DynamicQuantizeMatMul", ramp((3, 5, 9)), byte(9, 7, dtype="int8"), ramp((7,)), np.zeros(7, np.int8), ramp((7,))),
@@ -221,8 +247,9 @@ MOVING = [
     own("Trilu", ramp((2, 3, 4)), scalar(1, "int64"), upper=0),
     own("Unique", np.array([3, 1, 3, 2, 1, 3], np.float32), outputs=3),
     own("Unique", np.array(["b", "a", "b"], object), outputs=3),
+    own("MurmurHash3", TEXTS, seed=3),
     own("Tokenizer", TEXTS, mark=1, pad_value="#", mincharnum=1, separators=[",", ";", " "]),
     own("Tokenizer", TEXTS[0], mark=0, pad_value="#", mincharnum=2, tokenexp="[a-z]+"),
 ]
 
-CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *QUANTIZED, *MOVING)
+CASES: tuple[Case, ...] = (*ATTENTION, *NORMALIZATION, *CONVOLUTION, *MATRICES, *GENERATION, *QUANTIZED, *MOVING)

@@ -31,7 +31,7 @@ def bound(session: ort_lite.InferenceSession) -> IOBinding:
 
 def test_every_method_of_onnxruntimes_is_there() -> None:
     theirs = {name for name in dir(onnxruntime.IOBinding) if not name.startswith("_")}
-    assert theirs - set(dir(IOBinding)) == {"get_outputs_as_ortvaluevector"}, "a list of OrtValues does here"
+    assert theirs <= set(dir(IOBinding))
 
 
 def test_outputs_that_are_bound_come_in_that_order(session: ort_lite.InferenceSession) -> None:

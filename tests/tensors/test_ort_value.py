@@ -45,7 +45,7 @@ def test_strings_are_held_too() -> None:
 
 def test_every_method_of_onnxruntimes_is_there() -> None:
     theirs = {name for name in dir(onnxruntime.OrtValue) if not name.startswith("_")}
-    assert theirs - set(dir(OrtValue)) == {"as_sparse_tensor", "ort_value_from_sparse_tensor"}, "sparse tensors are dense here"
+    assert theirs <= set(dir(OrtValue))
 
 
 def test_an_array_is_shared_and_another_layout_copied() -> None:

@@ -20,6 +20,7 @@ from ort_lite.graph import Graph, Node, SequenceType, Value
 from ort_lite.graph.released import check_there
 from ort_lite.inference import ContentsUnknown, Info, NumbersUnknown, RankUnknown, ShapeRules
 from ort_lite.provider import Body
+from ort_lite.shapes import equal
 from ort_lite_cpu.lowering.lowered import NOWHERE, HostStep, Lowered
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Buffer, Tensor
@@ -106,6 +107,7 @@ class Lowering(Values):
         infos = self._infer(node)
         made = [(value, info) for value, info in zip(node.outputs, infos, strict=True) if value is not None]
         if made and all(info.contents is not None for _, info in made):
+            self._require_quotients(node)
             for value, info in made:
                 assert info.shape is not None and info.dtype is not None
                 self.tensors[value] = Tensor(info.dtype, info.shape, contents=info.contents, name=value.name)
@@ -125,6 +127,17 @@ class Lowering(Values):
                 f"{node} (CPUExecutionProvider): it cannot be lowered for inputs {given or 'none'} and these attributes: "
                 + told(error)
             ).about(node) from error
+
+    def _require_quotients(self, node: Node) -> None:
+        """Sizes that others are divided by must not be 0: expressions would go on with 0."""
+        if node.op_type not in ("Div", "Mod") or node.domain:
+            return
+        value = node.inputs[1]
+        assert value is not None
+        for element in self.inference.of(value).contents or ():
+            if not isinstance(element, int):
+                message = f"an element of the divisor {value.name!r} is 0; integers have no quotient and no remainder by 0"
+                self.require(node, equal(equal(element, 0), 0), message, ())
 
     def _infer(self, node: Node) -> list[Info]:
         """What is known of the node's outputs, once enough is known of its inputs: each question is asked once."""

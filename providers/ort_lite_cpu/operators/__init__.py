@@ -71,10 +71,13 @@ _MICROSOFT: dict[str, str] = {
     "linear_attention": "CausalConvWithState LinearAttention",
     "matmul": "FusedGemm FusedMatMul",
     "microsoft.matmul_n_bits": "MatMulNBits",
-    "microsoft.attention": "Attention MultiHeadAttention",
+    "microsoft.attention": "Attention DecoderMaskedMultiHeadAttention MultiHeadAttention",
+    "microsoft.murmur_hash": "MurmurHash3",
     "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "pooling": "NhwcMaxPool",
+    "microsoft.generation.sampling": "Sampling",
+    "microsoft.generation.search": "BeamSearch GreedySearch",
     "microsoft.q_attention": "QAttention",
     "microsoft.qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"
@@ -115,7 +118,11 @@ _ONNX_COMPLEX = {
         "Scatter ScatterElements ScatterND Slice SpaceToDepth Split TensorScatter Tile Transpose Trilu Upsample Where"
     ),
 }
-_MICROSOFT_STRINGS = {"strings": "ExpandDims GatherND Unique", "microsoft.tokenizer": "Tokenizer"}
+_MICROSOFT_STRINGS = {
+    "strings": "ExpandDims GatherND Unique",
+    "microsoft.murmur_hash": "MurmurHash3",
+    "microsoft.tokenizer": "Tokenizer",
+}
 _MICROSOFT_COMPLEX = {"complex_numbers": "GatherND"}
 _ML_STRINGS = {
     "ml.features": "OneHotEncoder",

@@ -3,13 +3,20 @@
 A formula is text in the native language over {0}, {1}, ... (operands) and {s0}, ... (attributes, in the first operand's type).
 """
 
+from typing import TYPE_CHECKING
+
 from ort_lite.dtypes import FLOATS, INTEGERS, SIGNED
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, like, native, span
 from ort_lite.shapes import equal
 from ort_lite_cpu.kernels.narrow import NARROW_FLOATS
 from ort_lite_cpu.lowering.expression import bounded, define, formula_tensor
 from ort_lite_cpu.lowering.op import NodeLowering
-from ort_lite_cpu.lowering.tensor import Expression, Tensor
+from ort_lite_cpu.lowering.tensor import Expression, Tensor, bits
 from ort_lite_cpu.registry import NATIVE, REAL, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
 
 BOOL = frozenset({"bool"})
 REAL_OR_INTEGER = REAL | INTEGERS
@@ -144,19 +151,50 @@ def _aligned(op: NodeLowering) -> list[Tensor]:
     return [a, b]
 
 
+@native
+@extents(x="count")
+def find_zero(x: Ptr, count: int, part: int, parts: int) -> int:
+    """Fails at the first 0 of this part of x (count,), unsigned integers."""
+    for i in span(count, part, parts):
+        if x[i] == like(x, 0):
+            return failed(INDEX_OUT_OF_RANGE, i)
+    return OK
+
+
+def _zero_divisor(failure: "Failure") -> str:
+    name = failure.name(1)
+    return f"element {failure.at} of the divisor {name!r} is 0; integers have no quotient and no remainder by 0"
+
+
+def _check_divisor(op: NodeLowering, divisor: Tensor) -> Tensor:
+    """The divisor of integers, which the run refuses if it has a 0. What is known of it is not looked at again."""
+    constant = op.constant(1)
+    known = divisor.contents if constant is None else constant.ravel().tolist()
+    if known is not None and all(isinstance(element, int) and element for element in known):
+        return divisor
+    stored = op.stored(divisor)
+    op.emit(find_zero, [bits(stored)], count=stored.size, work=stored.size, message=_zero_divisor)
+    return stored
+
+
 @operator("Div", types=REAL_OR_INTEGER)
 def div(op: NodeLowering) -> None:
-    """Integer division truncates; by zero it gives 0, the smallest integer by -1 wraps."""
-    define(op, "{0} / {1}" if is_float(op) else "idiv({0}, {1})", _aligned(op), cost=0.5 if is_float(op) else 3)
+    """Integer division truncates; 0 as a divisor is an error, the smallest integer by -1 wraps."""
+    a, b = _aligned(op)
+    if is_float(op):
+        define(op, "{0} / {1}", [a, b], cost=0.5)
+    else:
+        define(op, "idiv({0}, {1})", [a, _check_divisor(op, b)], cost=3)
 
 
 @operator("Mod", since=10, types=REAL_OR_INTEGER)
 def mod(op: NodeLowering) -> None:
-    """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python."""
+    """fmod=1: the sign of the dividend, as C; else that of the divisor, as Python. 0 as a divisor of integers is an error."""
     truncated = bool(op.attr("fmod", 0))
     names = ("fmod_trunc", "fmod_floor") if is_float(op) else ("imod", "ifloormod")
     formula = f"{names[0] if truncated else names[1]}({{0}}, {{1}})"
-    define(op, formula, operands(op), cost=5)
+    a, b = operands(op)
+    define(op, formula, [a, b if is_float(op) else _check_divisor(op, b)], cost=5)
 
 
 @operator("Pow", types=REAL | {"int32", "int64"})

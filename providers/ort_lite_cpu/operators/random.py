@@ -1,6 +1,7 @@
 """Random numbers: each element is a hash of its index and of the number of the run, so that any share of threads gives the same.
 
-With `seed` every run gives the same numbers; without, no two do.
+With the attribute `seed` every run gives the same numbers; without, no two do. `ort_lite.set_seed` makes a session's runs those of any
+other session of the same model and seed.
 """
 
 import os
@@ -110,10 +111,21 @@ def stream(op: NodeLowering) -> Tensor:
     seed = op.attr("seed")
     if seed is not None:
         return op.array(np.frombuffer(struct.pack("<d", float(seed)), np.int64))
-    state = op.array(np.frombuffer(os.urandom(8), np.int64).copy())
+    state = op.array(np.frombuffer(entropy(op, 8), np.int64).copy())
     made = op.temporary("int64", (1,))
     op.emit(next_stream, [state, made], work=0)
     return made
+
+
+def entropy(op: NodeLowering, count: int) -> bytes:
+    """Where the node's numbers begin: the process's seed and the node's name mixed, or the system's entropy."""
+    seed = op.options.seed
+    if seed is None:
+        return os.urandom(count)
+    from hashlib import blake2b
+
+    names = [op.node.name, *(value.name for value in op.node.outputs if value is not None)]
+    return blake2b("\0".join([str(seed), *names]).encode(), digest_size=count).digest()
 
 
 def _made(op: NodeLowering) -> Tensor:

@@ -49,7 +49,7 @@ def _same_size(op: NodeLowering) -> None:
 
 @operator("Identity", "Dropout", types=ANY)
 def identity(op: NodeLowering) -> None:
-    """Identity, and Dropout outside training: its mask, where asked for, is all True."""
+    """Identity, and Dropout outside training: its mask, where asked for, is all True; from opset 7 to 11 all 0, as onnxruntime's."""
     if op.has(2) and op.known(2).any():
         from ort_lite_cpu.operators.dropout import train_dropout
 
@@ -59,7 +59,7 @@ def identity(op: NodeLowering) -> None:
     if op.wants(1):
         from ort_lite_cpu.operators.fill import emit_fill
 
-        emit_fill(op, op.output(1), True)
+        emit_fill(op, op.output(1), op.version < 7 or op.version >= 12)
 
 
 @operator("Transpose", types=MOVABLE)

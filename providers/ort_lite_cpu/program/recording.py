@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from threading import get_native_id
 from time import perf_counter_ns
 from typing import Any
 
@@ -28,17 +29,17 @@ class Recording:
     """Collects from any thread; `events` says it in words, once, and ends the recording."""
 
     def __init__(self) -> None:
-        self._calls: list[Callable[[], ProfileEvent]] = []
+        self._calls: list[tuple[Callable[[], ProfileEvent], int]] = []
         self._ended = False
 
     def note(self, event: Callable[[], ProfileEvent]) -> None:
         if not self._ended:
-            self._calls.append(event)  # one append: safe from many threads
+            self._calls.append((event, get_native_id()))  # one append: safe from many threads
 
     def events(self) -> Iterator[ProfileEvent]:
         self._ended = True
         calls, self._calls = self._calls, []
-        return (call() for call in calls)
+        return (call().replace(thread=thread) for call, thread in calls)
 
 
 def timed(step: HostStep, recorder: Recorder) -> HostStep:

@@ -18,7 +18,7 @@ from ort_lite_cpu.lowering.lowered import Instruction
 from ort_lite_cpu.run.slices import EACH, ENTRY, FIRST, PARTS, SLICED, STRIDE, WORDS
 from ort_lite_cpu.types import WIDTHS
 
-LONG_NS = 20_000_000
+LONG_NS = 4_000_000
 """Estimated work of a thread from which on an instruction is cut, and that of a slice."""
 MOST = 4096
 """Slices of an instruction."""

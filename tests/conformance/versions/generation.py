@@ -115,7 +115,7 @@ _RATIO, _NO = np.array(0.75, np.float32), np.array(False)
 DROPOUTS = [
     case("Dropout", _KEPT, until=6, is_test=1, oracle=lambda x, is_test: x),
     case("Dropout", _KEPT, since=7, until=11, ratio=0.9),
-    case("Dropout", _KEPT, since=10, until=11, types=(), outputs=2, oracle=lambda x: (x, np.ones(x.shape, bool))),
+    case("Dropout", _KEPT, since=10, until=11, types=(), outputs=2, oracle=lambda x: (x, np.zeros(x.shape, bool))),
     case("Dropout", _KEPT, since=12),
     case(
         "Dropout",

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
+from ort_lite import InferenceSession
 from ort_lite.dtypes import Array, to_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, RuntimeException
 from tests.cpu.check import check_op, ramp, run_op
 
 Function = Callable[..., Any]
@@ -147,10 +149,26 @@ def test_integer_division_truncates() -> None:
     check_op("Div", a, b, expected=np.trunc(a / b).astype(np.int64))
 
 
-def test_integer_division_by_zero_gives_zero_and_does_not_trap() -> None:
+def test_the_smallest_integer_divided_by_minus_one_wraps() -> None:
     lowest = -(2**31)
-    [got] = run_op("Div", [np.array([5, 0, lowest], np.int32), np.array([0, 0, -1], np.int32)])
-    assert got.tolist() == [0, 0, lowest]
+    [got] = run_op("Div", [np.array([5, lowest], np.int32), np.array([1, -1], np.int32)])
+    assert got.tolist() == [5, lowest]
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+def test_integers_divided_by_zero_are_an_error_that_says_where(op_type: str) -> None:
+    with pytest.raises(RuntimeException, match=f"{op_type} .*: element 1 of the divisor 'in1' is 0"):
+        run_op(op_type, [np.array([5, 6], np.int32), np.array([2, 0], np.int32)])
+
+
+def test_sizes_divided_by_a_size_of_zero_are_an_error() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[n] a, float[m] b) => (int64[1] y) {
+        p = Shape(a) q = Shape(b) y = Div(p, q) }"""
+    session = InferenceSession(onnx.parser.parse_model(text), providers=["CPUExecutionProvider"])
+    a = np.zeros(6, np.float32)
+    assert session.run(None, {"a": a, "b": a[:2]})[0] == 3
+    with pytest.raises(InvalidArgument, match=r"Div .*: an element of the divisor 'q' is 0"):
+        session.run(None, {"a": a, "b": a[:0]})
 
 
 def test_float_division_by_zero_is_infinite_or_nan() -> None:

@@ -8,7 +8,8 @@ import pytest
 from ort_lite.dtypes import Array, to_numpy, to_onnx
 from ort_lite.errors import InvalidGraph
 from ort_lite.errors import NotImplemented as NotSupported
-from tests.cpu.check import op_program, run_op
+from ort_lite_cpu.options import CPUOptions
+from tests.cpu.check import op_program, run_op, text_program
 
 MANY = 40_000
 
@@ -46,6 +47,19 @@ def test_like_another_tensor(op: str, dtype: str | None) -> None:
     attributes = {} if dtype is None else {"dtype": to_onnx(dtype)}
     y = drawn(op, [np.zeros((3, 5), np.float32)], **attributes)
     assert y.shape == (3, 5) and y.dtype == to_numpy(dtype or "float32") and len(np.unique(y)) > 10
+
+
+def test_a_seed_of_the_process_makes_sessions_alike() -> None:
+    text = "(float[9] x) => (float[9] y, float[9] z) { y = RandomNormalLike(x) z = RandomUniformLike(x) }"
+    x = np.zeros(9, np.float32)
+
+    def two_runs(seed: int | None) -> list[Array]:
+        program = text_program(text, options=CPUOptions(seed=seed))
+        return [array for _ in range(2) for array in program([x])]
+
+    first, again, other, none = two_runs(3), two_runs(3), two_runs(4), two_runs(None)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other) and not np.array_equal(first, none) and not np.array_equal(first[:2], first[2:])
 
 
 def test_neighbours_are_independent() -> None:

@@ -58,9 +58,10 @@ _MICROSOFT = {
         "WordConvEmbedding"
     ),
     "microsoft_attention": (
-        "Attention CausalConvWithState EmbedLayerNormalization GroupQueryAttention LinearAttention MultiHeadAttention "
-        "QAttention QEmbedLayerNormalization SparseAttention"
+        "Attention CausalConvWithState DecoderMaskedMultiHeadAttention EmbedLayerNormalization GroupQueryAttention LinearAttention "
+        "MultiHeadAttention QAttention QEmbedLayerNormalization SparseAttention"
     ),
+    "microsoft_generation": "BeamSearch GreedySearch Sampling",
     "microsoft_quantized": (
         "AttnLSTM DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulInteger16 MatMulIntegerToFloat "
         "MulInteger NhwcMaxPool QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool "

@@ -41,7 +41,7 @@ def multi_head_attention(op: Op) -> list[Info]:
     Queries may be packed with keys and values, (B, S, heads, 3, size), keys with values, (B, L, heads, 2, size), and both may
     come as (B, heads, L, size), from cross attention's past.
     """
-    dtype, query, heads = op.dtype(0), op.shape(0), op.attr("num_heads")
+    query, heads = op.shape(0), op.attr("num_heads")
     batch, steps = query[:2]
     size = query[-1] if len(query) == 5 else floordiv(query[2], heads)
     length, value_size = steps, size
@@ -51,11 +51,31 @@ def multi_head_attention(op: Op) -> list[Info]:
     if op.has(2):
         value = op.shape(2)
         value_size = value[3] if len(value) == 4 else floordiv(value[2], heads)
-    total = length + (op.shape(6)[2] if op.has(6) else 0)
+    return _heads(op, 6, 8, (batch, heads, steps, length), (size, value_size))
+
+
+@microsoft_rule("DecoderMaskedMultiHeadAttention")
+def decoder_masked_multi_head_attention(op: Op) -> list[Info]:
+    """As MultiHeadAttention, of one query; keys and values (B, 1, H), or (B, heads, L, size) of cross attention."""
+    (batch, steps, hidden), heads = op.shape(0), op.attr("num_heads")
+    size = floordiv(hidden, heads)
+    length = op.shape(1)[2] if op.has(1) and len(op.shape(1)) == 4 else steps
+    return _heads(op, 5, 7, (batch, heads, steps, length), (size, size))
+
+
+def _heads(op: Op, past: int, count: int, sizes: tuple[Dim, ...], head_sizes: tuple[Dim, Dim]) -> list[Info]:
+    """The outputs, with a past in input `past` that grows, or, where input `count` says how many rows of it count, does not."""
+    (batch, heads, steps, length), dtype = sizes, op.dtype(0)
+    rows: Dim = op.shape(past)[2] if op.has(past) else 0
+    total = kept = rows + length
+    if op.has(past) and op.has(count):
+        known, kept = op.known(count), rows
+        if known is None:
+            op.needs(ContentsUnknown(count))
+        total = op.fresh() if known is None else known[0] + length
     return [
-        op.tensor(dtype, (batch, steps, value_size * heads)),
-        op.tensor(dtype, (batch, heads, total, size)),
-        op.tensor(dtype, (batch, heads, total, value_size)),
+        op.tensor(dtype, (batch, steps, head_sizes[1] * heads)),
+        *(op.tensor(dtype, (batch, heads, kept, size)) for size in head_sizes),
         op.tensor(dtype, (batch, heads, steps, total)),
     ]
 
@@ -107,6 +127,7 @@ RULES = [
     *attention,
     *q_attention,
     *multi_head_attention,
+    *decoder_masked_multi_head_attention,
     *group_query_attention,
     *sparse_attention,
     *embed_layer_normalization,

@@ -1,18 +1,26 @@
-"""com.microsoft's Attention and MultiHeadAttention: the projections' bias, padding masks, keys and values with their past."""
+"""com.microsoft's Attention, MultiHeadAttention and its form for decoders: biases of projections, padding masks, the past."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, imin, like, native, span
-from ort_lite.shapes import equal, floordiv, product, same, select
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, imin, like, native, span
+from ort_lite.shapes import equal, floordiv, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm import attention as kernels
 from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.lowering.strided import emit_strided
 from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
+BEAMS = 9
+"""The input cache_indirection."""
 
 
 @operator("Attention", domain="com.microsoft", types=REAL)
@@ -80,23 +88,74 @@ def _both_joined(op: NodeLowering, past: Tensor | None, k: Heads, v: Heads) -> t
     return Heads(present, shape[1:], steps), Heads(present, shape[1:], steps, half)
 
 
+class Places(NamedTuple):
+    """Numbers of the inputs that MultiHeadAttention and its form for decoders have in different places."""
+
+    bias: int
+    mask: int
+    added: int
+    past: int
+    """Of keys; values come next."""
+    used: int
+    """How many rows of the past count, where it is a buffer with room for more."""
+
+
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
 def multi_head_attention(op: NodeLowering) -> None:
     """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
-    if op.has(8) or op.has(9):
-        raise op.reject("a past in a shared buffer, cache_indirection")
+    _attend_heads(op, Places(bias=3, mask=4, added=5, past=6, used=8))
+
+
+@operator("DecoderMaskedMultiHeadAttention", domain="com.microsoft", types=REAL)
+def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
+    """One query a sequence, with a past in a buffer that keeps its size, or with the heads of cross attention.
+
+    Spec: DecoderMaskedMultiHeadAttention-1.
+    """
+    if op.has(5) and not op.attr("past_present_share_buffer", 0):
+        raise op.reject("a past without past_present_share_buffer")
+    rows = op.raw(0).shape[1]
+    op.require(equal(rows, 1), "{0} queries a sequence, expected one", rows)
+    _attend_heads(op, Places(bias=10, mask=3, added=4, past=5, used=7))
+
+
+def _attend_heads(op: NodeLowering, at: Places) -> None:
     heads = op.attr("num_heads")
     q, k, v = _operands(op, heads)
-    if op.has(3):
-        q, k, v = _biased(op, (q, k, v))
-    past = op.optional(6)
+    if op.has(at.bias):
+        q, k, v = _biased(op, (q, k, v), at.bias)
+    past = op.optional(at.past)
     before: Dim = 0 if past is None else past.shape[2]
-    k, v = joined(op, past, k, 1), joined(op, op.optional(7), v, 2)
-    mask = _mask(op, 4, 5, q.shape[:3], k.shape[2])
+    if past is not None and op.has(at.used):
+        before = op.contents(at.used)[0]
+        k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
+        if op.has(BEAMS):
+            k, v = (_of_beams(op, op.input(BEAMS), kept, before) for kept in (k, v))
+    elif op.has(BEAMS):
+        raise op.reject("cache_indirection without past_sequence_length")
+    else:
+        k, v = joined(op, past, k, 1), joined(op, op.optional(at.past + 1), v, 2)
+    mask = _mask(op, at.mask, at.added, q.shape[:3], k.shape[2])
     right = 0 if op.attr("unidirectional", 0) else -1
     stage = kernels.MASKED if op.wants(3) else kernels.NOTHING
     rules = Rules(float(op.attr("scale", 0.0)), right=right, past=before, stage=stage)
     emit_attention(op, q, k, v, heads_of(op, op.output(0), heads), mask, rules, op.output(3) if op.wants(3) else None)
+
+
+def _put_behind(op: NodeLowering, past: Tensor, new: Heads, before: Dim, index: int) -> Heads:
+    """Output `index`: the past (batch, heads, room, size) with the new rows behind the first `before`. Returns those that count."""
+    batch, heads, rows, size = new.shape
+    if len(past.shape) != 4:
+        raise op.reject(f"a past of rank {len(past.shape)}")
+    room, total = past.shape[2], before + rows
+    op.agree(past.shape, (batch, heads, room, size), "the past does not go with what is new")
+    fits = (1 - less(before, 0)) * (1 - less(room, total))
+    op.require(fits, "{0} rows behind {1}, in a past of {2}", rows, before, room)
+    present = op.output(index) if op.wants(index) else op.temporary(past.dtype, past.shape)
+    steps = (heads * room * size, room * size, size)
+    emit_strided(op, past, present, past.shape, (*steps, 1), (*steps, 1), 0, 0)
+    emit_strided(op, new.tensor, present, new.shape, (*new.steps, 1), (*steps, 1), new.at, before * size)
+    return Heads(present, (batch, heads, total, size), steps)
 
 
 def _operands(op: NodeLowering, heads: int) -> tuple[Heads, Heads, Heads]:
@@ -119,12 +178,12 @@ def _packed(op: NodeLowering, x: Tensor, number: int, count: int) -> Heads:
     return Heads(x, (batch, heads, rows, size), (rows * row, count * size, row), number * size)
 
 
-def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads]) -> tuple[Heads, Heads, Heads]:
-    """Each with its piece of the bias (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
+def _biased(op: NodeLowering, parts: tuple[Heads, Heads, Heads], index: int) -> tuple[Heads, Heads, Heads]:
+    """Each with its piece of the bias, input `index` (hidden sizes of q, k and v, one after the other), as (B, heads, rows, size).
 
     Keys and values that come as (B, heads, rows, size) have theirs already.
     """
-    bias = op.input(3)
+    bias = op.input(index)
     widths = [part.shape[1] * part.shape[3] for part in parts]
     op.agree(bias.shape, (widths[0] + widths[1] + widths[2],), "the bias does not fit queries, keys and values")
     done: list[Heads] = []
@@ -171,6 +230,57 @@ def add_bias(
     return OK
 
 
+# --- Beams
+def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim) -> Heads:
+    """Rows of the past from the sequence that each beam came by: `rows` (groups, beams, columns) says for each place which beam's."""
+    batch, heads, total, size = kept.shape
+    if len(rows.shape) != 3:
+        raise op.reject(f"cache_indirection of rank {len(rows.shape)}")
+    groups, beams, columns = rows.shape
+    op.require(equal(groups * beams, batch), "{0} groups of {1} beams for a batch of {2}", groups, beams, batch)
+    op.require(1 - less(columns, before), "cache_indirection has {0} columns for a past of {1}", columns, before)
+    made = op.temporary(kept.tensor.dtype, (batch, heads, total, size))
+    given: dict[str, Any] = {"batch": batch, "heads": heads, "room": kept.tensor.shape[2], "total": total, "size": size}
+    given |= {"before": before, "beams": beams, "columns": columns}
+    op.emit(follow_beams, [kept.tensor, rows, made], **given, work=made.size // 2, message=_no_beam)
+    return heads_of(op, made, heads)
+
+
+def _no_beam(failure: "Failure") -> str:
+    return failure.outside("beam", 1, 0, failure.scalar("beams"), BEAMS)
+
+
+@native
+@extents(x="batch * heads * room * size", rows="batch * columns", y="batch * heads * total * size")
+def follow_beams(
+    x: Ptr,
+    rows: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    room: int,
+    total: int,
+    size: int,
+    before: int,
+    beams: int,
+    columns: int,
+    part: int,
+    parts: int,
+) -> int:
+    """y[b, h, t] = x[that of b's group which rows[b, t] names, h, t] for t below `before`, else x[b, h, t]."""
+    for job in span(batch * heads * total, part, parts):
+        t, h, b = job % total, job // total % heads, job // total // heads
+        source = b
+        if t < before:
+            beam = int(rows[b * columns + t])
+            if beam < 0 or beam >= beams:
+                return failed(INDEX_OUT_OF_RANGE, b * columns + t)
+            source = b // beams * beams + beam
+        for i in range(size):
+            y[job * size + i] = x[((source * heads + h) * room + t) * size + i]
+    return OK
+
+
 # --- Masks
 def _mask(op: NodeLowering, padding: int, bias: int | None, wanted: Shape, total: Dim) -> Mask:
     """The sum of input `bias` and of what input `padding` masks by adding `mask_filter_value`."""
@@ -192,7 +302,10 @@ def _wider(a: Dim, b: Dim) -> Dim:
 
 
 def _padding(op: NodeLowering, index: int, batch: Dim, total: Dim) -> Tensor:
-    """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts."""
+    """(B, 1, 1 or S, T) floats of a padding mask: (B, T), (B, S, T), or (B,) or (2 B,): ends, then starts, of what counts.
+
+    Of (3 B + 2,), ends and where sequences begin in packed ones, ends alone count, as in onnxruntime.
+    """
     mask, dtype = op.input(index), op.info().dtype
     assert dtype is not None
     value = float(op.attr("mask_filter_value", -10000.0))
@@ -205,7 +318,8 @@ def _padding(op: NodeLowering, index: int, batch: Dim, total: Dim) -> Tensor:
         op.emit(filtered, [mask, made], n=made.size, value=value)
         return made
     starts = equal(mask.shape[0], 2 * batch)
-    op.require(select(starts, 1, equal(mask.shape[0], batch)), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
+    fits = select(equal(mask.shape[0], batch), 1, equal(mask.shape[0], 3 * batch + 2))
+    op.require(select(starts, 1, fits), "a mask of {0} lengths for a batch of {1}", mask.shape[0], batch)
     made = op.temporary(dtype, (batch, 1, 1, total))
     op.emit(limits, [mask, made], batch=batch, total=total, starts=starts, value=value)
     return made

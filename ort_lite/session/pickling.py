@@ -1,0 +1,54 @@
+"""Sessions between processes: what one was made from travels, and is made anew there. `copy.deepcopy` does the same.
+
+Compiled code stays where it is: the other process finds it in the kernel cache, and the weights of a model that came from a path are
+mapped from there, where processes share them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.graph.model import Model
+from ort_lite.options.options import SessionOptions
+from ort_lite.pipeline.preparation import Arguments
+from ort_lite.plugins.selection import ProviderEntry
+from ort_lite.provider.ask import ask
+from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.serialization.source import ModelSource
+
+Parts = tuple[type[Any], ModelSource | Model, SessionOptions, Arguments]
+
+
+def parts(
+    kind: type[Any],
+    source: ModelSource | Model | None,
+    options: SessionOptions,
+    given: Arguments,
+    own_params: bool,
+) -> Parts:
+    """What `made_again` takes. Raises InvalidArgument where a session cannot be made from what it has kept."""
+    if own_params:
+        raise InvalidArgument(
+            "the session has parameters that are not the model's file's: pickle one without, and load them there"
+        )
+    if source is None:
+        raise InvalidArgument(
+            "the session was made from a large buffer or file object that it has not kept; make it from a path to pickle it"
+        )
+    entries = None if given.providers is None else [_entry(each) for each in given.providers]
+    return kind, source, options.copy(), given.replace(providers=entries)
+
+
+def made_again(kind: type[Any], source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Any:
+    """The session. Raises what making it raises."""
+    more = {"parse_options": given.parse_options, "placement_rules": given.placement_rules, "partitioning": given.partitioning}
+    return kind(source, options, given.providers, given.provider_options, **more)
+
+
+def _entry(entry: ProviderEntry) -> ProviderEntry:
+    """A name or a class, with options: an instance belongs to its process, what it was made with is in its options."""
+    provider, own = entry if isinstance(entry, tuple) else (entry, None)
+    if not isinstance(provider, ExecutionProvider):
+        return entry
+    options: Mapping[str, Any] = {**ask(provider, "get_options"), **(own or {})}
+    return type(provider), options

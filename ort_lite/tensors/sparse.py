@@ -1,0 +1,275 @@
+"""Sparse tensors as values: onnxruntime's SparseTensor, its formats and its views.
+
+ort_lite computes with dense tensors: where a sparse one enters a model it is made dense (`SparseTensor.dense`).
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy, ort_name
+from ort_lite.errors import InvalidCall, InvalidType
+from ort_lite.options.enums import NamedNumber
+from ort_lite.record import Record
+
+_DENSE_LIMIT = 2**31  # bytes of a sparse tensor once dense, as for those in models
+
+
+class OrtSparseFormat(NamedNumber):
+    """How a sparse tensor says where its values are."""
+
+    ORT_SPARSE_UNDEFINED = 0
+    ORT_SPARSE_COO = 1
+    ORT_SPARSE_CSRC = 2
+    ORT_SPARSE_BLOCK_SPARSE = 4
+
+
+class SparseCooView(Record):
+    """Where the values of a tensor in COO format are."""
+
+    held: Array
+
+    def indices(self) -> Array:
+        """int64: positions in the flattened tensor (n,), or coordinates (n, 2)."""
+        return self.held
+
+
+class SparseCsrView(Record):
+    """Where the values of a tensor in CSR format are."""
+
+    columns: Array
+    rows: Array
+
+    def inner(self) -> Array:
+        """int64 (n,): the column of each value."""
+        return self.columns
+
+    def outer(self) -> Array:
+        """int64 (rows + 1,): where the values of each row begin, and where the last one's end."""
+        return self.rows
+
+
+class SparseBlockSparseView(Record):
+    """Where the blocks of a tensor in block-sparse format are."""
+
+    held: Array
+
+    def indices(self) -> Array:
+        """int32 (2, blocks)."""
+        return self.held
+
+
+_View = SparseCooView | SparseCsrView | SparseBlockSparseView
+_AnyView = TypeVar("_AnyView", SparseCooView, SparseCsrView, SparseBlockSparseView)
+
+
+class SparseTensor:
+    """Values and where they are, on the CPU. Arrays are shared, and shown read-only; those that are not contiguous are copied."""
+
+    __slots__ = ("_format", "_shape", "_values", "_view")
+
+    def __init__(self, sparse_tensor: "SparseTensor") -> None:
+        """Another one's arrays. The class methods make one of arrays."""
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise InvalidType(
+                f"SparseTensor({sparse_tensor!r}): expected a SparseTensor; sparse_coo_from_numpy makes one of arrays"
+            )
+        self._set(sparse_tensor._format, sparse_tensor._shape, sparse_tensor._values, sparse_tensor._view)
+
+    def _set(self, format_: OrtSparseFormat, shape: tuple[int, ...], values: Array, view: _View) -> "SparseTensor":
+        self._format, self._shape, self._values, self._view = format_, shape, values, view
+        return self
+
+    @classmethod
+    def sparse_coo_from_numpy(
+        cls, dense_shape: Sequence[int], values: Array, coo_indices: Array, ort_device: Any = None
+    ) -> "SparseTensor":
+        """`values` (n,); `coo_indices` int64, (n,) positions in the flattened tensor, or (n, 2), of a matrix.
+
+        Raises InvalidCall for shapes that do not fit each other, an index outside of the tensor, and another device than the CPU.
+        """
+        shape, values, index = _shape(dense_shape), _values(values, 1), _indices("coo_indices", coo_indices, np.int64)
+        _on_cpu(ort_device)
+        count = values.shape[0]
+        if index.ndim > 2 or index.size not in (count, 2 * count):
+            raise InvalidCall(
+                f"coo_indices are of shape {list(index.shape)}; expected [{count}] or [{count}, 2] for {count} values"
+            )
+        if index.size == count:
+            limits: tuple[int, ...] = (prod(shape),)
+        else:
+            limits, index = shape, index.reshape(-1, 2)
+            if len(shape) != 2:
+                raise InvalidCall(f"coo_indices of shape {list(index.shape)} are for a matrix; dense_shape is {list(shape)}")
+        _within("coo_indices", index.reshape(count, -1), limits)
+        return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_COO, shape, values, SparseCooView(index))
+
+    @classmethod
+    def sparse_csr_from_numpy(
+        cls, dense_shape: Sequence[int], values: Array, inner_indices: Array, outer_indices: Array, ort_device: Any = None
+    ) -> "SparseTensor":
+        """A matrix: `values` (n,), `inner_indices` (n,) their columns, `outer_indices` (rows + 1,) where each row's begin.
+
+        Raises what `sparse_coo_from_numpy` raises, and InvalidCall for rows that begin before the row above.
+        """
+        shape, values = _shape(dense_shape), _values(values, 1)
+        columns, rows = (
+            _indices(name, index, np.int64)
+            for name, index in (("inner_indices", inner_indices), ("outer_indices", outer_indices))
+        )
+        _on_cpu(ort_device)
+        if len(shape) != 2:
+            raise InvalidCall(f"dense_shape is {list(shape)}; expected two dimensions: CSR is of matrices")
+        expected = [values.shape, (shape[0] + 1,)]
+        if [columns.shape, rows.shape] != expected:
+            came = f"{list(columns.shape)} and {list(rows.shape)}"
+            raise InvalidCall(
+                f"inner_indices and outer_indices are of shape {came}; expected {' and '.join(map(str, map(list, expected)))}"
+            )
+        _within("inner_indices", columns.reshape(-1, 1), shape[1:])
+        if rows[0] != 0 or rows[-1] != len(values) or (np.diff(rows) < 0).any():
+            raise InvalidCall(
+                f"outer_indices are {rows.tolist()}; expected numbers that rise from 0 to {len(values)}, the count of values"
+            )
+        return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_CSRC, shape, values, SparseCsrView(columns, rows))
+
+    @classmethod
+    def blocksparse_from_numpy(
+        cls, dense_shape: Sequence[int], values: Array, block_indices: Array, ort_device: Any = None
+    ) -> "SparseTensor":
+        """`values` have three dimensions or more, `block_indices`, int32, (2, n) where n is the size of the third and those behind it.
+
+        Raises InvalidCall where that is not so, and for another device than the CPU.
+        """
+        shape, values = _shape(dense_shape), _values(values, 3)
+        index = _indices("block_indices", block_indices, np.int32)
+        _on_cpu(ort_device)
+        blocks = prod(values.shape[2:])
+        if index.shape != (2, blocks):
+            raise InvalidCall(f"block_indices are of shape {list(index.shape)}; expected [2, {blocks}]")
+        return cls.__new__(cls)._set(OrtSparseFormat.ORT_SPARSE_BLOCK_SPARSE, shape, values, SparseBlockSparseView(index))
+
+    # What it is
+
+    def values(self) -> Array:
+        return self._values
+
+    def as_coo_view(self) -> SparseCooView:
+        """Raises InvalidCall for another format, as the two views below."""
+        return self._viewed(SparseCooView, "COO")
+
+    def as_csrc_view(self) -> SparseCsrView:
+        return self._viewed(SparseCsrView, "CSR(C)")
+
+    def as_blocksparse_view(self) -> SparseBlockSparseView:
+        return self._viewed(SparseBlockSparseView, "BlockSparse")
+
+    def _viewed(self, kind: type[_AnyView], name: str) -> _AnyView:
+        if not isinstance(self._view, kind):
+            raise InvalidCall(f"this sparse tensor does not contain {name} format; it is {self._format.name}")
+        return self._view
+
+    # The names that onnxruntime's native class has for the views
+
+    get_coo_data, get_csrc_data, get_blocksparse_data = as_coo_view, as_csrc_view, as_blocksparse_view
+
+    def _get_c_tensor(self) -> "SparseTensor":
+        return self
+
+    def to_cuda(self, ort_device: Any) -> "SparseTensor":
+        """Raises InvalidCall: sparse tensors are on the CPU alone."""
+        raise InvalidCall(
+            f"to_cuda({ort_device!r}): sparse tensors are on the CPU alone; make it dense and copy that to the device"
+        )
+
+    def format(self) -> OrtSparseFormat:
+        return self._format
+
+    def dense_shape(self) -> list[int]:
+        return list(self._shape)
+
+    def data_type(self) -> str:
+        """As onnxruntime spells it: "sparse_tensor(float)"."""
+        return f"sparse_{ort_name(from_numpy(self._values.dtype))}"
+
+    def device_name(self) -> str:
+        return "cpu"
+
+    def dense(self) -> Array:
+        """A new array of `dense_shape`, empty texts or zeros where there is no value. O(elements of the dense tensor).
+
+        Raises InvalidCall for the block-sparse format, whose blocks no operator of ONNX reads, and for more than 2 GiB.
+        """
+        dtype = self._values.dtype
+        if prod(self._shape) * dtype.itemsize > _DENSE_LIMIT:
+            raise InvalidCall(f"a sparse tensor of shape {self.dense_shape()} is too large to make dense: 2 GiB at most")
+        made = np.full(self._shape, "", dtype) if dtype.kind in "OUST" else np.zeros(self._shape, dtype)
+        match self._view:
+            case SparseCooView(held) if held.ndim == 2:
+                made[held[:, 0], held[:, 1]] = self._values
+            case SparseCooView(held):
+                made.reshape(-1)[held] = self._values
+            case SparseCsrView(columns, rows):
+                made[np.repeat(np.arange(len(rows) - 1), np.diff(rows)), columns] = self._values
+            case _:
+                raise InvalidCall(f"{self._format.name} is not made dense; pass the tensor as COO or CSR")
+        return made
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """As `dense`: what a feed of a dense input takes."""
+        if copy is False:
+            raise ValueError("a sparse tensor is no array without a copy")
+        return np.array(self.dense(), dtype, copy=None)
+
+    def __repr__(self) -> str:
+        return f"SparseTensor({self.data_type()}{self.dense_shape()}, {self._values.size} values, {self._format.name})"
+
+
+def _shape(given: Sequence[int]) -> tuple[int, ...]:
+    shape = tuple(int(dim) for dim in given)
+    if any(dim < 0 for dim in shape):
+        raise InvalidCall(f"dense_shape is {list(shape)}; expected dimensions of 0 and more")
+    return shape
+
+
+def _values(given: Any, least: int) -> Array:
+    """Of one dimension, or of `least` at least."""
+    values = np.ascontiguousarray(given)
+    if values.ndim != least if least == 1 else values.ndim < least:
+        raise InvalidCall(f"values are of shape {list(np.shape(given))}; expected {least} dimension{'s or more' * (least > 1)}")
+    try:
+        from_numpy(values.dtype)
+    except KeyError:
+        raise InvalidCall(f"values are of type {values.dtype}, which ONNX lacks") from None
+    return _read_only(values)
+
+
+def _indices(name: str, given: Any, kind: type[np.int32] | type[np.int64]) -> Array:
+    index = np.asarray(given)
+    if index.dtype.kind not in "iu":
+        raise InvalidType(f"{name} are of type {index.dtype}; expected {kind.__name__}")
+    return _read_only(np.ascontiguousarray(index, kind))
+
+
+def _read_only(array: Array) -> Array:
+    """Over the same memory: what was checked is not to be changed by way of the tensor."""
+    seen = array.view()
+    seen.setflags(write=False)
+    return seen
+
+
+def _within(name: str, index: Array, limits: Sequence[int]) -> None:
+    """`index` (n, axes), each below the limit of its axis."""
+    if index.size and ((index < 0) | (index >= np.array(limits))).any():
+        raise InvalidCall(f"{name}: an index is outside of {list(limits)}")
+
+
+def _on_cpu(device: Any) -> None:
+    kind = getattr(device, "device_type", None)
+    if kind is not None and int(kind() if callable(kind) else kind) != 0:
+        raise InvalidCall(f"a sparse tensor on {device!r}: they are on the CPU alone")
+
+
+__all__ = ["OrtSparseFormat", "SparseBlockSparseView", "SparseCooView", "SparseCsrView", "SparseTensor"]
