@@ -9,6 +9,7 @@ from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.graph.types import TensorType
 from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
@@ -136,6 +137,9 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
     for value in source.graph.inputs:
         if source.graph.initializers.pop(value.name, None) is not None:
             value.constant = None
+    for value in overridable.values():
+        if value.constant is not None and isinstance(value.type, TensorType):
+            value.type = TensorType(value.type.dtype, tuple(value.constant.shape))
     model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
     return source
 

@@ -96,3 +96,14 @@ def test_damaged_files_are_errors() -> None:
     for array in (np.array(["a"], object), np.array([True]), np.array(1.0)):
         with pytest.raises(InvalidArgument, match="cannot hold"):
             adapter_bytes(AdapterFile(0, 0, {"words": array}))
+
+
+def test_an_adapter_replaces_empty_defaults_of_an_open_size() -> None:
+    """As exported models with LoRA have them: initialisers of rank 0 that a feed of rank 1 replaces."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> g (float[2,2] x, float[2,r] a, float[r,2] b) => (float[2,2] y)
+    <float[2,0] a = {}, float[0,2] b = {}> { s = MatMul(x, a) t = MatMul(s, b) y = Add(x, t) }"""
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(text).SerializeToString())
+    x = np.eye(2, dtype=np.float32)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x)
+    fed = {"x": x, "a": np.ones((2, 1), np.float32), "b": np.ones((1, 2), np.float32)}
+    np.testing.assert_array_equal(session.run(None, fed)[0], x + 1)
