@@ -17,12 +17,35 @@ if TYPE_CHECKING:
         OrtMemoryInfoDeviceType,
         OrtMemType,
         create_and_register_allocator,
+        create_and_register_allocator_v2,
         register_allocator,
         unregister_allocator,
     )
-    from ort_lite.compat.api import disable_telemetry_events, enable_telemetry_events, get_device, get_version_string
+    from ort_lite.compat.api import (
+        cuda_version,
+        disable_telemetry_events,
+        enable_telemetry_events,
+        get_build_info,
+        get_device,
+        get_version_string,
+        has_collective_ops,
+        package_name,
+        preload_dlls,
+        version,
+    )
+    from ort_lite.compat.devices import (
+        OrtCompiledModelCompatibility,
+        OrtDevice,
+        OrtDeviceEpIncompatibilityReason,
+        OrtDeviceVendorId,
+        OrtHardwareDevice,
+        OrtHardwareDeviceType,
+    )
+    from ort_lite.compat.global_threads import set_global_thread_pool_sizes
     from ort_lite.compat.switch import install_as_onnxruntime
     from ort_lite.log import set_default_logger_severity, set_default_logger_verbosity
+    from ort_lite.options.chosen import OrtExecutionProviderDevicePolicy
+    from ort_lite.options.context_data import OrtEpContextData, OrtEpContextDataBuffer
     from ort_lite.options.options import ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions
     from ort_lite.partition.cost.cost_model import CostModel
     from ort_lite.partition.cost.strategy import CostStrategy
@@ -30,6 +53,17 @@ if TYPE_CHECKING:
     from ort_lite.pipeline.composite import CompositeProvider
     from ort_lite.pipeline.explanation import Explanation
     from ort_lite.pipeline.planning import plan
+    from ort_lite.plugins.debug_info import print_debug_info
+    from ort_lite.plugins.ep_devices import (
+        OrtEpDevice,
+        OrtSyncStream,
+        get_ep_devices,
+        get_hardware_device_ep_incompatibility_details,
+        get_hardware_devices,
+        get_model_compatibility_for_ep_devices,
+        register_execution_provider_library,
+        unregister_execution_provider_library,
+    )
     from ort_lite.plugins.plugins import available_providers as get_available_providers
     from ort_lite.plugins.plugins import register_plugin, register_provider, unregister_plugin, unregister_provider
     from ort_lite.plugins.selection import get_all_providers
@@ -44,10 +78,19 @@ if TYPE_CHECKING:
     from ort_lite.serialization.save import save
     from ort_lite.serialization.spans import ByteSpan, span_of
     from ort_lite.serialization.tensors import tensors as model_tensors
+    from ort_lite.session.adapters import AdapterFormat, LoraAdapter
     from ort_lite.session.assigned import OrtEpAssignedNode, OrtEpAssignedSubgraph
+    from ort_lite.session.copying import copy_tensors
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.measure import measure_costs
     from ort_lite.session.metadata import ModelMetadata, NodeArg
+    from ort_lite.session.model_compiler import (
+        ModelCompiler,
+        OrtCompileApiFlags,
+        OrtExternalInitializerInfo,
+        get_compatibility_info_from_model,
+        get_compatibility_info_from_model_bytes,
+    )
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.session.ort_value_vector import OrtValueVector
     from ort_lite.session.session import InferenceSession
@@ -66,6 +109,7 @@ if TYPE_CHECKING:
     from ort_lite.verification.settings import Verification
 
 _HOME = {
+    "AdapterFormat": "session.adapters",
     "ByteSpan": "serialization.spans",
     "CVMArrayAlloc": "tensors.cvm",
     "CVMArrayFree": "tensors.cvm",
@@ -81,18 +125,33 @@ _HOME = {
     "GraphOptimizationLevel": "options.options",
     "IOBinding": "session.io_binding",
     "InferenceSession": "session.session",
+    "LoraAdapter": "session.adapters",
+    "ModelCompiler": "session.model_compiler",
     "ModelMetadata": "session.metadata",
     "NDArray": "tensors.ndarray",
     "NodeArg": "session.metadata",
     "OrtAllocatorType": "compat.allocators",
     "OrtArenaCfg": "compat.allocators",
+    "OrtCompileApiFlags": "session.model_compiler",
+    "OrtCompiledModelCompatibility": "compat.devices",
+    "OrtDevice": "compat.devices",
+    "OrtDeviceEpIncompatibilityReason": "compat.devices",
     "OrtDeviceMemoryType": "compat.allocators",
+    "OrtDeviceVendorId": "compat.devices",
     "OrtEpAssignedNode": "session.assigned",
     "OrtEpAssignedSubgraph": "session.assigned",
+    "OrtEpContextData": "options.context_data",
+    "OrtEpContextDataBuffer": "options.context_data",
+    "OrtEpDevice": "plugins.ep_devices",
+    "OrtExecutionProviderDevicePolicy": "options.chosen",
+    "OrtExternalInitializerInfo": "session.model_compiler",
+    "OrtHardwareDevice": "compat.devices",
+    "OrtHardwareDeviceType": "compat.devices",
     "OrtMemType": "compat.allocators",
     "OrtMemoryInfo": "compat.allocators",
     "OrtMemoryInfoDeviceType": "compat.allocators",
     "OrtSparseFormat": "tensors.sparse",
+    "OrtSyncStream": "plugins.ep_devices",
     "OrtValue": "session.ort_value",
     "OrtValueVector": "session.ort_value_vector",
     "ParseOptions": "serialization.parse_options",
@@ -105,34 +164,52 @@ _HOME = {
     "TensorBufferOptions": "serialization.parse_options",
     "Verification": "verification.settings",
     "consolidate_tensors_to_buffer": "serialization.consolidate",
+    "copy_tensors": "session.copying",
     "create_and_register_allocator": "compat.allocators",
+    "create_and_register_allocator_v2": "compat.allocators",
+    "cuda_version": "compat.api",
     "disable_telemetry_events": "compat.api",
     "enable_telemetry_events": "compat.api",
     "get_all_providers": "plugins.selection",
     "get_available_providers": "plugins.plugins:available_providers",
+    "get_build_info": "compat.api",
+    "get_compatibility_info_from_model": "session.model_compiler",
+    "get_compatibility_info_from_model_bytes": "session.model_compiler",
     "get_device": "compat.api",
+    "get_ep_devices": "plugins.ep_devices",
+    "get_hardware_device_ep_incompatibility_details": "plugins.ep_devices",
+    "get_hardware_devices": "plugins.ep_devices",
+    "get_model_compatibility_for_ep_devices": "plugins.ep_devices",
     "get_version_string": "compat.api",
+    "has_collective_ops": "compat.api",
     "install_as_onnxruntime": "compat.switch",
     "kSmallTensorDataThresholdBytes": "serialization.parse_options",
     "load": "serialization.load",
     "load_params": "tensors.params",
     "measure_costs": "session.measure",
     "model_tensors": "serialization.tensors:tensors",
+    "package_name": "compat.api",
     "place": "partition.placement",
     "plan": "pipeline.planning",
+    "preload_dlls": "compat.api",
+    "print_debug_info": "plugins.debug_info",
     "register_allocator": "compat.allocators",
+    "register_execution_provider_library": "plugins.ep_devices",
     "register_plugin": "plugins.plugins",
     "register_provider": "plugins.plugins",
     "save": "serialization.save",
     "save_params": "tensors.params",
     "set_default_logger_severity": "log",
-    "set_seed": "provider.seeds",
     "set_default_logger_verbosity": "log",
+    "set_global_thread_pool_sizes": "compat.global_threads",
+    "set_seed": "provider.seeds",
     "span_of": "serialization.spans",
     "unregister_allocator": "compat.allocators",
+    "unregister_execution_provider_library": "plugins.ep_devices",
     "unregister_plugin": "plugins.plugins",
     "unregister_provider": "plugins.plugins",
     "verify": "session.verify",
+    "version": "compat.api",
 }
 
 
@@ -150,16 +227,24 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict", "CVMSaveParamsDict",
-    "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
-    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata", "NDArray", "NodeArg", "OrtAllocatorType",
-    "OrtArenaCfg", "OrtDeviceMemoryType", "OrtEpAssignedNode", "OrtEpAssignedSubgraph", "OrtMemType", "OrtMemoryInfo",
-    "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtValue", "OrtValueVector", "ParseOptions", "PlacementRule", "RunOptions",
-    "SerializeOptions", "SessionIOBinding", "SessionOptions", "SparseTensor", "TensorBufferOptions", "Verification",
-    "__version__", "consolidate_tensors_to_buffer", "create_and_register_allocator", "disable_telemetry_events",
-    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_device", "get_version_string",
-    "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load", "load_params", "measure_costs", "model_tensors",
-    "place", "plan", "register_allocator", "register_plugin", "register_provider", "save", "save_params",
-    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed", "span_of", "unregister_allocator",
-    "unregister_plugin", "unregister_provider", "verify",
+    "AdapterFormat", "ByteSpan", "CVMArrayAlloc", "CVMArrayFree", "CVMArrayFromHandle", "CVMLoadParamsDict",
+    "CVMSaveParamsDict", "CompositeProvider", "CostModel", "CostStrategy", "ExecutionMode", "ExecutionOrder", "Explanation",
+    "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LoraAdapter", "ModelCompiler", "ModelMetadata", "NDArray",
+    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtCompileApiFlags", "OrtCompiledModelCompatibility", "OrtDevice",
+    "OrtDeviceEpIncompatibilityReason", "OrtDeviceMemoryType", "OrtDeviceVendorId", "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph", "OrtEpContextData", "OrtEpContextDataBuffer", "OrtEpDevice",
+    "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo", "OrtHardwareDevice", "OrtHardwareDeviceType",
+    "OrtMemType", "OrtMemoryInfo", "OrtMemoryInfoDeviceType", "OrtSparseFormat", "OrtSyncStream", "OrtValue",
+    "OrtValueVector", "ParseOptions", "PlacementRule", "RunOptions", "SerializeOptions", "SessionIOBinding",
+    "SessionOptions", "SparseTensor", "TensorBufferOptions", "Verification", "__version__", "consolidate_tensors_to_buffer",
+    "copy_tensors", "create_and_register_allocator", "create_and_register_allocator_v2", "cuda_version",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info",
+    "get_compatibility_info_from_model", "get_compatibility_info_from_model_bytes", "get_device", "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details", "get_hardware_devices", "get_model_compatibility_for_ep_devices",
+    "get_version_string", "has_collective_ops", "install_as_onnxruntime", "kSmallTensorDataThresholdBytes", "load",
+    "load_params", "measure_costs", "model_tensors", "package_name", "place", "plan", "preload_dlls", "print_debug_info",
+    "register_allocator", "register_execution_provider_library", "register_plugin", "register_provider", "save",
+    "save_params", "set_default_logger_severity", "set_default_logger_verbosity", "set_global_thread_pool_sizes",
+    "set_seed", "span_of", "unregister_allocator", "unregister_execution_provider_library", "unregister_plugin",
+    "unregister_provider", "verify", "version",
 ]  # fmt: skip

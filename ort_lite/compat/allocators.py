@@ -137,6 +137,23 @@ def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCf
     ENVIRONMENT.register(None, config.limit, config.growth)
 
 
+def create_and_register_allocator_v2(
+    provider_type: str, mem_info: OrtMemoryInfo, options: Mapping[str, str], arena_cfg: OrtArenaCfg | None = None
+) -> None:
+    """As `create_and_register_allocator`, of a provider by its name: the CPU's, which takes no options.
+
+    Raises InvalidArgument for another one: providers make the allocators of their devices themselves.
+    """
+    if provider_type != "CPUExecutionProvider":
+        raise InvalidArgument(
+            f"create_and_register_allocator_v2: got {provider_type!r}; only the memory of CPUExecutionProvider is shared, others "
+            f"bring their own allocators (ExecutionProvider.allocator)"
+        )
+    if options:
+        raise InvalidArgument(f"create_and_register_allocator_v2: got options {dict(options)!r}, expected none")
+    create_and_register_allocator(mem_info, arena_cfg)
+
+
 def register_allocator(allocator: MemorySource, arena_cfg: OrtArenaCfg | None = None) -> None:
     """As `create_and_register_allocator`, with memory of an allocator in Python.
 
@@ -158,6 +175,7 @@ __all__ = [
     "OrtMemType",
     "OrtMemoryInfo",
     "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "register_allocator",
     "unregister_allocator",
 ]

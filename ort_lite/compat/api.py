@@ -2,6 +2,11 @@
 
 from ort_lite._version import __version__
 
+package_name = "ort-lite"
+version = __version__
+cuda_version = ""
+"""That of the CUDA that a package was built with: none."""
+
 
 def get_device() -> str:
     """Where the default provider runs."""
@@ -18,3 +23,17 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Accepted for compatibility: there is no telemetry."""
+
+
+def get_build_info() -> str:
+    """What this package is, in one line."""
+    return f"ort-lite {__version__}, build type=Python"
+
+
+def has_collective_ops() -> bool:
+    """False: operators of several machines are a provider's affair."""
+    return False
+
+
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
+    """Accepted for compatibility: providers load the libraries that they need themselves."""

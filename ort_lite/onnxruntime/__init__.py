@@ -14,7 +14,9 @@ __author__ = "the authors of ort-lite"
 package_name = "onnxruntime"
 version = SERVED
 cuda_version = ""
-_LATER = frozenset({"capi"})
+import_capi_exception = None
+"""What stopped onnxruntime's native library from being loaded: it is not there to be."""
+_LATER = frozenset({"backend", "capi", "datasets"})
 """Attributes of onnxruntime once it is imported."""
 
 

@@ -17,7 +17,10 @@ from ort_lite.errors import (
     RunTerminated,
     hint,
 )
+from ort_lite.options.adapting import TakesAdapters
+from ort_lite.options.chosen import ChoosesProviders
 from ort_lite.options.config_keys import DISABLED_OPTIMIZERS
+from ort_lite.options.context_data import ReadsContexts
 from ort_lite.options.enums import NamedNumber
 
 MAX_TIMEOUT = 1e9
@@ -123,7 +126,7 @@ class MemoryAccount(Protocol):
         """The session's pool of arenas of one kind."""
 
 
-class SessionOptions(_Checked):
+class SessionOptions(ChoosesProviders, ReadsContexts, _Checked):
     """How a session is made. An attribute that is not known raises AttributeError; a value of another type InvalidArgument.
 
     intra_op_num_threads 0 leaves the number to the provider. inter_op_num_threads counts, in ORT_PARALLEL, the thread that calls
@@ -275,7 +278,7 @@ class SessionOptions(_Checked):
         return dict(self._initializers)
 
 
-class RunOptions(_Checked):
+class RunOptions(TakesAdapters, _Checked):
     """How one `run` goes. Setting `terminate`, from any thread, ends the runs that have these options with Cancelled; `timeout`, in
     seconds, ends each of them that takes longer with DeadlineExceeded. 0: none.
 

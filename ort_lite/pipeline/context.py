@@ -11,7 +11,7 @@ what must be in it.
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.errors import InvalidGraph, ProviderError
@@ -26,8 +26,8 @@ from ort_lite.provider.context_nodes import BYTES, DOMAIN, OPERATOR, is_context
 from ort_lite.provider.provider import CompiledPartition, Partition
 
 
-def read_files(graph: Graph, path: str) -> None:
-    """Puts contexts that are in files beside the model, `path`, into its nodes. O(nodes).
+def read_files(graph: Graph, path: str, read: Callable[[str], bytes] | None = None) -> None:
+    """Puts contexts that are in files beside the model, `path`, or that `read` has, into its nodes. O(nodes).
 
     Raises what reading external data raises: a file outside of the model's folder is not read. InvalidGraph for a file that is not
     the one that was saved with the model.
@@ -38,7 +38,7 @@ def read_files(graph: Graph, path: str) -> None:
     for node in graph.all_nodes():
         if is_context(node) and node.attr("embed_mode", 1) == 0:
             name = node.attr("ep_cache_context", "")
-            data = files.whole(name, str(node))
+            data = files.whole(name, str(node)) if read is None else read(name)
             saved, found = node.attr("notes", ""), _fingerprint(data)
             if saved.startswith(_NOTES) and saved != found:
                 raise InvalidGraph(
@@ -83,12 +83,27 @@ def _stage(model: Model, path: str, staged: dict[str, str]) -> None:
     for node in model.graph.all_nodes():
         if is_context(node):
             data = str(node.attr("ep_cache_context")).encode(*BYTES)
-            name = f"{stem}_{node.attr('partition_name')}.bin"
+            name = context_name(stem, node)
             whole = os.path.join(folder, name)
             temporary = _beside(whole)
             staged[temporary] = whole
             with open(temporary, "xb") as file:
                 file.write(data)
+            _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
+
+
+def context_name(stem: str, node: Node) -> str:
+    """Of a context outside of the model."""
+    return f"{stem}_{node.attr('partition_name')}.bin"
+
+
+def hand_out(model: Model, stem: str, write: Callable[[str, bytes], None]) -> None:
+    """Gives the contexts to `write`, by the names that the model then has in their place."""
+    for node in model.graph.all_nodes():
+        if is_context(node):
+            data = str(node.attr("ep_cache_context")).encode(*BYTES)
+            name = context_name(stem, node)
+            write(name, data)
             _set(node, ep_cache_context=name, embed_mode=0, notes=_fingerprint(data))
 
 

@@ -45,10 +45,11 @@ def open_model(
     elif not parse.copy_misaligned:  # kernels read whole elements
         parse = ParseOptions(**vars(parse) | {"copy_misaligned": True})
     model = load(source, parse, folder=options.config(INITIALIZERS_FOLDER, "") or None, supplied=_supplied(options))
-    if isinstance(source, (str, os.PathLike)) and any(map(is_context, model.graph.all_nodes())):
+    reader = options.context_reader()
+    if (reader or isinstance(source, (str, os.PathLike))) and any(map(is_context, model.graph.all_nodes())):
         from ort_lite.pipeline.context import read_files
 
-        read_files(model.graph, os.path.abspath(source))
+        read_files(model.graph, os.path.abspath(source) if isinstance(source, (str, os.PathLike)) else "", reader)
     whole = not isinstance(source, Model) and parse.load_external_data and not parse.skip_raw_data
     if not whole:
         _align(model)

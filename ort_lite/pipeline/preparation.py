@@ -1,6 +1,7 @@
 """A model through the stages as far as somebody wants: what sessions, `plan`, `dump` and `measure_costs` have in common."""
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,6 +9,7 @@ from ort_lite import log
 from ort_lite.compile.fusing import fusions_of
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
+from ort_lite.graph.types import TensorType
 from ort_lite.log import Span, no_span
 from ort_lite.memory.account import Account, account_of
 from ort_lite.options import config_keys
@@ -85,6 +87,10 @@ def open_account(options: SessionOptions) -> Account:
 
     Raises InvalidArgument for config entries that make no sense.
     """
+    if not options.use_per_session_threads:
+        from ort_lite.compat.global_threads import share_threads
+
+        share_threads(options)
     account = account_of(options)
     if planner := options.config(config_keys.MEMORY_PLANNER, ""):
         account.planner = plugins.memory_planner(planner)
@@ -99,10 +105,30 @@ def load_model(
     with span("model_loading_uri" if isinstance(source, (str, os.PathLike)) else "model_loading_array"):
         model = open_model(source, options, given.parse_options, params)
     apply_options(model, options)
-    chosen = selection.select(given.providers, given.provider_options, options)
+    chosen = selection.select(*_entries(given, options, model), options)
     _warn_of_unknown(options, chosen.providers)
     defaults = {value.name: value for value in model.graph.inputs if value.constant is not None}
     return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
+
+
+def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[Any, Any]:
+    """Providers and their options: those that the session was given, or those that the options choose."""
+    if not options.has_providers():
+        return given.providers, given.provider_options
+    if given.providers:
+        what = "providers were given to InferenceSession and to SessionOptions; those of InferenceSession hold"
+        warnings.warn(what, stacklevel=2)
+        return given.providers, given.provider_options
+    from ort_lite.plugins.ep_devices import chosen_by
+
+    about = {
+        **model.metadata_props,
+        "producer_name": model.producer_name,
+        "domain": model.domain,
+        "graph_name": model.graph.name,
+        "version": str(model.model_version),
+    }
+    return [(each.name, each.options) for each in chosen_by(options, about)], None
 
 
 def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
@@ -111,6 +137,9 @@ def _split(model: Model, overridable: Mapping[str, Value]) -> Model:
     for value in source.graph.inputs:
         if source.graph.initializers.pop(value.name, None) is not None:
             value.constant = None
+    for value in overridable.values():
+        if value.constant is not None and isinstance(value.type, TensorType):
+            value.type = TensorType(value.type.dtype, tuple(value.constant.shape))
     model.graph.inputs = [value for value in model.graph.inputs if value.name not in overridable]
     return source
 

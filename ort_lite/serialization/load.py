@@ -183,6 +183,7 @@ class _Loader:
                 continue
             _check_input(info, initializer, graph)
             if self._proto.ir_version >= 4:
+                initializer.type = _declared(self._type(info), initializer)
                 graph.inputs.append(initializer)
         declared = {info.name: info for infos in (proto.value_info, proto.output) for info in infos}
         self._nodes(proto.node, declared, scope)
@@ -351,6 +352,16 @@ def _check_typed(value: Value, graph: Graph) -> None:
     numbers = [dim for dim in value.shape or () if isinstance(dim, int)]
     if numbers and prod(numbers) * itemsize(value.dtype or "uint8") >= 2**63:
         raise InvalidGraph(f"{graph_name(graph)}: input {value.name!r} has dimensions {numbers}: 2**63 bytes or more")
+
+
+def _declared(said: Type | None, initializer: Value) -> Type | None:
+    """The type of an initialiser that a feed may replace: other sizes fit where the model declares them open, as in onnxruntime."""
+    own = initializer.type
+    if not isinstance(said, TensorType) or not isinstance(own, TensorType) or said.shape is None or own.shape is None:
+        return own
+    if len(said.shape) != len(own.shape) or all(isinstance(dim, int) for dim in said.shape):
+        return own
+    return TensorType(own.dtype, said.shape)
 
 
 def _check_input(info: pb.ValueInfoProto, initializer: Value, graph: Graph) -> None:

@@ -66,7 +66,7 @@ class Compatible:
         """
         from ort_lite.session import background
 
-        self._validate_input(input_feed)
+        self._validate_input(input_feed if run_options is None else run_options.adapted(input_feed))
         names = None if output_names is None else list(output_names)
         call = partial(self.run, names, dict(input_feed), timeout=timeout)
         then = None if callback is None else background.calling(callback, user_data)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ort_lite.execute.profiling import Profiler
     from ort_lite.pipeline.creation import CreationTrace
     from ort_lite.pipeline.explanation import Explanation
+    from ort_lite.plugins.ep_devices import OrtEpDevice
     from ort_lite.session.io_binding import IOBinding
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.verification.report import Report
@@ -90,6 +91,8 @@ class InferenceSession(Compatible):
         """
         if timeout is not None or verify is not None:
             return self._verified(output_names, input_feed, run_options, verify, timeout)
+        if run_options is not None and run_options.has_adapters:
+            input_feed = run_options.adapted(input_feed)
         state = self._state
         if state.defaults and not state.defaults.keys().isdisjoint(input_feed):
             ready, input_feed = _override(state, input_feed)
@@ -110,6 +113,8 @@ class InferenceSession(Compatible):
             with limited(options, timeout) as own:
                 return self.run(names, feed, own, verify=verify)
         assert verify is not None
+        if options is not None and options.has_adapters:
+            feed = options.adapted(feed)
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
@@ -178,6 +183,8 @@ class InferenceSession(Compatible):
         wanted: Mapping[str, Device],
     ) -> list[Any]:
         """As `run`; outputs in `wanted` stay on a device, one of the session's, as DeviceTensors."""
+        if options is not None and options.has_adapters:
+            feed = options.adapted(feed)
         state = self._state
         ready: Ready | Closed = state.ready
         if state.defaults and not state.defaults.keys().isdisjoint(feed):
@@ -313,6 +320,12 @@ class InferenceSession(Compatible):
 
     def get_modelmeta(self) -> ModelMetadata:
         return self._state.metadata
+
+    def get_input_epdevices(self) -> "list[OrtEpDevice | None]":
+        """The device that reads each input, in order; None for an input that nobody reads."""
+        from ort_lite.session.ep_devices import input_devices
+
+        return input_devices(self._prepared)
 
     def get_providers(self) -> list[str]:
         """Names in order of preference."""

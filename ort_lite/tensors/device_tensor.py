@@ -33,11 +33,13 @@ class DeviceTensor:
 
 
 def device_named(device_type: Any, device_id: int = 0) -> Device:
-    """onnxruntime's two words for a device, of the CPU's name case does not count; or what has both in one: a Device, or an OrtDevice
-    of the CPU. Raises InvalidCall for another OrtDevice, whose number names no provider.
+    """onnxruntime's two words for a device, of the CPU's name case does not count; or what has both in one: a Device, or an
+    OrtDevice. Raises InvalidCall for another library's object, whose number names no provider.
     """
     if isinstance(device_type, Device):
         return device_type
+    if isinstance(place := getattr(device_type, "place", None), Device):
+        return place
     number = getattr(device_type, "device_type", None)
     if callable(number):
         if int(number()) == 0:

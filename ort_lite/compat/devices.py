@@ -1,0 +1,123 @@
+"""Devices by onnxruntime's names: their kinds, vendors and memories, and what its Python classes say of one."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ort_lite.compat.allocators import OrtDeviceMemoryType
+from ort_lite.errors import InvalidArgument
+from ort_lite.options.enums import NamedNumber
+from ort_lite.provider.provider import Device
+from ort_lite.record import Record
+
+
+class OrtHardwareDeviceType(NamedNumber):
+    """What a device is."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 2
+
+
+class OrtDeviceVendorId(NamedNumber):
+    """Who made a device: numbers of PCI, 0 where nobody in particular did."""
+
+    NONE = 0
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
+    INTEL = 0x8086
+
+
+class OrtCompiledModelCompatibility(NamedNumber):
+    """Whether what a provider compiled before can be used by the one that is installed."""
+
+    EP_NOT_APPLICABLE = 0
+    EP_SUPPORTED_OPTIMAL = 1
+    EP_SUPPORTED_PREFER_RECOMPILATION = 2
+    EP_UNSUPPORTED = 3
+
+
+class OrtDeviceEpIncompatibilityReason(NamedNumber):
+    """Why a provider cannot use a device; reasons are added."""
+
+    NONE = 0
+    DRIVER_INCOMPATIBLE = 1
+    DEVICE_INCOMPATIBLE = 2
+    MISSING_DEPENDENCY = 4
+    UNKNOWN = -(2**31)
+
+
+GPU_KINDS = frozenset({"gpu", "cuda", "rocm", "hip", "dml", "webgpu", "metal", "vulkan", "opencl", "sycl"})
+"""Kinds of a provider's Device that are graphics processors; what is neither these nor the CPU is an NPU."""
+
+
+def hardware_type(kind: str) -> OrtHardwareDeviceType:
+    """Of the `kind` of a provider's Device."""
+    if kind == "cpu":
+        return OrtHardwareDeviceType.CPU
+    return OrtHardwareDeviceType.GPU if kind in GPU_KINDS else OrtHardwareDeviceType.NPU
+
+
+class OrtHardwareDevice(Record):
+    """A device of this machine."""
+
+    type: OrtHardwareDeviceType
+    vendor_id: int
+    vendor: str
+    device_id: int
+    metadata: Mapping[str, str] = MappingProxyType({})
+
+
+# Numbers of onnxruntime's kinds of devices, and who makes those that are somebody's.
+_KINDS = {"cpu": 0, "gpu": 1, "cuda": 1, "webgpu": 1, "rocm": 1, "fpga": 2, "npu": 3, "cann": 3, "dml": 4}
+_VENDORS = {"cuda": OrtDeviceVendorId.NVIDIA, "cann": OrtDeviceVendorId.HUAWEI, "dml": OrtDeviceVendorId.MICROSOFT}
+
+
+class OrtDevice:
+    """Where a value is, in onnxruntime's numbers."""
+
+    def __init__(self, kind: str, device_id: int = 0, vendor_id: int = 0) -> None:
+        """Programs call `make`. Raises InvalidArgument for a kind that onnxruntime does not have."""
+        name = str(kind).lower()
+        if name not in _KINDS:
+            raise InvalidArgument(f"OrtDevice: unsupported device type {kind!r}; expected {', '.join(_KINDS)}")
+        self._kind, self._id, self._vendor = name, int(device_id), int(vendor_id)
+
+    @staticmethod
+    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
+        """The device of that kind and number; a negative `vendor_id` is that of the kind, where one vendor makes all of it."""
+        own = int(_VENDORS.get(str(ort_device_name).lower(), OrtDeviceVendorId.NONE))
+        return OrtDevice(ort_device_name, device_id, own if vendor_id < 0 else vendor_id)
+
+    @property
+    def place(self) -> Device:
+        """The same as providers say it."""
+        return Device(self._kind, self._id)
+
+    def device_id(self) -> int:
+        return self._id
+
+    def device_type(self) -> int:
+        """0: CPU, 1: GPU, 2: FPGA, 3: NPU, 4: DirectML."""
+        return _KINDS[self._kind]
+
+    def device_vendor_id(self) -> int:
+        return self._vendor
+
+    def device_mem_type(self) -> int:
+        """Always that of the device itself."""
+        return int(OrtDeviceMemoryType.DEFAULT)
+
+
+__all__ = [
+    "OrtCompiledModelCompatibility",
+    "OrtDevice",
+    "OrtDeviceEpIncompatibilityReason",
+    "OrtDeviceVendorId",
+    "OrtHardwareDevice",
+    "OrtHardwareDeviceType",
+    "hardware_type",
+]

@@ -1,0 +1,112 @@
+"""What hands compiled contexts to a program, or takes them from it, where they are in no file."""
+
+from collections.abc import Callable
+
+from ort_lite.errors import Fail, InvalidArgument, told
+
+
+class OrtEpContextData:
+    """A context that a program is to put somewhere."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self._data)
+
+    def read(self, offset: int = 0, length: int | None = None) -> bytes:
+        """A copy of `length` bytes from `offset` on, to the end for None. Raises InvalidArgument for more than there are."""
+        end = len(self._data) if length is None else offset + length
+        if not 0 <= offset <= end <= len(self._data):
+            raise InvalidArgument(f"bytes {offset} to {end} of a context that has {len(self._data)}")
+        return self._data[offset:end]
+
+
+class OrtEpContextDataBuffer:
+    """Where a program puts a context that is asked for: `allocate` once, and then `write`."""
+
+    def __init__(self, max_size: int) -> None:
+        self._most, self._data = max_size, bytearray()
+        self._allocated = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that were allocated."""
+        return len(self._data)
+
+    @property
+    def max_size(self) -> int:
+        """Bytes that may be allocated."""
+        return self._most
+
+    @property
+    def is_allocated(self) -> bool:
+        return self._allocated
+
+    def allocate(self, size: int) -> None:
+        """Raises InvalidArgument the second time, and for more than `max_size` bytes."""
+        if self._allocated:
+            raise InvalidArgument("the buffer of a context is allocated already")
+        if not 0 <= size <= self._most:
+            raise InvalidArgument(f"a context of {size} bytes; expected 0 to {self._most}, what max_data_size allows")
+        self._data, self._allocated = bytearray(size), True
+
+    def write(self, data: bytes, offset: int = 0) -> None:
+        """Raises InvalidArgument for bytes outside of what was allocated."""
+        given = memoryview(data).cast("B")
+        if not 0 <= offset <= offset + len(given) <= len(self._data):
+            raise InvalidArgument(f"bytes {offset} to {offset + len(given)} of a buffer that has {len(self._data)}")
+        self._data[offset : offset + len(given)] = given
+
+    def taken(self) -> bytes:
+        """What was written."""
+        return bytes(self._data)
+
+
+ReadContext = Callable[[str, OrtEpContextDataBuffer], None]
+WriteContext = Callable[[str, OrtEpContextData], None]
+
+
+class ReadsContexts:
+    """The part of SessionOptions that says who has the contexts of a compiled model."""
+
+    _context_reader: tuple[ReadContext, int] | None = None
+
+    def set_ep_context_data_read_func(self, read_func: ReadContext, max_data_size: int) -> None:
+        """Contexts that a compiled model has outside of itself come from `read_func(name, buffer)`, not from files beside it; at most
+        `max_data_size` bytes each.
+        """
+        if max_data_size <= 0:
+            raise InvalidArgument(
+                f"set_ep_context_data_read_func: max_data_size is {max_data_size!r}, expected a number above 0"
+            )
+        self._context_reader = (read_func, int(max_data_size))
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Contexts come from files again."""
+        self._context_reader = None
+
+    def context_reader(self) -> Callable[[str], bytes] | None:
+        """What gives a context by its name; None: files do. It raises Fail where the program's function does, or allocates nothing."""
+        if self._context_reader is None:
+            return None
+        function, most = self._context_reader
+
+        def read(name: str) -> bytes:
+            buffer = OrtEpContextDataBuffer(most)
+            try:
+                function(name, buffer)
+            except Exception as error:  # the user's code
+                raise Fail(f"set_ep_context_data_read_func: reading the context {name!r} failed: {told(error)}") from error
+            if not buffer.is_allocated:
+                raise Fail(
+                    f"set_ep_context_data_read_func: for the context {name!r} nothing was allocated; call buffer.allocate"
+                )
+            return buffer.taken()
+
+        return read
+
+
+__all__ = ["OrtEpContextData", "OrtEpContextDataBuffer", "ReadContext", "ReadsContexts", "WriteContext"]

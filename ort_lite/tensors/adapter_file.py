@@ -1,0 +1,174 @@
+"""onnxruntime's adapter files: parameters of an adapter (LoRA) by name, in a FlatBuffer with the identifier TORT.
+
+    table Adapter { format_version: int; adapter_version: int; model_version: int; parameters: [Parameter]; }
+    table Parameter { name: string; dims: [int64]; data_type: int; raw_data: [uint8] (aligned to 8); }
+
+`data_type` is a TensorProto.DataType. Every offset and length is compared with the file before it is followed.
+"""
+
+import struct
+from collections.abc import Mapping
+
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy, from_onnx, to_numpy, to_onnx
+from ort_lite.errors import InvalidArgument, InvalidParams
+from ort_lite.record import Record
+
+IDENTIFIER = b"TORT"
+FORMAT_VERSION = 1
+_TYPES = frozenset({*range(1, 8), *range(10, 14), *range(16, 21)})
+"""Numbers of element types that onnxruntime takes: no strings, bool or complex numbers, nothing of less than a byte."""
+_LARGEST = 2**31 - 1  # of a FlatBuffer
+
+
+class AdapterFile(Record):
+    """What is in a file. Arrays of one that was read share its memory, and cannot be written to."""
+
+    adapter_version: int
+    model_version: int
+    parameters: Mapping[str, Array]
+    format_version: int = FORMAT_VERSION
+
+
+def read_adapter_bytes(data: bytes) -> AdapterFile:
+    """O(parameters). Raises InvalidParams for what is no adapter, another version of the format, or offsets outside of the data."""
+    source = _Source(data)
+    if data[4:8] != IDENTIFIER:
+        raise InvalidParams(f"the bytes are no adapter: at byte 4 is {data[4:8]!r}, expected {IDENTIFIER!r}")
+    root = source.table(source.u32(0))
+    version = source.i32_field(root, 0)
+    if version != FORMAT_VERSION:
+        raise InvalidParams(f"the adapter has format version {version}, expected {FORMAT_VERSION}")
+    parameters: dict[str, Array] = {}
+    begin, count = source.vector(root, 3, 4)
+    for k in range(count):
+        name, array = _parameter(source, begin + 4 * k)
+        if name in parameters:
+            raise InvalidParams(f"the adapter has two parameters {name!r}")
+        parameters[name] = array
+    return AdapterFile(source.i32_field(root, 1), source.i32_field(root, 2), parameters, version)
+
+
+def _parameter(source: "_Source", place: int) -> tuple[str, Array]:
+    table = source.table(place + source.u32(place))
+    begin, length = source.vector(table, 0, 1)
+    name = source.data[begin : begin + length].decode("utf-8", "replace")
+    begin, rank = source.vector(table, 1, 8)
+    dims = struct.unpack_from(f"<{rank}q", source.data, begin)
+    number = source.i32_field(table, 2)
+    if number not in _TYPES:
+        raise InvalidParams(
+            f"parameter {name!r} has element type {number}, expected one of {sorted(_TYPES)} of TensorProto.DataType"
+        )
+    dtype = to_numpy(from_onnx(number))
+    begin, nbytes = source.vector(table, 3, 1)
+    expected = dtype.itemsize
+    for dim in dims:
+        expected *= dim
+    if min(dims, default=0) < 0 or expected != nbytes:
+        raise InvalidParams(f"parameter {name!r} of shape {list(dims)} and {dtype} has {nbytes} bytes, expected {expected}")
+    flat = np.frombuffer(source.data, np.uint8, nbytes, begin)
+    if begin % 8:
+        flat = flat.copy()
+    return name, flat.view(dtype).reshape(dims)
+
+
+class _Source:
+    """Reads that stay inside of the data. A table is (its place, its fields' offsets)."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def _at(self, form: str, place: int) -> int:
+        if not 0 <= place <= len(self.data) - struct.calcsize(form):
+            raise InvalidParams(f"the adapter refers to byte {place} of {len(self.data)}: cut short?")
+        return int(struct.unpack_from(form, self.data, place)[0])
+
+    def u32(self, place: int) -> int:
+        return self._at("<I", place)
+
+    def table(self, place: int) -> tuple[int, list[int]]:
+        fields = place - self._at("<i", place)
+        size = self._at("<H", fields)
+        return place, [self._at("<H", fields + k) for k in range(4, size - 1, 2)]
+
+    def _field(self, table: tuple[int, list[int]], k: int) -> int:
+        """Where it is; 0: it is left out."""
+        place, fields = table
+        return place + fields[k] if k < len(fields) and fields[k] else 0
+
+    def i32_field(self, table: tuple[int, list[int]], k: int) -> int:
+        place = self._field(table, k)
+        return self._at("<i", place) if place else 0
+
+    def vector(self, table: tuple[int, list[int]], k: int, itemsize: int) -> tuple[int, int]:
+        """(place of the first element, number of them)."""
+        place = self._field(table, k)
+        if not place:
+            return 0, 0
+        begin = place + self.u32(place)
+        count = self.u32(begin)
+        if begin + 4 + count * itemsize > len(self.data):
+            raise InvalidParams(f"the adapter has {count} elements at byte {begin} of {len(self.data)}: cut short?")
+        return begin + 4, count
+
+
+def adapter_bytes(adapter: AdapterFile) -> bytes:
+    """The file. O(bytes). Raises InvalidArgument for an element type that the format lacks, and above 2 GiB."""
+    names = sorted(adapter.parameters)
+    made = _Target()
+    root = made.table([adapter.format_version, adapter.adapter_version, adapter.model_version, None])
+    struct.pack_into("<I4s", made.data, 0, root, IDENTIFIER)
+    made.refer(root + 16)
+    made.data += struct.pack("<I", len(names))
+    slots = len(made.data)
+    made.data += bytes(4 * len(names))
+    for k, name in enumerate(names):
+        _put(made, slots + 4 * k, name, np.asarray(adapter.parameters[name]))
+        if len(made.data) > _LARGEST:
+            raise InvalidArgument(f"the adapter is larger than {_LARGEST} bytes, which its format allows; make several of it")
+    return bytes(made.data)
+
+
+def _put(made: "_Target", slot: int, name: str, array: Array) -> None:
+    dtype = from_numpy(array.dtype)
+    number = to_onnx(dtype)
+    if number not in _TYPES:
+        raise InvalidArgument(f"parameter {name!r} is of {dtype}, which adapter files cannot hold; convert it to another type")
+    if not array.ndim:
+        raise InvalidArgument(f"parameter {name!r} is a scalar, which adapter files cannot hold; reshape it to [1]")
+    table = made.table([None, None, number, None])
+    struct.pack_into("<I", made.data, slot, table - slot)
+    text = name.encode()
+    made.vector(table + 4, len(text), text + b"\0", 4)
+    made.vector(table + 8, array.ndim, struct.pack(f"<{array.ndim}q", *array.shape), 8)
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    made.vector(table + 16, array.nbytes, little.tobytes(), 8)
+
+
+class _Target:
+    """Appends tables of four fields of four bytes each, and what they refer to behind them."""
+
+    def __init__(self) -> None:
+        self.data = bytearray(8)
+
+    def table(self, fields: "list[int | None]") -> int:
+        """Its place; None is a reference that is set later."""
+        self.data += bytes(-len(self.data) % 4)
+        self.data += struct.pack("<6H", 12, 20, 4, 8, 12, 16)  # how long, how long the table, where each field is
+        self.data += struct.pack("<5i", 12, *(field or 0 for field in fields))
+        return len(self.data) - 20
+
+    def refer(self, place: int) -> None:
+        """The field at `place` refers to what comes next."""
+        struct.pack_into("<I", self.data, place, len(self.data) - place)
+
+    def vector(self, place: int, count: int, elements: bytes, alignment: int) -> None:
+        self.data += bytes(-(len(self.data) + 4) % alignment)
+        self.refer(place)
+        self.data += struct.pack("<I", count) + elements
+        self.data += bytes(-len(self.data) % 4)
+
+
+__all__ = ["FORMAT_VERSION", "AdapterFile", "adapter_bytes", "read_adapter_bytes"]

@@ -1,0 +1,160 @@
+"""ModelCompiler, with a provider that saves what it compiled, and with none."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import ort_lite
+from ort_lite.errors import Fail, InvalidArgument
+from ort_lite.provider import Capability, ExecutionProvider, GraphView, Partition, Rejection
+
+TEXT = """<ir_version: 10, opset_import: ["" : 21]> g (float[N] x) => (float[N] y)
+<float[4] w = {1, 2, 3, 4}> { a = Abs(x) y = Add(a, w) }"""
+MODEL = onnx.parser.parse_model(TEXT).SerializeToString()
+X = np.array([-1, 2, -3, 4], np.float32)
+Y = np.array([2, 4, 6, 8], np.float32)
+
+
+class SavingExecutionProvider(ExecutionProvider):
+    """Takes Abs, saves a word for it, and takes it back."""
+
+    name = "SavingExecutionProvider"
+
+    def get_capability(self, graph: GraphView) -> Iterator[Capability | Rejection]:
+        for node in graph:
+            if node.op_type in ("Abs", "EPContext"):
+                yield Capability([node])
+            else:
+                yield Rejection(node, "operator", "Abs alone")
+
+    def compile(self, partitions: Sequence[Partition]) -> list[Any]:
+        return [partial(_absolute) for _ in partitions]
+
+    def serialize(self, compiled: Any) -> bytes:
+        return pickle.dumps("absolute")
+
+    def deserialize(self, partition: Partition, data: bytes) -> Any:
+        assert pickle.loads(data) == "absolute"
+        return partial(_absolute)
+
+    def compatibility(self) -> str:
+        return "saving 1"
+
+
+def _absolute(inputs: Sequence[Any]) -> list[Any]:
+    return [np.abs(inputs[0])]
+
+
+@pytest.fixture
+def options() -> Iterator[ort_lite.SessionOptions]:
+    ort_lite.register_provider("SavingExecutionProvider", SavingExecutionProvider)
+    made = ort_lite.SessionOptions()
+    made.add_provider("SavingExecutionProvider", {})
+    yield made
+    ort_lite.unregister_provider("SavingExecutionProvider")
+
+
+def operators(model: str | bytes) -> list[str]:
+    proto = onnx.load_model_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    return [node.op_type for node in proto.graph.node]
+
+
+def check(source: str | bytes, options: ort_lite.SessionOptions) -> None:
+    np.testing.assert_array_equal(ort_lite.InferenceSession(source, options).run(None, {"x": X})[0], Y)
+
+
+def test_bytes_hold_what_was_compiled(options: ort_lite.SessionOptions) -> None:
+    made = ort_lite.ModelCompiler(options, MODEL).compile_to_bytes()
+    assert operators(made) == ["EPContext", "Add"]
+    check(made, options)
+    assert ort_lite.get_compatibility_info_from_model_bytes(made, "SavingExecutionProvider") == "saving 1"
+    assert ort_lite.get_compatibility_info_from_model_bytes(made, "OtherExecutionProvider") is None
+
+
+@pytest.mark.parametrize("embed", [True, False])
+def test_files(options: ort_lite.SessionOptions, tmp_path: Path, embed: bool) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(MODEL)
+    ort_lite.ModelCompiler(options, path, embed_compiled_data_into_model=embed).compile_to_file()
+    made = str(tmp_path / "m_ctx.onnx")
+    assert operators(made) == ["EPContext", "Add"]
+    assert len(list(tmp_path.iterdir())) == (2 if embed else 3)
+    check(made, options)
+    with pytest.raises(InvalidArgument, match="own file"):
+        ort_lite.ModelCompiler(options, path).compile_to_file(path)
+
+
+def test_functions_take_and_give_contexts(options: ort_lite.SessionOptions) -> None:
+    held: dict[str, bytes] = {}
+    compiler = ort_lite.ModelCompiler(options, MODEL)
+    compiler.set_ep_context_data_write_func(lambda name, data: held.update({name: data.read(0, 2) + data.read(2)}))
+    made = compiler.compile_to_bytes()
+    ((name, context),) = held.items()
+
+    def give(asked: str, buffer: ort_lite.OrtEpContextDataBuffer) -> None:
+        buffer.allocate(len(held[asked]))
+        buffer.write(held[asked])
+
+    options.set_ep_context_data_read_func(give, len(context))
+    check(made, options)
+    options.set_ep_context_data_read_func(give, len(context) - 1)
+    with pytest.raises(Fail, match="max_data_size"):
+        ort_lite.InferenceSession(made, options)
+    options.set_ep_context_data_read_func(lambda *given: None, 10)
+    with pytest.raises(Fail, match="nothing was allocated"):
+        ort_lite.InferenceSession(made, options)
+    held[name] = b"other bytes"
+    options.set_ep_context_data_read_func(give, 100)
+    with pytest.raises(ort_lite.errors.InvalidGraph, match="of another model"):
+        ort_lite.InferenceSession(made, options)
+
+
+def test_flags_and_streams(tmp_path: Path) -> None:
+    flags, plain = ort_lite.OrtCompileApiFlags, ort_lite.SessionOptions()
+    path = tmp_path / "out.onnx"
+    with pytest.raises(Fail, match="Unable to compile any nodes"):
+        ort_lite.ModelCompiler(plain, MODEL, flags=flags.ERROR_IF_NO_NODES_COMPILED).compile_to_file(path)
+    assert not path.exists()
+    compiler = ort_lite.ModelCompiler(plain, MODEL, flags=flags.ERROR_IF_OUTPUT_FILE_EXISTS)
+    compiler.compile_to_file(path)
+    with pytest.raises(Fail, match="exists already"):
+        compiler.compile_to_file(path)
+    written: list[bytes] = []
+    compiler.compile_to_stream(written.append)
+    assert operators(written[0]) == ["Abs", "Add"]
+    with pytest.raises(Fail, match="My error"):
+        compiler.compile_to_stream(fails)
+    with pytest.raises(InvalidArgument, match="came as bytes"):
+        compiler.compile_to_file()
+
+
+def fails(data: bytes) -> None:
+    raise ValueError("My error")
+
+
+def test_initialisers_go_where_the_program_says(tmp_path: Path) -> None:
+    path, data = tmp_path / "m.onnx", tmp_path / "weights.bin"
+    ort_lite.ModelCompiler(
+        ort_lite.SessionOptions(), MODEL, external_initializers_file_path=data, external_initializers_size_threshold=4
+    ).compile_to_file(path)
+    assert data.stat().st_size == 16
+    seen = []
+
+    def stay(name: str, value: ort_lite.OrtValue, where: Any) -> Any:
+        seen.append((name, value.shape(), where))
+        return where
+
+    again = tmp_path / "again.onnx"
+    ort_lite.ModelCompiler(ort_lite.SessionOptions(), path, get_initializer_location_func=stay).compile_to_file(again)
+    assert seen[0][:2] == ("w", [4])
+    assert seen[0][2].byte_size == 16 and Path(seen[0][2].filepath).name == "weights.bin"
+    for each in (path, again):
+        assert onnx.load(each, load_external_data=False).graph.initializer[0].external_data[0].value == "weights.bin"
+        check(str(each), ort_lite.SessionOptions())
