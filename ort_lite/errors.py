@@ -39,8 +39,14 @@ class OrtLiteError(Exception):
     expected: str = ""
     got: str = ""
 
+    words: str = ""
+    """onnxruntime's own for the same, where programs look for them: behind the status."""
+
     def __str__(self) -> str:
-        return (_beginning(self.status) if self.tells_status else "") + super().__str__()
+        return (self._beginning() if self.tells_status else "") + super().__str__()
+
+    def _beginning(self) -> str:
+        return f"[ONNXRuntimeError] : {self.status[0]} : {self.status[1]} : " + (f"{self.words}: " if self.words else "")
 
     def about(self, node: Named | None = None, /, **fields: str) -> Self:
         """Fills fields in that are empty: whoever knew first knew best. The error itself, to be raised."""
@@ -247,13 +253,9 @@ class InvalidPlan(OrtLiteError):
     """
 
 
-def _beginning(status: tuple[int, str]) -> str:
-    return f"[ONNXRuntimeError] : {status[0]} : {status[1]} : "
-
-
 def said(error: BaseException) -> str:
-    """The text of an error, for texts of other errors: without the status that it may begin with."""
-    return str(error).removeprefix(_beginning(error.status)) if isinstance(error, OrtLiteError) else str(error)
+    """The text of an error, for texts of other errors: without the status, and onnxruntime's words, that it may begin with."""
+    return str(error).removeprefix(error._beginning()) if isinstance(error, OrtLiteError) else str(error)
 
 
 def told(error: BaseException) -> str:

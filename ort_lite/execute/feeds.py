@@ -26,7 +26,7 @@ class Feeds:
 
     def __init__(self, inputs: Sequence[Value], around: Callable[[Value, Check], Check] | None = None) -> None:
         """`around` may put a check of an input's own around that of its type."""
-        checks = [(value, check(value.name, value.type)) for value in inputs]
+        checks = [(value, _unread(check(value.name, value.type), value)) for value in inputs]
         self._checks = [(value.name, each if around is None else around(value, each)) for value, each in checks]
         self._optional = {value.name for value in inputs if isinstance(value.type, OptionalType)}
         self._count = len(self._checks)
@@ -55,12 +55,24 @@ class Feeds:
         if missing:
             raise InvalidArgument(
                 f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; fed were {came}"
-            ).about(input=missing[0], expected=", ".join(names), got=came)
+            ).about(
+                input=missing[0],
+                expected=", ".join(names),
+                got=came,
+                words=f"Required inputs ({missing}) are missing from input feed ({list(feed)})",
+            )
         if unknown:
             expected = ", ".join(map(repr, names)) or "no input at all"
             raise InvalidArgument(f"the model has no input {', '.join(map(repr, unknown))}; expected {expected}").about(
-                input=unknown[0], expected=expected, got=came
+                input=unknown[0], expected=expected, got=came, words=f"Invalid input name: {unknown[0]}"
             )
+
+
+def _unread(accept: Check, value: Value) -> Check:
+    """`accept`; of an input that nobody reads None too, which feeds none, as in onnxruntime."""
+    if value.uses or value.is_graph_output():
+        return accept
+    return lambda given: None if given is None else accept(given)
 
 
 def check(name: str, type_: Type | None) -> Check:
@@ -129,11 +141,16 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
     if len(came) != len(expected):
         raise InvalidArgument(
             f"input {name!r} has rank {len(came)}, shape {list(came)}; expected rank {len(expected)}, {text}"
-        ).about(input=name, expected=text, got=str(list(came)))
+        ).about(
+            input=name,
+            expected=text,
+            got=str(list(came)),
+            words=f"Invalid rank for input: {name} Got: {len(came)} Expected: {len(expected)}",
+        )
     for axis, (dim, fixed) in enumerate(zip(came, expected, strict=True)):
         if isinstance(fixed, int) and dim != fixed:
             raise InvalidArgument(f"input {name!r} has {dim} in dimension {axis}, shape {list(came)}; expected {text}").about(
-                input=name, expected=text, got=str(list(came))
+                input=name, expected=text, got=str(list(came)), words=f"Got invalid dimensions for input: {name}"
             )
 
 
@@ -149,7 +166,12 @@ def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any]) -> 
             raise InvalidArgument(
                 f"input {name!r} is {_type_of(array)} of shape {list(array.shape)}; expected {ort_name(dtype)}: "
                 f"convert it, e.g. by .astype({expected.name!r})"
-            ).about(input=name, expected=ort_name(dtype), got=_type_of(array))
+            ).about(
+                input=name,
+                expected=ort_name(dtype),
+                got=_type_of(array),
+                words=f"Unexpected input data type. Actual: ({_type_of(array)}) , expected: ({ort_name(dtype)})",
+            )
         array = _numbers(name, array, dtype, expected)
     return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
 
@@ -186,11 +208,13 @@ def _numbers(name: str, array: np.ndarray[Any, Any], dtype: DType, expected: np.
 
 
 def _strings(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """An object array of str. Bytes are decoded as UTF-8, other objects become their text, as in onnxruntime."""
+    """An object array of str. Bytes are decoded as UTF-8, those of numpy.void with their zeros at the end, other objects become their
+    text, as in onnxruntime.
+    """
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
     if array.dtype is _OBJECT and array.flags.c_contiguous:
         objects = array
-    elif array.dtype.kind not in "OUST":
+    elif array.dtype.kind not in "OUSTV" or array.dtype.names is not None:
         raise InvalidArgument(
             f"input {name!r} is {_type_of(array)}; expected {ort_name('string')}: str, or an array of them"
         ).about(input=name, expected=ort_name("string"), got=_type_of(array))

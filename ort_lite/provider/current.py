@@ -35,7 +35,7 @@ def as_in(options: RunOptions | None, watch: Callable[[Any], Any] | None) -> Ite
 def run_options() -> RunOptions | None:
     """The RunOptions of the run that called this thread's partition; None: it has none. 50 ns.
 
-    A partition that computes for long looks at `.terminate` now and then and raises RunTerminated, or has its own switch
-    set by `RunOptions.on_terminate`.
+    A partition that computes for long looks at `.terminate` now and then and raises `.ended(where)`, or RunTerminated, or
+    has its own switch set by `RunOptions.on_terminate`. A run whose time is over is told in the same way.
     """
     return CURRENT.options

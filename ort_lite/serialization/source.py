@@ -58,6 +58,7 @@ def _contents(path: str) -> memoryview:
 
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}") from error
+        words = f"Load model from {path} failed. File doesn't exist"
+        raise NoSuchFile(f"{path} cannot be loaded: {error.strerror}").about(words=words) from error
     except (OSError, ValueError) as error:
         raise Fail(f"{path} cannot be read: {error}") from error

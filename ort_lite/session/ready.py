@@ -123,7 +123,9 @@ class Ready:
     def _check_names(self, names: Sequence[str]) -> None:
         for name in names:
             if name not in self._names:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}")
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, self._names))}").about(
+                    words=f"Invalid output name:{name}"
+                )
 
     def _profiled(self, inputs: list[Any], options: RunOptions | None) -> list[Any]:
         assert self._profiler is not None

@@ -10,7 +10,6 @@ from ort_lite.tensors.container import Container
 from ort_lite.tensors.dltensor import (
     CPU,
     READ_ONLY,
-    UINT,
     DLManagedTensor,
     DLManagedTensorVersioned,
     DLTensor,
@@ -62,16 +61,13 @@ def from_dlpack(source: Any) -> Container:
 
 
 def is_dlpack_uint8_tensor(capsule: Any) -> bool:
-    """Whether the tensor of a capsule, which stays unused, is uint8: one that some producers say of bool. onnxruntime's name.
-
-    Raises InvalidArgument for what is no capsule of a tensor.
-    """
+    """Whether a capsule, which stays usable, holds a tensor of uint8: tensors of bool may have become one on their way."""
     name = next((name for name in (_VERSIONED, _PLAIN) if _is_valid(capsule, name)), None)
     if name is None:
-        raise InvalidArgument(f"{type(capsule).__name__} is no DLPack capsule, or one that somebody used already")
+        raise InvalidArgument(f"a {type(capsule).__name__} is no DLPack capsule, or one that somebody used already")
     kind = DLManagedTensor if name == _PLAIN else DLManagedTensorVersioned
-    dtype = kind.from_address(_pointer(capsule, name)).dl_tensor.dtype
-    return (dtype.code, dtype.bits, dtype.lanes) == (UINT, 8, 1)
+    managed: _Managed = kind.from_address(_pointer(capsule, name))
+    return (managed.dl_tensor.dtype.code, managed.dl_tensor.dtype.bits) == code_of("uint8")
 
 
 def _release(address: int, deleter: int | None) -> None:

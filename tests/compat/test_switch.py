@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import onnxruntime as installed
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -125,6 +127,15 @@ def test_names_can_be_taken_all_at_once(alone: ModuleType) -> None:
     assert names["Fail"] is errors.Fail
 
 
+def test_functions_and_numbers_of_the_native_library_are_there(switched: ModuleType) -> None:
+    state = switched.capi._pybind_state
+    assert [state.is_dlpack_uint8_tensor(np.zeros(2, dtype).__dlpack__()) for dtype in (np.uint8, np.int8)] == [True, False]
+    assert (int(state.kNextPowerOfTwo), state.ArenaExtendStrategy.kSameAsRequested.name) == (0, "kSameAsRequested")
+    assert state.get_default_session_options().intra_op_num_threads == 0
+    with pytest.raises(errors.InvalidArgument, match="a int is no DLPack capsule"):
+        state.is_dlpack_uint8_tensor(3)
+
+
 def test_the_version_is_one_that_programs_accept(switched: ModuleType) -> None:
     version = switched.__version__
     assert version == f"1.31.1+ort.lite.{ort_lite.__version__}" == switched.get_version_string() == f"{version}"
@@ -136,6 +147,33 @@ def test_the_version_is_one_that_programs_accept(switched: ModuleType) -> None:
     assert Version(version) in SpecifierSet(">=1.16,<2") & SpecifierSet("==1.31.1")
     assert version.split("+") == ["1.31.1", f"ort.lite.{ort_lite.__version__}"]
     assert version.startswith("1.31")
+
+
+X = np.ones((2, 2), np.float32)
+WORDS = [
+    ({"x": X}, None, "Required inputs (['w']) are missing from input feed (['x'])"),
+    ({"x": X, "w": X, "z": X}, None, "Invalid input name: z"),
+    ({"x": X.astype(float), "w": X}, None, "Unexpected input data type. Actual: (tensor(double)) , expected: (tensor(float))"),
+    ({"x": X[0], "w": X}, None, "Invalid rank for input: x Got: 1 Expected: 2"),
+    ({"x": np.ones((2, 3), np.float32), "w": X}, None, "Got invalid dimensions for input: x"),
+    ({"x": X, "w": X}, ["q"], "Invalid output name:q"),
+]
+
+
+@pytest.mark.parametrize(("feed", "outputs", "words"), WORDS)
+def test_words_that_programs_look_for_are_in_both_texts(
+    switched: ModuleType, feed: dict[str, Any], outputs: list[str] | None, words: str
+) -> None:
+    import onnx.parser
+
+    graph = "g (float[N,2] x, float[N,2] w) => (float[N,2] y) { y = Add(x, w) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {graph}').SerializeToString()
+    with pytest.raises(Exception, match=re.escape(words)):
+        installed.InferenceSession(model).run(outputs, feed)
+    with pytest.raises(errors.InvalidArgument, match=r"^\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT : ") as caught:
+        switched.InferenceSession(model).run(outputs, feed)
+    assert words in str(caught.value)
+    assert words not in errors.said(caught.value)
 
 
 def test_it_is_found_without_being_imported(alone: ModuleType) -> None:

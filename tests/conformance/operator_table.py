@@ -221,8 +221,8 @@ operator version of onnx {version}, on every element type that its schema allows
 the operator changed: a model with any opset may have it. None is left to an operator's function body.
 
 *native* is compiled code. *Python* is a step between two runs of it: text, sequences, maps, optionals; a classifier that is
-native puts labels that are text in their places by such a step. *as float32* is computed in that type, between Casts. Dropout in
-training mode is Python. Names of several types:
+native puts labels that are text in their places by such a step; a search calls its native body between such steps.
+*as float32* is computed in that type, between Casts. Dropout in training mode is Python. Names of several types:
 
 {groups}
 """

@@ -114,6 +114,15 @@ def test_another_rank_is_refused() -> None:
         two_inputs()([ramp((4,)), ramp((1, 4))])
 
 
+def test_what_is_declared_a_scalar_may_be_anything_where_no_rank_counts() -> None:
+    x, y = ramp((2, 3)), np.array(0.5, np.float32)
+    program = text_program("(float x, float y) => (float z) { a = Add(x, y) z = Mul(a, x) }")
+    for given in (np.array(2, np.float32), x, x[0]):
+        np.testing.assert_array_equal(program([given, y])[0], (given + y) * given)
+    with pytest.raises(InvalidArgument, match=r"'x': rank 2 came, expected float32\[\]"):
+        text_program("(float x) => (float z) { a = ReduceSum(x) z = Neg(a) }")([x])
+
+
 def test_dimensions_of_inputs_may_be_expressions() -> None:
     """As those of a partition in the middle of a graph are; a symbol of the model may be called as ours are."""
     n, other = symbol("n"), symbol("dim0")

@@ -8,14 +8,18 @@ import pytest
 
 from ort_lite.errors import InvalidArgument
 from ort_lite.execute.feeds import Feeds
-from ort_lite.graph import MapType, OptionalType, SequenceType, TensorType, Type, Value
+from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.shapes import symbol
 
 N = symbol("N")
 
 
-def fed(type_: Type | None, value: Any) -> Any:
-    return Feeds([Value("x", type_)])({"x": value})[0]
+def fed(type_: Type | None, value: Any, read: bool = True) -> Any:
+    x = Value("x", type_)
+    graph = Graph("g", [x], [])
+    if read:
+        graph.append(Node("Identity", [x], [Value("y")], name="reader"))
+    return Feeds(graph.inputs)({"x": value})[0]
 
 
 def tensor(dtype: str, *shape: Any) -> TensorType:
@@ -23,6 +27,12 @@ def tensor(dtype: str, *shape: Any) -> TensorType:
 
 
 # Passed on as they are
+
+
+def test_none_feeds_an_input_that_nobody_reads() -> None:
+    assert fed(tensor("float32", N), None, read=False) is None
+    with pytest.raises(InvalidArgument, match="input 'x' has rank 2"):
+        fed(tensor("float32", N), np.zeros((2, 2), np.float32), read=False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int64", "uint8", "bool"])
@@ -129,6 +139,7 @@ def test_objects_that_make_arrays_are_taken() -> None:
         (np.array(["a", 1, None], object), ["a", "1", "None"]),
         (np.array([["a", "b"], ["c", "d"]], object)[:, ::-1], [["b", "a"], ["d", "c"]]),
         (np.array([np.str_("a")], object), ["a"]),
+        (np.array([b"A\0A\0"], np.void), ["A\0A\0"]),
         ("a", "a"),
         ([], []),
     ],
@@ -208,6 +219,7 @@ def test_an_optional_input_may_be_none_or_missing() -> None:
             "input 'x' makes no array of tensor(float): setting an array element with a sequence",
         ),
         (tensor("string", N), np.zeros(2), "input 'x' is tensor(double); expected tensor(string): str, or an array of them"),
+        (tensor("string", N), np.zeros(2, [("a", "i4")]), "input 'x' is [('a', '<i4')]; expected tensor(string)"),
         (tensor("string", N), np.array([b"\xff"]), "input 'x' holds bytes that are not UTF-8: "),
         (
             tensor("string", N),

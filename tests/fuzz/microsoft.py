@@ -57,6 +57,11 @@ ATTENTION = [
         outputs=3, num_heads=HEADS, past_present_share_buffer=1,
     ),
     own(
+        "DecoderMaskedMultiHeadAttention", ROWS[:, :1], ROWS[:, :1], ROWS[:, :1], None, None, PAST, PAST, np.array([4], np.int32),
+        np.array([2], np.int32), np.array([[[0, 1, 0, 1, 0], [1, 1, 0, 0, 1]]], np.int32),
+        outputs=3, num_heads=HEADS, past_present_share_buffer=1,
+    ),
+    own(
         "GroupQueryAttention", ramp((2, 1, 32)), ramp((2, 1, 16)), ramp((2, 1, 16)), ramp((2, 2, 9, 8)), ramp((2, 2, 9, 8)),
         np.array([9, 6], np.int32), scalar(10, "int32"), ramp((16, 4)), ramp((16, 4)),
         outputs=3, num_heads=4, kv_num_heads=2, do_rotary=1,
@@ -157,6 +162,7 @@ _LENGTH, _TWO = np.array([5], np.int32), np.array([2], np.int32)
 _ENDS: dict[str, Any] = {"eos_token_id": 0, "pad_token_id": 4, "decoder": _DECODER}
 GENERATION = [
     own("GreedySearch", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), no_repeat_ngram_size=2, **_ENDS),
+    own("Sampling", _TOKENS, _LENGTH, None, np.array([1.5], np.float32), outputs=2, top_p=0.7, temperature=1.5, **_ENDS),
     own("BeamSearch", _TOKENS, _LENGTH, None, _TWO, _TWO, outputs=3, **_ENDS),
 ]
 MATRICES = [

@@ -17,7 +17,7 @@ from tests.fuzz.mutants import SETTLED, keys, mutant
 from tests.fuzz.mutations import LAYOUTS, MUTATIONS, element_type
 from tests.fuzz.seeds import has_kernel
 
-SOME = range(0, 60_000, 183)
+SOME = range(0, 60_000, 179)
 
 
 @pytest.mark.slow

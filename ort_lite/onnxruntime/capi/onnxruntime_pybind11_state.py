@@ -10,6 +10,7 @@ from typing import Any
 import ort_lite
 from ort_lite import errors
 from ort_lite.compat.release import SERVED
+from ort_lite.options.enums import NamedNumber
 
 _ERRORS = (
     "DeviceReset",
@@ -38,6 +39,17 @@ _QUANTIZE = (
 _SPARSE = ("SparseBlockSparseView", "SparseCooView", "SparseCsrView")
 
 
+class ArenaExtendStrategy(NamedNumber):
+    """How an arena grows."""
+
+    kNextPowerOfTwo = 0  # noqa: N815  onnxruntime's name
+    kSameAsRequested = 1  # noqa: N815  onnxruntime's name
+
+
+kNextPowerOfTwo = ArenaExtendStrategy.kNextPowerOfTwo  # noqa: N816  the same
+kSameAsRequested = ArenaExtendStrategy.kSameAsRequested  # noqa: N816  the same
+
+
 def get_version_string() -> str:
     """The release that is followed, and ort-lite's own behind it."""
     return SERVED
@@ -52,12 +64,12 @@ def _home(name: str) -> Any:
     """The module that has a name, None for one that is not there."""
     if name in _ERRORS:
         return errors
+    if name == "is_dlpack_uint8_tensor":
+        return import_module("ort_lite.tensors.dlpack")
     if name in _QUANTIZE:
         return import_module("ort_lite.compat.block_quantization")
     if name in _SPARSE:
         return import_module("ort_lite.tensors.sparse")
-    if name == "is_dlpack_uint8_tensor":
-        return import_module("ort_lite.tensors.dlpack")
     return ort_lite if name in ort_lite.__all__ else None
 
 

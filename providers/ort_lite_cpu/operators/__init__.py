@@ -65,7 +65,6 @@ _MICROSOFT: dict[str, str] = {
     "microsoft.distances": "CDist",
     "fill": "Range",
     "gather": "GatherND",
-    "microsoft.generation": "BeamSearch GreedySearch",
     "microsoft.group_query_attention": "GroupQueryAttention",
     "integer_conv": "QLinearConv",
     "integer_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QGemm",
@@ -77,6 +76,8 @@ _MICROSOFT: dict[str, str] = {
     "microsoft.normalization": "BiasGelu EmbedLayerNormalization FastGelu SkipLayerNormalization SkipSimplifiedLayerNormalization",
     "elementwise": "Gelu QuickGelu",
     "pooling": "NhwcMaxPool",
+    "microsoft.generation.sampling": "Sampling",
+    "microsoft.generation.search": "BeamSearch GreedySearch",
     "microsoft.q_attention": "QAttention",
     "microsoft.qlinear": (
         "QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax"

@@ -21,6 +21,7 @@ from ort_lite.shapes import Symbol, as_symbol, substitute, symbol, symbols
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.lower import Lowering
 from ort_lite_cpu.lowering.lowered import HostStep, Instruction, Lowered, Source
+from ort_lite_cpu.operators import FAMILIES
 from ort_lite_cpu.options import CPUOptions
 from ort_lite_cpu.program import bind
 from ort_lite_cpu.program.bind import Binder
@@ -276,11 +277,18 @@ class Program:
         inputs = []
         for value, info, shape in zip(source.inputs, self.lowered.input_infos, shapes, strict=True):
             if shape is not None and isinstance(info.type, TensorType):
-                if info.shape is not None and len(info.shape) != len(shape):
+                differs = info.shape is not None and len(info.shape) != len(shape)
+                if differs and (info.shape or not _of_any_rank(source.nodes)):
                     raise InvalidArgument(f"{value.name!r}: rank {len(shape)} came, expected {info.type}")
-                info = Info(TensorType(info.type.dtype, shape), info.contents)
+                info = Info(TensorType(info.type.dtype, shape), None if differs else info.contents)
             inputs.append((value, info))
         return Program(source.nodes, inputs, source.outputs, self._rules, source.options, source.bodies)
+
+
+def _of_any_rank(nodes: Sequence[Node]) -> bool:
+    """Whether what the nodes compute depends on no rank, so that what is declared a scalar may be anything, as in onnxruntime."""
+    families = (FAMILIES.get((node.domain, node.op_type)) for node in nodes if node.op_type != "Identity")
+    return all(family in ("elementwise", "cast") for family in families)
 
 
 def _may_share(lowered: Lowered) -> bool:

@@ -1,5 +1,6 @@
-"""GreedySearch and BeamSearch over a small decoder, against onnxruntime."""
+"""GreedySearch, Sampling and BeamSearch against onnxruntime, and against what their decoders say of the sequences that they found."""
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -7,184 +8,306 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import ort_lite
 from ort_lite.dtypes import Array
 from ort_lite.errors import OrtLiteError
+from tests.cpu.check import assert_close
+from tests.cpu.operators.generation_models import (
+    FLOAT,
+    HEADS,
+    INT,
+    LAYERS,
+    SIZE,
+    VOCABULARY,
+    gpt,
+    info,
+    node,
+    search,
+    t5_decoder,
+    t5_encoder,
+)
 
-VOCABULARY, HEADS, SIZE = 11, 2, 4
-EOS, PAD = 9, 10
-IDS = np.array([[3, 5, 7], [PAD, 2, 1], [4, 4, 4]], np.int32)
-KEPT = np.array([0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1], np.int32)
-OUTPUTS = {"GreedySearch": ["sequences"], "BeamSearch": ["sequences", "sequences_scores", "scores"]}
+PROMPT = np.array([[3, 4, 5], [0, 7, 8]], np.int32)
+CPU = ["CPUExecutionProvider"]
+FORBIDDEN = np.arange(VOCABULARY, dtype=np.int32) % 3
 
 
-@cache
-def weights(seed: int) -> tuple[onnx.TensorProto, ...]:
-    rng, width = np.random.default_rng(seed), HEADS * SIZE
-    arrays = {
-        "words": rng.standard_normal((VOCABULARY, width)),
-        "places": rng.standard_normal((64, width)) / 2,
-        "w": rng.standard_normal((width, 3 * width)) * 0.4,
-        "b": np.zeros(3 * width),
-        "head": rng.standard_normal((width, VOCABULARY)) * 3,
+def scalars(dtype: str = "int32", **values: float | None) -> dict[str, Array | None]:
+    return {name: None if value is None else np.array([value], dtype) for name, value in values.items()}
+
+
+def greedy_inputs(
+    prompt: Array = PROMPT, longest: int = 9, least: int | None = None, penalty: float | None = None, **masks: Array
+) -> Any:
+    inputs = {
+        "input_ids": prompt,
+        **scalars(max_length=longest, min_length=least),
+        **scalars("float32", repetition_penalty=penalty),
     }
-    return tuple(numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items())
+    return inputs | {name: masks.get(name) for name in ("vocab_mask", "prefix_vocab_mask", "attention_mask")}
 
 
-def decoder(seed: int, captured: bool) -> onnx.GraphProto:
-    info = helper.make_tensor_value_info
-    int32, float32 = TensorProto.INT32, TensorProto.FLOAT
-    nodes = [
-        helper.make_node("Gather", ["words", "input_ids"], ["word"]),
-        helper.make_node("Gather", ["places", "position_ids"], ["place"]),
-        helper.make_node("Add", ["word", "place"], ["x"]),
-        helper.make_node(
-            "Attention",
-            ["x", "w", "b", "attention_mask", "past_0"],
-            ["a", "present_0"],
-            domain="com.microsoft",
-            num_heads=HEADS,
-            unidirectional=1,
-        ),
-        helper.make_node("Add", ["a", "x"], ["y"]),
-        helper.make_node("MatMul", ["y", "head"], ["logits"]),
-    ]
-    inputs = [info("input_ids", int32, ["B", "S"]), info("position_ids", int32, ["B", "S"])]
-    inputs += [info("attention_mask", int32, ["B", "T"]), info("past_0", float32, [2, "B", HEADS, "P", SIZE])]
-    outputs = [info("logits", float32, ["B", "S", VOCABULARY]), info("present_0", float32, [2, "B", HEADS, "T", SIZE])]
-    return helper.make_graph(nodes, "decoder", inputs, outputs, [] if captured else weights(seed))
+def beam_inputs(
+    prompt: Array = PROMPT,
+    longest: int = 9,
+    least: int = 0,
+    beams: int = 3,
+    returned: int = 2,
+    length: float = 1.0,
+    penalty: float | None = None,
+    **masks: Array,
+) -> Any:
+    inputs = {"input_ids": prompt} | scalars(
+        max_length=longest, min_length=least, num_beams=beams, num_return_sequences=returned
+    )
+    inputs |= scalars("float32", length_penalty=length, repetition_penalty=penalty)
+    return inputs | {name: masks.get(name) for name in ("vocab_mask", "prefix_vocab_mask", "attention_mask")}
 
 
-def model(op: str, feeds: dict[str, Array | None], seed: int = 0, captured: bool = False, **attributes: Any) -> bytes:
-    infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
-        for name, array in feeds.items()
-        if array is not None
-    ]
-    names = [name if array is not None else "" for name, array in feeds.items()]
-    attributes = {"eos_token_id": EOS, "pad_token_id": PAD, "decoder": decoder(seed, captured), **attributes}
-    node = helper.make_node(op, names, OUTPUTS[op], domain="com.microsoft", **attributes)
-    kinds = [TensorProto.INT32, TensorProto.FLOAT, TensorProto.FLOAT]
-    results = [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(OUTPUTS[op], kinds, strict=False)]
-    graph = helper.make_graph([node], "g", infos, results, weights(seed) if captured else [])
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    data: bytes = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
-    return data
+SEQUENCES: dict[str, Any] = {"sequences": (INT, ("B", "L"))}
+BEAMS = {"sequences": (INT, ("B", "R", "L")), "sequences_scores": (FLOAT, ("B", "R")), "scores": (FLOAT, ("N", "B", "K", "V"))}
 
 
-def both(op: str, feeds: dict[str, Array | None], **how: Any) -> tuple[list[Any], list[Any]]:
-    data, given = model(op, feeds, **how), {name: array for name, array in feeds.items() if array is not None}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    theirs = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"]).run(None, given)
-    return ort_lite.InferenceSession(data).run(None, given), list(theirs)
+def run(model: onnx.ModelProto, inputs: Mapping[str, Array | None]) -> list[Array]:
+    session = ort_lite.InferenceSession(model.SerializeToString(), providers=CPU)
+    return list(session.run(None, {name: x for name, x in inputs.items() if x is not None}))
 
 
-def number(value: Any, dtype: type = np.int32) -> Array:
-    return np.array([value], dtype)
-
-
-def greedy(longest: int = 12, **more: Array | None) -> dict[str, Array | None]:
-    given: dict[str, Array | None] = {"input_ids": IDS, "max_length": number(longest)}
-    given |= dict.fromkeys(("min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask", "attention_mask"))
-    return given | more
-
-
-GREEDY: dict[str, tuple[dict[str, Array | None], dict[str, Any]]] = {
-    "plain": (greedy(), {}),
-    "no end": (greedy(), {"eos_token_id": -1}),
-    "captured": (greedy(), {"captured": True}),
-    "at least": (greedy(min_length=number(8)), {}),
-    "penalty": (greedy(repetition_penalty=number(1.7, np.float32)), {}),
-    "no pairs again": (greedy(20), {"no_repeat_ngram_size": 2, "eos_token_id": -1}),
-    "nothing again": (greedy(9), {"no_repeat_ngram_size": 1}),
-    "some words": (greedy(vocab_mask=KEPT), {}),
-    "first words": (greedy(prefix_vocab_mask=np.stack([KEPT, 1 - KEPT, KEPT])), {"eos_token_id": -1}),
-    "masked": (greedy(attention_mask=np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1]], np.int32)), {"eos_token_id": -1}),
-}
-
-
-@pytest.mark.parametrize("case", GREEDY)
-def test_the_likeliest_token_each_time(case: str) -> None:
-    """onnxruntime leaves what is behind the end of the last sequence as memory was; here it is padding."""
-    feeds, attributes = GREEDY[case]
-    for seed in (0, 1):
-        [[mine], [theirs]] = both("GreedySearch", feeds, seed=seed, **attributes)
-        assert mine.dtype == theirs.dtype == np.int32 and mine.shape == theirs.shape
-        said = np.argmax(np.append((mine == PAD).all(0), True)) if (mine[:, -1] == PAD).all() else mine.shape[1]
-        np.testing.assert_array_equal(mine[:, :said], theirs[:, :said])
-        assert (mine[:, said:] == PAD).all() and said > IDS.shape[1]
-
-
-def beams(longest: int = 9, width: int = 3, kept: int = 2, **more: Array) -> dict[str, Array | None]:
-    return {
-        "input_ids": IDS,
-        "max_length": number(longest),
-        "min_length": number(1),
-        "num_beams": number(width),
-        "num_return_sequences": number(kept),
-        "length_penalty": number(1, np.float32),
-        "repetition_penalty": number(1, np.float32),
-        "vocab_mask": np.ones(VOCABULARY, np.int32),
-        "prefix_vocab_mask": np.ones((3, VOCABULARY), np.int32),
-        "attention_mask": (IDS != PAD).astype(np.int32),
-        **more,
-    }
-
-
-BEAMS: dict[str, tuple[dict[str, Array | None], dict[str, Any]]] = {
-    "plain": (beams(), {}),
-    "early": (beams(), {"early_stopping": 1}),
-    "one": (beams(width=1, kept=1), {}),
-    "long": (beams(30, 4, 4), {}),
-    "longer are better": (beams(length_penalty=number(2, np.float32)), {}),
-    "shorter are better": (beams(length_penalty=number(-1, np.float32)), {}),
-    "penalty": (beams(repetition_penalty=number(1.5, np.float32)), {}),
-    "no pairs again": (beams(14), {"no_repeat_ngram_size": 2}),
-    "at least": (beams(min_length=number(7)), {}),
-    "some words": (beams(vocab_mask=KEPT), {}),
-    "first words": (beams(prefix_vocab_mask=np.stack([KEPT, 1 - KEPT, KEPT])), {}),
-    "masked": (beams(attention_mask=np.array([[0, 1, 1], [1, 0, 1], [1, 1, 1]], np.int32)), {}),
-}
-
-
-@pytest.mark.parametrize("case", BEAMS)
-def test_the_best_sequences_and_their_scores(case: str) -> None:
-    feeds, attributes = BEAMS[case]
-    for seed in (0, 1, 3):
-        mine, theirs = both("BeamSearch", feeds, seed=seed, **attributes)
-        np.testing.assert_array_equal(mine[0], theirs[0])
-        np.testing.assert_allclose(mine[1], theirs[1], 1e-4, 1e-5)
-        turns = int(mine[2].any((1, 2, 3)).sum())  # behind them onnxruntime leaves what memory held
-        np.testing.assert_allclose(mine[2][:turns], theirs[2][:turns], 1e-4, 1e-5)
+def check(op_type: str, inputs: Mapping[str, Array | None], outputs: Any, **attributes: Any) -> list[Array]:
+    """As onnxruntime. What a search that ends early leaves of sequences and scores is what memory had, there; here pads and zeros."""
+    model = search(op_type, inputs, outputs, **{"eos_token_id": 1, "pad_token_id": 0, **attributes})
+    got = run(model, inputs)
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=CPU)
+    want = theirs.run(None, {name: x for name, x in inputs.items() if x is not None})
+    for mine, other in zip(got, want, strict=True):
+        assert mine.dtype == other.dtype and mine.shape == other.shape
+        if mine.ndim == 4:
+            turns = mine.any(axis=(1, 2, 3))
+            mine, other = mine[turns], other[turns]
+        elif op_type != "BeamSearch":
+            left = (mine == attributes.get("pad_token_id", 0)).all(axis=0)
+            mine, other = mine[:, ~left], other[:, ~left]
+        assert_close(mine, other, 1e-4, 1e-4, op_type)
+    return got
 
 
 @pytest.mark.parametrize(
-    ("op", "feeds", "message"),
+    ("given", "attributes"),
     [
-        ("GreedySearch", greedy(3), "max_length is 3, expected more than the 3 tokens"),
-        ("GreedySearch", greedy(vocab_mask=KEPT[:2]), r"vocab_mask is \(2,\), expected \(11,\)"),
-        ("GreedySearch", greedy(attention_mask=IDS[:2]), r"attention_mask is \(2, 3\), expected \(3, 3\)"),
-        ("GreedySearch", greedy(repetition_penalty=number(0, np.float32)), "repetition_penalty is 0.0, expected more than 0"),
-        ("GreedySearch", greedy(input_ids=IDS + 90), r"index 93 at position 0 of 'input_ids' is out of range \[-11, 11\)"),
-        ("GreedySearch", greedy(input_ids=IDS[:, :0]), r"input_ids are \(3, 0\)"),
-        ("BeamSearch", beams(width=2, kept=3), "num_beams is 2, num_return_sequences 3"),
-        ("BeamSearch", beams(width=129, kept=1), "num_beams is 129"),
-        ("BeamSearch", beams(prefix_vocab_mask=KEPT[None]), r"prefix_vocab_mask is \(1, 11\), expected \(3, 11\)"),
+        ({}, {}),
+        ({}, {"eos_token_id": 11, "pad_token_id": 7}),
+        ({"least": 6}, {"eos_token_id": 11}),
+        ({"penalty": 1.7}, {}),
+        ({}, {"no_repeat_ngram_size": 2}),
+        ({}, {"no_repeat_ngram_size": 1}),
+        ({"vocab_mask": FORBIDDEN}, {}),
+        ({"prefix_vocab_mask": np.stack([FORBIDDEN, 1 - FORBIDDEN])}, {}),
+        ({"attention_mask": np.array([[1, 0, 1], [0, 1, 1]], np.int32)}, {}),
+        ({"prompt": PROMPT[:, :1], "longest": 2}, {}),
+        ({"prompt": PROMPT[:0]}, {}),
     ],
-    ids=lambda case: case if isinstance(case, str) else "",
 )
-def test_what_does_not_fit_is_refused_by_name(op: str, feeds: dict[str, Array | None], message: str) -> None:
-    session = ort_lite.InferenceSession(model(op, feeds))
+def test_what_steers_a_search(given: dict[str, Any], attributes: dict[str, Any]) -> None:
+    for seed in range(2):
+        check("GreedySearch", greedy_inputs(**given), SEQUENCES, decoder=gpt(seed), **attributes)
+        check("BeamSearch", beam_inputs(**given), BEAMS, decoder=gpt(seed), **attributes)
+
+
+def test_the_first_call_may_have_a_body_of_its_own() -> None:
+    bodies = {"decoder": gpt(0), "init_decoder": gpt(1, "first")}
+    check("GreedySearch", greedy_inputs(), SEQUENCES, **bodies)
+    check("BeamSearch", beam_inputs(), BEAMS, **bodies)
+
+
+@pytest.mark.parametrize(
+    "given", [{"beams": 1, "returned": 1}, {"beams": 15, "returned": 15}, {"length": 0.0}, {"length": 3.0}, {"length": -1.0}]
+)
+def test_beams(given: dict[str, Any]) -> None:
+    """Three rows: of the second and third onnxruntime compares the scores of others, which shows where a search ends."""
+    prompt = np.concatenate([PROMPT, [[9, 9, 1]]]).astype(np.int32)
+    for eos in (2, 5, 9):
+        for early in (0, 1):
+            inputs = beam_inputs(prompt, longest=11, **given)
+            check("BeamSearch", inputs, BEAMS, decoder=gpt(3), eos_token_id=eos, pad_token_id=7, early_stopping=early)
+
+
+# --- Sampling
+def sampling_inputs(seed: int | None = None, presence: Array | None = None, **given: Any) -> Any:
+    return greedy_inputs(**given) | {"presence_mask": presence} | scalars(seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("given", "attributes"),
+    [
+        ({}, {"top_p": 0.9}),
+        ({"seed": 5, "penalty": 1.5}, {"top_p": 0.8, "no_repeat_ngram_size": 2}),
+        ({"seed": 6, "vocab_mask": FORBIDDEN}, {"top_p": 0.9, "temperature": 3.0}),
+        ({"seed": 2**31 - 1}, {"top_p": 0.6, "custom": 1, "temperature": 0.5}),
+        ({"seed": 8, "least": 7}, {"top_p": 0.9, "custom": 1, "eos_token_id": 9}),
+        ({"seed": 9}, {"top_p": 0.2, "min_tokens_to_keep": 5}),
+        ({"seed": 10}, {"top_p": 0.5, "filter_value": -3.0}),
+        ({"seed": 11, "prompt": PROMPT[:0]}, {"top_p": 0.5}),
+    ],
+)
+def test_the_same_seed_draws_what_onnxruntime_draws(given: dict[str, Any], attributes: dict[str, Any]) -> None:
+    for seed in range(2):
+        check("Sampling", sampling_inputs(**given), SEQUENCES, decoder=gpt(seed), **attributes)
+
+
+def test_tokens_are_drawn_from_the_likely_ones() -> None:
+    """filtered_logits: those of the last token. All that were there cost something, not the first alone."""
+    outputs = {**SEQUENCES, "filtered_logits": (FLOAT, ("B", "V"))}
+    rows = {"top_p": 0.7, "decoder": gpt(1), "eos_token_id": 1, "pad_token_id": 0, "presence_penalty": 1.5}
+    present = FORBIDDEN[None].repeat(2, 0)
+    inputs = sampling_inputs(3, present, longest=4)
+    got, kept = run(search("Sampling", inputs, outputs, **rows), inputs)
+    for prompt, token, row in zip(PROMPT, got[:, 3], kept, strict=True):
+        if prompt.all():  # a decoder without a mask sees no pads
+            scores = logarithms(prompt.tolist(), 1)[-1] - present[0] * 1.5
+            likely = np.argsort(-scores)
+            enough = 1 + int(np.searchsorted(np.cumsum(np.exp(scores[likely]) / np.exp(scores).sum()), 0.7))
+            assert set(np.flatnonzero(row > -1e20)) == set(likely[:enough])
+        assert row[token] > -1e20
+
+
+# --- against what the decoder says, without a past
+@cache
+def decoder(seed: int) -> Any:
+    model = onnx.helper.make_model(
+        gpt(seed), opset_imports=search("GreedySearch", greedy_inputs(), SEQUENCES).opset_import, ir_version=10
+    )
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=CPU)
+
+
+def logarithms(sequence: Sequence[int], seed: int) -> Array:
+    """(steps, V): the probabilities of what follows each token."""
+    ids = np.array([sequence], np.int32)
+    past = {f"past_{k}": np.zeros((2, 1, HEADS, 0, SIZE), np.float32) for k in range(LAYERS)}
+    feeds = {"input_ids": ids, "position_ids": np.arange(ids.size, dtype=np.int32)[None], "attention_mask": np.ones_like(ids)}
+    logits = np.asarray(decoder(seed).run(["logits"], feeds | past)[0][0], np.float64)
+    return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+
+def test_greedy_takes_the_likeliest() -> None:
+    [got] = check("GreedySearch", greedy_inputs(PROMPT[:1]), SEQUENCES, decoder=gpt(2))
+    likeliest = logarithms(got[0].tolist(), 2).argmax(axis=1)
+    assert got[0, 3:].tolist() == likeliest[2:-1].tolist()
+
+
+def test_scores_are_sums_of_logarithms() -> None:
+    sequences, totals, _ = check(
+        "BeamSearch", beam_inputs(PROMPT[:1], longest=7, length=0.5), BEAMS, decoder=gpt(2), eos_token_id=19
+    )
+    for sequence, total in zip(sequences[0], totals[0], strict=True):
+        ended = 3 + int((sequence[3:] != 0).sum())
+        chosen = [*sequence[:ended], *([19] if ended < 7 else [])]
+        rows = logarithms(chosen[:-1], 2)[2:]
+        want = sum(row[token] for row, token in zip(rows, chosen[3:], strict=True)) / ended**0.5
+        assert_close(np.asarray(total), np.asarray(want, np.float32), 1e-4, 1e-5, "the sum")
+
+
+# --- encoder and decoder
+@pytest.mark.parametrize(("hidden", "joined"), [(True, True), (False, True), (False, False)])
+def test_an_encoder_and_a_decoder(hidden: bool, joined: bool) -> None:
+    prompt = np.array([[3, 4, 5, 0], [0, 7, 8, 6]], np.int32)
+    bodies = {"encoder": t5_encoder(0, joined), "decoder": t5_decoder(0, hidden), "model_type": 1, "decoder_start_token_id": 2}
+    check("BeamSearch", beam_inputs(prompt), BEAMS, **bodies)
+    mask = np.array([[1, 1, 0, 1], [1, 1, 1, 1]], np.int32)
+    check("BeamSearch", beam_inputs(prompt, attention_mask=mask, longest=3, least=2), BEAMS, eos_token_id=3, **bodies)
+
+
+def test_a_decoder_may_be_given_whole_sequences() -> None:
+    prompt = np.array([[3, 4, 5, 0], [0, 7, 8, 6]], np.int32)
+    bodies = {"encoder": t5_encoder(), "model_type": 1, "decoder_start_token_id": 2}
+    for kind in ({"joined": True}, {"joined": False}):
+        bodies |= {"encoder": t5_encoder(**kind), "decoder": t5_decoder(hidden=kind["joined"], whole=True)}
+        check("BeamSearch", beam_inputs(prompt), BEAMS, **bodies)
+
+
+# --- errors
+@pytest.mark.parametrize(
+    ("op_type", "given", "attributes", "message"),
+    [
+        ("GreedySearch", {"longest": 3}, {}, "max_length is 3; it must be greater than the 3 tokens"),
+        ("GreedySearch", {"penalty": 0.0}, {}, "repetition_penalty is 0.0; a number greater than 0"),
+        ("GreedySearch", {"vocab_mask": FORBIDDEN[:7]}, {}, r"'vocab_mask' has shape \(7,\); \(20,\) is expected"),
+        ("GreedySearch", {"prefix_vocab_mask": FORBIDDEN[None]}, {}, r"'prefix_vocab_mask' has shape \(1, 20\)"),
+        ("GreedySearch", {"attention_mask": PROMPT[:, :2]}, {}, r"attention_mask has shape \(2, 2\)"),
+        ("GreedySearch", {"prompt": PROMPT[:, :0]}, {}, "a prompt of one token or more"),
+        ("GreedySearch", {}, {"model_type": 1}, "model_type 1; GreedySearch has 0"),
+        ("GreedySearch", {}, {"encoder": t5_encoder()}, "'encoder' is not for model_type 0"),
+        ("GreedySearch", {}, {"vocab_size": 25}, "vocab_size is 25; its body 'gpt' gives 20 logits"),
+        ("GreedySearch", {}, {"decoder": t5_decoder()}, "expected .'input_ids', 'position_ids'"),
+        ("GreedySearch", {}, {"init_decoder": gpt(layers=1)}, "decoder and init_decoder differ"),
+        ("Sampling", {"seed": -3}, {}, "seed is -3; a number of 0 or more"),
+        ("Sampling", {"presence": PROMPT}, {}, r"'presence_mask' has shape \(2, 3\); \(2, 20\) is expected"),
+        ("BeamSearch", {"beams": 0}, {}, "num_beams is 0; a number from 1 to 128"),
+        ("BeamSearch", {"returned": 4}, {}, r"num_return_sequences is 4; a number from 1 to num_beams \(3\)"),
+        ("BeamSearch", {}, {"model_type": 2}, "model_type 2; BeamSearch has 0"),
+        ("BeamSearch", {}, {"model_type": 1}, "'encoder' is missing"),
+        (
+            "BeamSearch",
+            {},
+            {"model_type": 1, "encoder": t5_encoder(), "decoder": t5_decoder()},
+            "decoder_start_token_id is missing",
+        ),
+        ("BeamSearch", {}, {"model_type": 1, "encoder": gpt(), "decoder": t5_decoder()}, "begin with"),
+    ],
+)
+def test_errors(op_type: str, given: dict[str, Any], attributes: dict[str, Any], message: str) -> None:
+    made: dict[str, Any] = {"GreedySearch": greedy_inputs, "Sampling": sampling_inputs, "BeamSearch": beam_inputs}
+    inputs = made[op_type](**given)
+    bodies = {"decoder": gpt(), "eos_token_id": 1, "pad_token_id": 0, **attributes}
     with pytest.raises(OrtLiteError, match=message):
-        session.run(None, {name: array for name, array in feeds.items() if array is not None})
+        run(search(op_type, inputs, BEAMS if op_type == "BeamSearch" else SEQUENCES, **bodies), inputs)
 
 
-def test_other_models_are_refused_by_name() -> None:
-    with pytest.raises(OrtLiteError, match="model_type: it takes decoders like GPT-2"):
-        ort_lite.InferenceSession(model("BeamSearch", beams(), model_type=1)).run(None, dict(beams()))
-    feeds = {"input_ids": IDS, "max_length": number(9)}
-    with pytest.raises(OrtLiteError, match="init_decoder: it takes decoders like GPT-2"):
-        ort_lite.InferenceSession(model("GreedySearch", dict(feeds), init_decoder=decoder(0, False))).run(None, feeds)
+def test_a_past_in_the_buffer_of_the_present_is_refused() -> None:
+    body = gpt()
+    body.input.append(info("past_sequence_length", INT, 1))
+    with pytest.raises(OrtLiteError, match="without past_present_share_buffer"):
+        run(search("GreedySearch", greedy_inputs(), SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0), {})
+
+
+def test_what_is_of_whisper_is_refused() -> None:
+    inputs = beam_inputs() | {"decoder_input_ids": PROMPT}
+    with pytest.raises(OrtLiteError, match="decoder_input_ids; they are for model_type 2"):
+        run(search("BeamSearch", inputs, BEAMS, decoder=gpt(), eos_token_id=1, pad_token_id=0), inputs)
+    inputs = beam_inputs() | {"decoder_input_ids": None} | scalars(logits_processor=1)
+    with pytest.raises(OrtLiteError, match="logits_processor is not 0"):
+        run(search("BeamSearch", inputs, BEAMS, decoder=gpt(), eos_token_id=1, pad_token_id=0), inputs)
+    inputs |= scalars(logits_processor=0)
+    check("BeamSearch", inputs, BEAMS, decoder=gpt())
+
+
+def test_logits_that_are_no_numbers_are_an_error() -> None:
+    body = gpt()
+    head = next(x for x in body.initializer if x.name == "head")
+    head.CopyFrom(onnx.numpy_helper.from_array(np.full((8, VOCABULARY), np.nan, np.float32), "head"))
+    with pytest.raises(OrtLiteError, match="'search': its body gives logits that are NaN"):
+        run(search("GreedySearch", greedy_inputs(), SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0), greedy_inputs())
+
+
+def test_more_logits_than_tokens_are_left_alone() -> None:
+    """vocab_size: a model whose rows of logits are longer never gives what is behind."""
+    inputs = greedy_inputs()
+    narrow = {"decoder": gpt(), "eos_token_id": 1, "pad_token_id": 0}
+    [got] = run(search("GreedySearch", inputs, SEQUENCES, vocab_size=15, **narrow), inputs)
+    mask = (np.arange(VOCABULARY) < 15).astype(np.int32)
+    [want] = run(search("GreedySearch", greedy_inputs(vocab_mask=mask), SEQUENCES, **narrow), greedy_inputs(vocab_mask=mask))
+    np.testing.assert_array_equal(got, want)
+
+
+def test_bodies_see_outer_values() -> None:
+    """Words come from the graph around."""
+    body = gpt()
+    words = next(x for x in body.initializer if x.name == "words")
+    body.initializer.remove(words)
+    inputs = greedy_inputs()
+    model = search("GreedySearch", inputs, SEQUENCES, decoder=body, eos_token_id=1, pad_token_id=0)
+    model.graph.node.insert(0, node("Identity", "stored", "words"))
+    words.name = "stored"
+    model.graph.initializer.append(words)
+    [want] = run(search("GreedySearch", inputs, SEQUENCES, decoder=gpt(), eos_token_id=1, pad_token_id=0), inputs)
+    np.testing.assert_array_equal(run(model, inputs)[0], want)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, RuntimeException
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, ramp, run_op
 from tests.cpu.ort import ort_op
@@ -44,6 +44,14 @@ def test_queries_of_a_decoder() -> None:
     check(op, *qkv(1, 1), None, bias, *room, count, None, None, ramp((3 * WIDTH,)), outputs=4, output_qk=1, **shared)
     heads = (BATCH, HEADS, LENGTH, SIZE)
     check(op, ramp((BATCH, 1, WIDTH)), ramp(heads), ramp(heads) + 1, padding(BATCH, LENGTH))
+
+
+def test_beams_read_the_past_of_those_that_they_came_by() -> None:
+    room, count = [ramp((BATCH, HEADS, 9, SIZE)), ramp((BATCH, HEADS, 9, SIZE)) - 1], np.array([PAST], np.int32)
+    beams = np.random.default_rng(0).integers(0, 2, (1, BATCH, 9)).astype(np.int32)
+    check("MultiHeadAttention", *qkv(1, 1), None, None, None, *room, count, beams, outputs=3, constants=(8,))
+    inputs = [*qkv(1, 1), padding(BATCH, PAST + 1), ramp((1, HEADS, 1, PAST + 1)), *room, count, np.array([2], np.int32), beams]
+    check("DecoderMaskedMultiHeadAttention", *inputs, outputs=3, constants=(7,), past_present_share_buffer=1)
 
 
 @pytest.mark.parametrize("count", [-1, 9, 2**31 - 1])
@@ -143,8 +151,15 @@ def test_what_is_refused_is_named() -> None:
     with pytest.raises(InvalidArgument, match="a mask of 3 lengths for a batch of 2"):
         run_op("Attention", [*projection(5), np.ones(3, np.int32)], {"num_heads": HEADS}, **HOW)
     shared = [*qkv(1, 1), None, None, None, *[ramp((BATCH, HEADS, PAST, SIZE))] * 2, np.array([2], np.int32)]
-    with pytest.raises(NotSupported, match="cache_indirection"):
-        run_op("MultiHeadAttention", [*shared, np.zeros((1, 2, PAST), np.int32)], {"num_heads": HEADS}, **HOW)
+    with pytest.raises(NotSupported, match="cache_indirection without past_sequence_length"):
+        run_op("MultiHeadAttention", [*shared[:8], None, np.zeros((1, 2, PAST), np.int32)], {"num_heads": HEADS}, **HOW)
+    for beams, message in (
+        (np.full((1, 2, PAST), 2, np.int32), r"beam 2 at position 0 of 'in9' is out of range \[0, 2\)"),
+        (np.zeros((1, 2, 1), np.int32), "cache_indirection has 1 columns for a past of 2"),
+        (np.zeros((1, 3, PAST), np.int32), "1 groups of 3 beams for a batch of 2"),
+    ):
+        with pytest.raises((InvalidArgument, RuntimeException), match=message):
+            run_op("MultiHeadAttention", [*shared, beams], {"num_heads": HEADS}, **HOW)
     op = "DecoderMaskedMultiHeadAttention"
     with pytest.raises(NotSupported, match="a past without past_present_share_buffer"):
         run_op(op, [*qkv(1, 1), None, None, *shared[6:]], {"num_heads": HEADS}, **HOW)

@@ -61,7 +61,7 @@ _MICROSOFT = {
         "Attention CausalConvWithState DecoderMaskedMultiHeadAttention EmbedLayerNormalization GroupQueryAttention LinearAttention "
         "MultiHeadAttention QAttention QEmbedLayerNormalization SparseAttention"
     ),
-    "microsoft_generation": "BeamSearch GreedySearch",
+    "microsoft_generation": "BeamSearch GreedySearch Sampling",
     "microsoft_quantized": (
         "AttnLSTM DynamicQuantizeLSTM DynamicQuantizeMatMul GatherBlockQuantized MatMulInteger16 MatMulIntegerToFloat "
         "MulInteger NhwcMaxPool QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool "

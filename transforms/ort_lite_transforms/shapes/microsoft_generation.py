@@ -1,45 +1,75 @@
-"""Operators of com.microsoft that generate sequences. Sources as in microsoft.py."""
+"""Searches for the likeliest sequence of tokens, whose bodies are models. Sources as in microsoft.py."""
+
+from collections.abc import Sequence
 
 from ort_lite.graph import Graph, TensorType
-from ort_lite.inference import ContentsUnknown, Info, Op
+from ort_lite.inference import UNKNOWN, Info, Op
 from ort_lite.shapes import Dim
 from ort_lite_transforms.shapes.fused import microsoft_rule
 
 
-def _decoded(op: Op) -> Dim:
-    """How long sequences are, once the decoder's shapes are known: any number of sequences, tokens and rows of the past."""
-    for name in ("decoder", "init_decoder"):
-        body: Graph | None = op.attr(name)
-        if body is not None:
-            op.body(body, [_open(op, value.type) for value in body.inputs])
-    known = op.known(1)
-    if known is None:
-        op.needs(ContentsUnknown(1))
-        return op.fresh()
-    return known[0]
+def _into_bodies(op: Op, names: Sequence[str]) -> None:
+    """Infers the bodies for inputs as they are declared. What is open there differs from call to call, and is no other's."""
+    for name in names:
+        graph: Graph | None = op.attr(name)
+        if graph is not None:
+            op.body(graph, [_any_size(op, value.type) for value in graph.inputs])
 
 
-def _open(op: Op, type_: object) -> Info:
-    """An input of the decoder: numbers stay, what else there is of dimensions is open."""
-    if not isinstance(type_, TensorType) or type_.shape is None:
-        return Info()
-    return op.tensor(type_.dtype, [dim if isinstance(dim, int) else op.fresh() for dim in type_.shape])
+def _any_size(op: Op, declared: object) -> Info:
+    if not isinstance(declared, TensorType):
+        return UNKNOWN
+    shape = declared.shape
+    return op.tensor(declared.dtype, None if shape is None else [dim if isinstance(dim, int) else op.fresh() for dim in shape])
 
 
-@microsoft_rule("GreedySearch", types=("int32",))
+def _number(op: Op, index: int, default: int) -> Dim:
+    """The one element of an input, a number of its own where only the run tells it."""
+    if not op.has(index):
+        return default
+    known = op.known(index)
+    return op.fresh() if not known else known[0]
+
+
+def _vocabulary(op: Op) -> Dim:
+    """How many tokens there are to choose from."""
+    decoder: Graph = op.attr("decoder")
+    logits = decoder.outputs[0].type if decoder.outputs else None
+    width = logits.shape[-1] if isinstance(logits, TensorType) and logits.shape else op.fresh()
+    wanted: int = op.attr("vocab_size", -1)
+    return wanted if wanted > 0 else width if isinstance(width, int) else op.fresh()
+
+
+@microsoft_rule("GreedySearch", types=(0,))
 def greedy_search(op: Op) -> list[Info]:
-    """(batch, tokens) -> (batch, max_length)."""
-    return [op.tensor("int32", (op.shape(0)[0], _decoded(op)))]
+    """input_ids (B, S) -> (B, max_length)."""
+    _into_bodies(op, ("decoder", "init_decoder"))
+    batch, _ = op.shape(0)
+    return [op.tensor("int32", (batch, _number(op, 1, 0)))]
+
+
+@microsoft_rule("Sampling", types=(0, "float32"))
+def sampling(op: Op) -> list[Info]:
+    """As GreedySearch; and scores (B, V)."""
+    return [*greedy_search[0].function(op), op.tensor("float32", (op.shape(0)[0], _vocabulary(op)))]
 
 
 @microsoft_rule("BeamSearch", types=("int32", "float32", "float32"))
 def beam_search(op: Op) -> list[Info]:
-    """(batch, tokens) -> (batch, results, max_length), (batch, results), (turns, batch, beams, vocabulary)."""
-    (batch, tokens), longest = op.shape(0), _decoded(op)
-    numbers = [op.known(index) for index in (3, 4)]
-    beams, results = (op.fresh() if known is None else known[0] for known in numbers)
-    every = (longest - tokens, batch, beams, op.attr("vocab_size") or op.fresh())
-    return [op.tensor("int32", (batch, results, longest)), op.tensor("float32", (batch, results)), op.tensor("float32", every)]
+    """-> (B, num_return_sequences, max_length), scores of those, of all tokens (max_length - S, B, num_beams, V).
+
+    Scores have the type of length_penalty.
+    """
+    _into_bodies(op, ("decoder", "init_decoder", "encoder"))
+    batch, steps = op.shape(0)
+    longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
+    first: Dim = 1 if op.attr("model_type", 0) == 1 else steps
+    penalty = next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
+    return [
+        op.tensor("int32", (batch, returned, longest)),
+        op.tensor(penalty, (batch, returned)),
+        op.tensor(penalty, (longest - first, batch, beams, _vocabulary(op))),
+    ]
 
 
-RULES = [*greedy_search, *beam_search]
+RULES = [*greedy_search, *sampling, *beam_search]

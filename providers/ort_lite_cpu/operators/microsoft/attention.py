@@ -1,10 +1,10 @@
 """com.microsoft's Attention, MultiHeadAttention and its form for decoders: biases of projections, padding masks, the past."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ort_lite.native.extents import extents
-from ort_lite.native.lang import OK, Ptr, imin, like, native, span
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, imin, like, native, span
 from ort_lite.shapes import equal, floordiv, less, product, same, select
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
@@ -15,6 +15,12 @@ from ort_lite_cpu.lowering.tensor import Expression, Tensor
 from ort_lite_cpu.operators.attention import Heads, Mask, Rules, columns_of, emit_attention, heads_of, join, joined, mask_of
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
+
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
+BEAMS = 9
+"""The input cache_indirection."""
 
 
 @operator("Attention", domain="com.microsoft", types=REAL)
@@ -97,8 +103,6 @@ class Places(NamedTuple):
 @operator("MultiHeadAttention", domain="com.microsoft", types=REAL)
 def multi_head_attention(op: NodeLowering) -> None:
     """Queries (B, S, H), keys and values apart, packed together or from another attention's past. Spec: MultiHeadAttention-1."""
-    if op.has(9):
-        raise op.reject("cache_indirection")
     _attend_heads(op, Places(bias=3, mask=4, added=5, past=6, used=8))
 
 
@@ -108,8 +112,6 @@ def decoder_masked_multi_head_attention(op: NodeLowering) -> None:
 
     Spec: DecoderMaskedMultiHeadAttention-1.
     """
-    if op.has(9):
-        raise op.reject("cache_indirection")
     if op.has(5) and not op.attr("past_present_share_buffer", 0):
         raise op.reject("a past without past_present_share_buffer")
     rows = op.raw(0).shape[1]
@@ -127,6 +129,10 @@ def _attend_heads(op: NodeLowering, at: Places) -> None:
     if past is not None and op.has(at.used):
         before = op.contents(at.used)[0]
         k, v = (_put_behind(op, op.input(at.past + number), new, before, number + 1) for number, new in enumerate((k, v)))
+        if op.has(BEAMS):
+            k, v = (_of_beams(op, op.input(BEAMS), kept, before) for kept in (k, v))
+    elif op.has(BEAMS):
+        raise op.reject("cache_indirection without past_sequence_length")
     else:
         k, v = joined(op, past, k, 1), joined(op, op.optional(at.past + 1), v, 2)
     mask = _mask(op, at.mask, at.added, q.shape[:3], k.shape[2])
@@ -221,6 +227,57 @@ def add_bias(
         source, addend = x_at + b * x_batch + h * x_head + i * x_row, bias_at + h * size
         for j in range(size):
             y[job * size + j] = x[source + j] + bias[addend + j]
+    return OK
+
+
+# --- Beams
+def _of_beams(op: NodeLowering, rows: Tensor, kept: Heads, before: Dim) -> Heads:
+    """Rows of the past from the sequence that each beam came by: `rows` (groups, beams, columns) says for each place which beam's."""
+    batch, heads, total, size = kept.shape
+    if len(rows.shape) != 3:
+        raise op.reject(f"cache_indirection of rank {len(rows.shape)}")
+    groups, beams, columns = rows.shape
+    op.require(equal(groups * beams, batch), "{0} groups of {1} beams for a batch of {2}", groups, beams, batch)
+    op.require(1 - less(columns, before), "cache_indirection has {0} columns for a past of {1}", columns, before)
+    made = op.temporary(kept.tensor.dtype, (batch, heads, total, size))
+    given: dict[str, Any] = {"batch": batch, "heads": heads, "room": kept.tensor.shape[2], "total": total, "size": size}
+    given |= {"before": before, "beams": beams, "columns": columns}
+    op.emit(follow_beams, [kept.tensor, rows, made], **given, work=made.size // 2, message=_no_beam)
+    return heads_of(op, made, heads)
+
+
+def _no_beam(failure: "Failure") -> str:
+    return failure.outside("beam", 1, 0, failure.scalar("beams"), BEAMS)
+
+
+@native
+@extents(x="batch * heads * room * size", rows="batch * columns", y="batch * heads * total * size")
+def follow_beams(
+    x: Ptr,
+    rows: Ptr,
+    y: Ptr,
+    batch: int,
+    heads: int,
+    room: int,
+    total: int,
+    size: int,
+    before: int,
+    beams: int,
+    columns: int,
+    part: int,
+    parts: int,
+) -> int:
+    """y[b, h, t] = x[that of b's group which rows[b, t] names, h, t] for t below `before`, else x[b, h, t]."""
+    for job in span(batch * heads * total, part, parts):
+        t, h, b = job % total, job // total % heads, job // total // heads
+        source = b
+        if t < before:
+            beam = int(rows[b * columns + t])
+            if beam < 0 or beam >= beams:
+                return failed(INDEX_OUT_OF_RANGE, b * columns + t)
+            source = b // beams * beams + beam
+        for i in range(size):
+            y[job * size + i] = x[((source * heads + h) * room + t) * size + i]
     return OK
 
 

@@ -1,0 +1,112 @@
+"""Encoders and decoders, such as T5: `encoder` sees the input once, `decoder` then makes a sequence of its own.
+
+Of two kinds. An encoder with decoder_input_ids has the decoder's first turn in it: it gives logits, the hidden states, and what
+attention to itself and to the encoder remembers. One without gives only what attention to the encoder remembers.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidGraph
+from ort_lite.graph import Graph, TensorType
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.control_flow import Captured
+from ort_lite_cpu.operators.microsoft.generation.forms import SHARED, Body, Cache, Form, Run, bound, cache_of, named
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings
+
+
+class _Layout(NamedTuple):
+    """first_past: the decoder's input behind the mask and, where it reads them, the hidden states; layers: of the decoder."""
+
+    first_past: int
+    layers: int
+    whole: bool
+    """The decoder reads whole sequences, not their last token."""
+    joined: bool
+    """The encoder has the decoder's first turn in it."""
+    cache: Cache
+
+
+def encoder_decoder(op: NodeLowering, graphs: Sequence[Graph], bodies: Sequence[Captured]) -> Form:
+    """Of [decoder, encoder]."""
+    layout = _layout(op, *graphs)
+    decoder, encoder = bodies
+
+    def form(settings: Settings, prompt: Array, mask: Array | None, captured: Sequence[Any]) -> Run:
+        if settings.start < 0:
+            raise settings.error("decoder_start_token_id is missing; a search with an encoder begins with that token")
+        return _Run(settings, bound((encoder, decoder), captured), layout, prompt, mask)
+
+    return form
+
+
+def _layout(op: NodeLowering, decoder: Graph, encoder: Graph) -> _Layout:
+    """Raises InvalidGraph for bodies that are no such model, NotImplemented for `SHARED`."""
+    node, joined = op.node, len(encoder.inputs) == 3
+    wanted = ["encoder_input_ids", "encoder_attention_mask", "decoder_input_ids"]
+    if joined:
+        named(node, encoder, wanted, ["logits", "encoder_hidden_states", "present_key_self_0", "present_value_self_0"])
+    else:
+        named(node, encoder, wanted[:2], ["present_key_cross_0", "present_value_cross_0"])
+    named(node, decoder, ["input_ids", "encoder_attention_mask"], ["logits"])
+    first_past = 3 if len(decoder.inputs) > 2 and decoder.inputs[2].name == "encoder_hidden_states" else 2
+    pasts, presents, layers = len(decoder.inputs) - first_past, len(decoder.outputs) - 1, (len(decoder.outputs) - 1) // 2
+    if layers and pasts in (4 * layers + 1, 4 * layers + 3):
+        raise op.reject(SHARED)
+    given = len(encoder.outputs) - 2 if joined else len(encoder.outputs) + 2 * layers
+    if presents % 2 or not layers or pasts != 4 * layers or given != pasts or (first_past == 3 and not joined):
+        raise InvalidGraph(
+            f"{node}: its body {decoder.name!r} has {pasts} inputs of its past and {presents} present outputs, its body "
+            f"{encoder.name!r} {len(encoder.inputs)} inputs and {len(encoder.outputs)} outputs; four, two and, beside logits and "
+            "hidden states, four (two where it has no decoder_input_ids) a layer are expected"
+        )
+    type_ = decoder.inputs[0].type
+    shape = type_.shape if isinstance(type_, TensorType) else None
+    whole = shape is None or len(shape) != 2 or shape[1] != 1
+    return _Layout(first_past, layers, whole, joined, cache_of(node, decoder, first_past, 4))
+
+
+class _Run:
+    """One search. `_fixed` goes into every call of the decoder, between the tokens and what attention to itself remembers."""
+
+    def __init__(self, settings: Settings, bodies: Sequence[Body], layout: _Layout, prompt: Array, mask: Array | None) -> None:
+        self._settings, (self._encoder, self._decoder), self._layout = settings, bodies, layout
+        self._prompt, self._mask = prompt, _mask_of(prompt, settings.pad) if mask is None else mask
+        self._fixed: list[Array] = []
+        self._past: list[Array] = []
+        self._cross: list[Array] = []
+
+    def begin(self) -> tuple[Array, Array]:
+        """onnxruntime's order: rows of the batch are repeated behind the encoder, which sees each once."""
+        layout, beams = self._layout, self._settings.beams
+        starts = np.full((len(self._prompt), 1), self._settings.start, np.int32)
+        found = self._encoder([self._prompt, self._mask, starts] if layout.joined else [self._prompt, self._mask])
+        spread = [np.repeat(x, beams, axis=0) for x in (starts, self._mask, *found)]
+        sequences, mask = spread[:2]
+        if layout.joined:
+            logits, hidden, *pasts = spread[2:]
+            self._fixed = [mask, hidden][: layout.first_past - 1]
+            self._past, self._cross = pasts[: 2 * layout.layers], pasts[2 * layout.layers :]
+            return sequences, logits
+        self._fixed, self._cross = [mask], spread[2:]
+        empty = np.zeros((len(sequences), layout.cache.heads, 0, layout.cache.size), layout.cache.dtype)
+        self._past = [empty] * (2 * layout.layers)
+        return sequences, self._call(sequences)
+
+    def go_on(self, sequences: Array, rows: Array) -> Array:
+        if self._settings.beams > 1:
+            self._past = [np.take(each, rows, axis=0) for each in self._past]
+        return self._call(sequences)
+
+    def _call(self, sequences: Array) -> Array:
+        tokens = np.ascontiguousarray(sequences if self._layout.whole else sequences[:, -1:])
+        logits, *self._past = self._decoder([tokens, *self._fixed, *self._past, *self._cross])
+        return np.asarray(logits)
+
+
+def _mask_of(prompt: Array, pad: int) -> Array:
+    """(B, S): 0 for pads in front. One behind may be the end of the text: models use the same token for both."""
+    return np.asarray((prompt != pad).cumsum(axis=1) > 0, np.int32)

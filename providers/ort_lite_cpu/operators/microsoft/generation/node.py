@@ -1,0 +1,102 @@
+"""A node that searches, from its bodies, attributes and inputs to a step of the program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidGraph
+from ort_lite.graph import Graph
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.control_flow import Captured, captures_of
+from ort_lite_cpu.operators.microsoft.generation.encoder_decoder import encoder_decoder
+from ort_lite_cpu.operators.microsoft.generation.forms import Form, Run, width_of
+from ort_lite_cpu.operators.microsoft.generation.gpt import gpt
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings, checked, optional, scalar
+
+DECODER_ONLY, ENCODER_DECODER = 0, 1
+Search = Callable[[Settings, Run, Sequence[Any]], list[Any]]
+"""From what is told, the model and the node's inputs to its outputs."""
+
+
+def emit_search(op: NodeLowering, search: Search, places: Mapping[str, int], kinds: Sequence[int] = (DECODER_ONLY,)) -> None:
+    """places: which input is what, `max_length` 1 and `min_length` 2 apart; kinds: values of `model_type` that the operator has."""
+    graphs = _graphs(op, kinds)
+    vocabulary = _vocabulary(op, graphs[0])
+    captures = captures_of(op, *graphs)
+    bodies = [Captured(op, graph, captures) for graph in graphs]
+    encoded = op.attr("model_type", DECODER_ONLY) == ENCODER_DECODER
+    form: Form = (encoder_decoder if encoded else gpt)(op, graphs, bodies)
+    given = len(op.node.inputs)
+    attributes = _attributes(op)
+
+    def step(*arrays: Any) -> list[Any]:
+        inputs, prompt = arrays[:given], arrays[0]
+        settings = _settings(str(op.node), vocabulary, attributes, inputs, places)
+        settings = checked(settings, prompt, 1 if encoded else prompt.shape[1])
+        mask = optional(inputs, places["mask"])
+        if mask is not None and mask.shape != prompt.shape:
+            raise settings.error(f"attention_mask has shape {mask.shape}; that of input_ids, {prompt.shape}, is expected")
+        return search(settings, form(settings, prompt, mask, arrays[given:]), inputs)
+
+    op.lowering.host(op.node, step, python=True, captures=captures)
+
+
+def _graphs(op: NodeLowering, kinds: Sequence[int]) -> list[Graph]:
+    """`decoder`, then what begins: itself, init_decoder or encoder."""
+    kind, decoder = op.attr("model_type", DECODER_ONLY), op.attr("decoder")
+    if kind not in kinds:
+        known = " or ".join(f"{k} ({'encoder and decoder' if k else 'decoder only'})" for k in kinds)
+        raise op.reject(f"model_type {kind}; {op.node.op_type} has {known}")
+    first, other = ("encoder", "init_decoder") if kind == ENCODER_DECODER else ("init_decoder", "encoder")
+    if op.attr(other) is not None:
+        raise InvalidGraph(f"{op.node}: attribute {other!r} is not for model_type {kind}")
+    if kind == ENCODER_DECODER and op.attr("encoder") is None:
+        raise InvalidGraph(f"{op.node}: attribute 'encoder' is missing; model_type 1 needs it")
+    return [decoder] if op.attr(first) is None else [decoder, op.attr(first)]
+
+
+def _vocabulary(op: NodeLowering, decoder: Graph) -> int:
+    """How many of the logits count: `vocab_size`; a model may have more, which make its rows longer."""
+    width, wanted = width_of(op.node, decoder), op.attr("vocab_size", -1)
+    if wanted > width:
+        raise InvalidGraph(f"{op.node}: vocab_size is {wanted}; its body {decoder.name!r} gives {width} logits")
+    return width if wanted < 1 else int(wanted)
+
+
+def _attributes(op: NodeLowering) -> dict[str, Any]:
+    """Settings that no input changes."""
+    return {
+        "eos": int(op.attr("eos_token_id")),
+        "pad": int(op.attr("pad_token_id")),
+        "start": int(op.attr("decoder_start_token_id", -1)),
+        "ngram": int(op.attr("no_repeat_ngram_size", 0)),
+        "early_stopping": op.attr("early_stopping", 0) == 1,
+        "temperature": float(op.attr("temperature", 1.0)),
+        "presence_penalty": float(op.attr("presence_penalty", 0.0)),
+    }
+
+
+def _settings(
+    node: str, vocabulary: int, attributes: Mapping[str, Any], inputs: Sequence[Array | None], places: Mapping[str, int]
+) -> Settings:
+    def one(name: str, index: int, default: float) -> Any:
+        return scalar(node, name, optional(inputs, index), default)
+
+    def mask(name: str) -> Array | None:
+        return optional(inputs, places[name]) if name in places else None
+
+    beams, returned, length = (places.get(name, len(inputs)) for name in ("beams", "returned", "length"))
+    return Settings(
+        node=node,
+        vocabulary=vocabulary,
+        max_length=one("max_length", 1, 0),
+        min_length=one("min_length", 2, 0),
+        repetition_penalty=one("repetition_penalty", places["repetition"], 1.0),
+        vocab_mask=mask("vocab"),
+        prefix_vocab_mask=mask("prefix"),
+        presence_mask=mask("presence"),
+        beams=one("num_beams", beams, 1),
+        returned=one("num_return_sequences", returned, 1),
+        length_penalty=one("length_penalty", length, 1.0),
+        **attributes,
+    )

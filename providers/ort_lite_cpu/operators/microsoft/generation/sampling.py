@@ -1,0 +1,103 @@
+"""Sampling: as GreedySearch, but a token is drawn from the likely ones. The same seed draws what onnxruntime draws."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.record import Record
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.microsoft.generation.forms import Run
+from ort_lite_cpu.operators.microsoft.generation.node import emit_search
+from ort_lite_cpu.operators.microsoft.generation.search import ALLOWED, greedy
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings, optional, scalar
+from ort_lite_cpu.registry import operator
+
+PLACES = {"mask": 6, "repetition": 3, "vocab": 4, "prefix": 5, "presence": 7}
+MODULUS, FACTOR = 2147483647, 16807
+STEPS = MODULUS - 1
+
+
+class Nucleus(Record):
+    """Which tokens stay: those that together have the probability `top_p`."""
+
+    top_p: float
+    filter_value: float
+    least: int
+    """How many stay at least."""
+    custom: bool
+    """onnxruntime's other way: the likeliest first, until they exceed `top_p`, and the next one stays too."""
+
+
+@operator("Sampling", domain="com.microsoft", types=ALLOWED, python=True)
+def sampling(op: NodeLowering) -> None:
+    """input_ids (B, S) -> sequences (B, max_length), the scores that the last tokens were drawn by (B, V).
+
+    Spec: onnxruntime Sampling-1.
+    """
+    nucleus = Nucleus(
+        top_p=float(op.attr("top_p", 0.0)),
+        filter_value=float(op.attr("filter_value", -1e20)),
+        least=int(op.attr("min_tokens_to_keep", 0)),
+        custom=op.attr("custom", 0) != 0,
+    )
+
+    def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
+        seed = scalar(settings.node, "seed", optional(arrays, 8), 0)
+        if seed < 0:
+            raise settings.error(f"seed is {seed}; a number of 0 or more is expected")
+        generator = Generator(seed)
+        drawn_by = np.zeros((len(arrays[0]), settings.vocabulary), np.float32)
+
+        def choose(scores: Array) -> Array:
+            drawn_by[:] = filtered(nucleus, scores)
+            return np.array([drawn(row, generator.uniform()) for row in drawn_by], np.int32)
+
+        return [greedy(settings, run, len(arrays[0]), choose), drawn_by]
+
+    emit_search(op, step, PLACES)
+
+
+class Generator:
+    """The minimal standard generator of Lewis, Goodman and Miller, which std::default_random_engine is in GNU's library."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = seed % MODULUS or 1
+
+    def uniform(self) -> float:
+        """In [0, 1), of two numbers, as std::uniform_real_distribution<double> makes it."""
+        low, high = self._next() - 1, self._next() - 1
+        return (low + high * float(STEPS)) / (float(STEPS) * float(STEPS))
+
+    def _next(self) -> int:
+        self._state = self._state * FACTOR % MODULUS
+        return self._state
+
+
+def filtered(nucleus: Nucleus, scores: Array) -> Array:
+    """scores (B, V), those of unlikely tokens `filter_value`. O(B V log V)."""
+    made = scores.copy()
+    order = np.argsort(-scores if nucleus.custom else scores, axis=1, kind="stable")
+    ranked = np.take_along_axis(scores, order, axis=1)
+    shares = np.exp(ranked - ranked.max(axis=1, keepdims=True))
+    sums = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1, dtype=np.float32)
+    columns = np.arange(scores.shape[1])
+    if nucleus.custom:
+        off = np.zeros(sums.shape, np.bool_)
+        off[:, 1:] = sums[:, :-1] > np.float32(nucleus.top_p)
+    else:
+        off = (sums <= np.float32(1) - np.float32(nucleus.top_p)) & (
+            (columns < scores.shape[1] - nucleus.least) | (columns == 0)
+        )
+    for row, places, gone in zip(made, order, off, strict=True):
+        row[places[gone]] = np.float32(nucleus.filter_value)
+    return made
+
+
+def drawn(scores: Array, number: float) -> int:
+    """The token at `number` of [0, 1) of the probabilities of scores (V,). What is not finite has none."""
+    finite = np.isfinite(scores)
+    largest = scores[finite].max(initial=np.finfo(np.float32).min)
+    sums = np.cumsum(np.where(finite, np.exp(np.where(finite, scores, 0).astype(np.float64) - np.float64(largest)), 0))
+    return int(min(np.searchsorted(sums, number * sums[-1], side="right"), len(scores) - 1))

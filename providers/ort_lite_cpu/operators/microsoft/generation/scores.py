@@ -1,0 +1,56 @@
+"""From logits to the scores that tokens are chosen by: what is forbidden, what costs. Rows are sequences, columns tokens."""
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings
+
+LOWEST = np.finfo(np.float32).min
+"""Of a token that must not be chosen: finite, so that sums and differences stay numbers."""
+
+
+def log_softmax(logits: Array) -> Array:
+    """(rows, V), float32."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)), np.float32)
+
+
+def processed(settings: Settings, scores: Array, sequences: Array, first: bool) -> None:
+    """Changes scores (rows, V) in onnxruntime's order. sequences: (rows, length) so far; first: nothing is chosen yet.
+
+    Cost: rows * (V + length * ngram).
+    """
+    s = settings
+    if s.repetition_penalty != 1.0:
+        _repeated(s, scores, sequences)
+    if 0 < s.ngram <= sequences.shape[1]:
+        _ngrams(s, scores, sequences)
+    if s.vocab_mask is not None:
+        scores[:, s.vocab_mask == 0] = LOWEST
+    if s.prefix_vocab_mask is not None and first:
+        scores[np.repeat(s.prefix_vocab_mask == 0, s.beams, axis=0)] = LOWEST
+    if sequences.shape[1] < s.min_length and 0 <= s.eos < s.vocabulary:
+        scores[:, s.eos] = LOWEST
+    if s.temperature > 0 and s.temperature != 1.0:
+        scores /= np.float32(s.temperature)
+    if s.presence_mask is not None:
+        scores -= np.repeat(s.presence_mask, s.beams, axis=0) * np.float32(s.presence_penalty)
+
+
+def _repeated(settings: Settings, scores: Array, sequences: Array) -> None:
+    """A token of the sequence gets less likely, once, however often it is there."""
+    penalty = np.float32(settings.repetition_penalty)
+    for row, sequence in zip(scores, sequences, strict=True):
+        tokens = np.unique(sequence)
+        tokens = tokens[(tokens >= 0) & (tokens < settings.vocabulary)]
+        row[tokens] = np.where(row[tokens] < 0, row[tokens] * penalty, row[tokens] / penalty)
+
+
+def _ngrams(settings: Settings, scores: Array, sequences: Array) -> None:
+    """No token may end a run of `ngram` tokens that the sequence has already."""
+    n = settings.ngram
+    windows = np.lib.stride_tricks.sliding_window_view(sequences, n, axis=1)
+    ends = sequences[:, sequences.shape[1] - n + 1 :]
+    for row, own, end in zip(scores, windows, ends, strict=True):
+        tokens = own[(own[:, :-1] == end).all(axis=1), -1]
+        row[tokens[(tokens >= 0) & (tokens < settings.vocabulary)]] = LOWEST

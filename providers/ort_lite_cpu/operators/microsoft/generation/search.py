@@ -1,0 +1,109 @@
+"""GreedySearch and BeamSearch: a body is called for every token, as Loop calls its; what it gives is weighed in between.
+
+The bodies are compiled. What happens between two calls is a Python step: a few vectors of the vocabulary's size a row.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, to_numpy
+from ort_lite_cpu.lowering.op import NodeLowering
+from ort_lite_cpu.operators.microsoft.generation.beams import Hypotheses, advanced, best
+from ort_lite_cpu.operators.microsoft.generation.forms import Run
+from ort_lite_cpu.operators.microsoft.generation.node import DECODER_ONLY, ENCODER_DECODER, emit_search
+from ort_lite_cpu.operators.microsoft.generation.scores import log_softmax, processed
+from ort_lite_cpu.operators.microsoft.generation.settings import Settings, floats, optional, scalar
+from ort_lite_cpu.registry import operator
+
+ALLOWED = frozenset({"int32"})
+Choose = Callable[[Array], Array]
+"""From scores (B, V) to a token for each, int32 (B,)."""
+
+
+@operator("GreedySearch", domain="com.microsoft", types=ALLOWED, python=True)
+def greedy_search(op: NodeLowering) -> None:
+    """input_ids (B, S) -> sequences (B, max_length): the likeliest token each time. Spec: onnxruntime GreedySearch-1."""
+
+    def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
+        return [greedy(settings, run, len(arrays[0]), lambda scores: scores.argmax(axis=1).astype(np.int32))]
+
+    emit_search(op, step, {"mask": 6, "repetition": 3, "vocab": 4, "prefix": 5})
+
+
+def greedy(settings: Settings, run: Run, batch: int, choose: Choose) -> Array:
+    """Sequences (batch, max_length), pads behind their ends."""
+    sequences, logits = run.begin()
+    ended = np.zeros(batch, np.bool_)
+    first = True
+    while True:
+        scores = floats(settings, logits)
+        processed(settings, scores, sequences, first)
+        tokens = choose(scores)
+        ended |= tokens == settings.eos
+        tokens = np.where(ended, np.int32(settings.pad), tokens)
+        sequences = np.concatenate([sequences, tokens[:, None]], axis=1)
+        if ended.all() or sequences.shape[1] == settings.max_length:
+            break
+        logits, first = run.go_on(sequences, np.arange(batch)), False
+    left = settings.max_length - sequences.shape[1]
+    return np.pad(sequences, ((0, 0), (0, left)), constant_values=settings.pad)
+
+
+@operator("BeamSearch", domain="com.microsoft", types=ALLOWED, python=True)
+def beam_search(op: NodeLowering) -> None:
+    """-> sequences (B, num_return_sequences, max_length), their scores (B, num_return_sequences), and with those of all tokens
+    (max_length - S, B, num_beams, V), zeros behind the last turn. Spec: onnxruntime BeamSearch-1.
+    """
+    if op.has(10):
+        raise op.reject(
+            "decoder_input_ids; they are for model_type 2 (Whisper), others begin with input_ids or decoder_start_token_id"
+        )
+    penalty = next((value.dtype for value in op.node.inputs[5:7] if value is not None), None) or "float32"
+    dtype = to_numpy(penalty)
+
+    def step(settings: Settings, run: Run, arrays: Sequence[Any]) -> list[Any]:
+        if scalar(settings.node, "logits_processor", optional(arrays, 11), 0):
+            raise settings.error("logits_processor is not 0; what it asks for is of model_type 2 (Whisper)")
+        sequences, totals, scores = beamed(settings, run, len(arrays[0]), op.wants(2))
+        with np.errstate(over="ignore"):  # of what no beam goes on with: -1e9 is -inf in float16
+            return [sequences, totals.astype(dtype), scores.astype(dtype)]
+
+    places = {"mask": 9, "repetition": 6, "vocab": 7, "prefix": 8, "beams": 3, "returned": 4, "length": 5}
+    emit_search(op, step, places, (DECODER_ONLY, ENCODER_DECODER))
+
+
+def beamed(settings: Settings, run: Run, batch: int, keep: bool) -> tuple[Array, Array, Array]:
+    """What the operator gives; without `keep` nothing of the last one."""
+    sequences, logits = run.begin()
+    found = [Hypotheses(settings) for _ in range(batch)]
+    totals = np.tile(np.where(np.arange(settings.beams) > 0, np.float32(-1e9), np.float32(0)), batch)
+    turns = settings.max_length - sequences.shape[1]
+    kept = np.zeros((turns if keep else 0, batch, settings.beams, settings.vocabulary), np.float32)
+    for turn in range(turns):
+        scores = log_softmax(floats(settings, logits))
+        processed(settings, scores, sequences, turn == 0)
+        scores += totals[:, None]
+        if keep:
+            kept[turn] = scores.reshape(kept.shape[1:])
+        totals, tokens, rows = advanced(settings, found, sequences, best(settings, scores, batch))
+        sequences = np.concatenate([sequences[rows], tokens[:, None]], axis=1)
+        if all(each.done for each in found):
+            break
+        if turn + 1 < turns:
+            logits = run.go_on(sequences, rows)
+    return *_returned(settings, found, sequences, totals), kept
+
+
+def _returned(settings: Settings, found: Sequence[Hypotheses], sequences: Array, totals: Array) -> tuple[Array, Array]:
+    """The best of each of the batch, filled up with pads, and their scores; what has not come to an end counts as it is."""
+    shape = (len(found), settings.returned)
+    made, scores = np.full((*shape, settings.max_length), settings.pad, np.int32), np.zeros(shape, np.float32)
+    for b, hypotheses in enumerate(found):
+        if not hypotheses.done:
+            for row in range(b * settings.beams, (b + 1) * settings.beams):
+                hypotheses.add(sequences[row], totals[row])
+        for k, (score, sequence) in enumerate(hypotheses.kept[: settings.returned]):
+            made[b, k, : len(sequence)], scores[b, k] = sequence, score
+    return made, scores

@@ -1,0 +1,89 @@
+"""What a search is told: attributes and inputs, looked at before the first call of a body."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite.errors import InvalidArgument
+from ort_lite.record import Record
+
+MOST_BEAMS = 128
+"""As in onnxruntime: of a larger number nearly all beams would be copies of one another."""
+
+
+class Settings(Record, eq=False):
+    """One run's. Token ids that nobody may choose have a 0 in `vocab_mask` (V,), of the first token in `prefix_vocab_mask` (B, V)."""
+
+    node: str
+    """As errors name it."""
+    vocabulary: int
+    eos: int
+    pad: int
+    start: int
+    """The token that an encoder-decoder begins with."""
+    max_length: int
+    min_length: int = 0
+    repetition_penalty: float = 1.0
+    ngram: int = 0
+    temperature: float = 1.0
+    vocab_mask: Array | None = None
+    prefix_vocab_mask: Array | None = None
+    presence_mask: Array | None = None
+    """(B, V): tokens that were there already, which cost `presence_penalty`."""
+    presence_penalty: float = 0.0
+    beams: int = 1
+    returned: int = 1
+    """How many of the beams an output has."""
+    length_penalty: float = 1.0
+    early_stopping: bool = False
+
+    def error(self, message: str) -> InvalidArgument:
+        return InvalidArgument(f"{self.node}: {message}")
+
+
+def scalar(node: str, name: str, array: Array | None, default: float) -> Any:
+    """The one element of an input, `default` where it is left out. Raises InvalidArgument for more than one."""
+    if array is None:
+        return default
+    if array.size != 1:
+        raise InvalidArgument(f"{node}: input {name!r} has shape {array.shape}; a scalar is expected")
+    return array.reshape(-1)[0].item()
+
+
+def checked(settings: Settings, prompt: Array, length: int) -> Settings:
+    """The settings. Raises InvalidArgument for what does not go together, or not with input_ids (B, S) of which `length` count."""
+    s, (batch, columns) = settings, prompt.shape
+    if columns == 0:
+        raise s.error(f"input_ids have shape {prompt.shape}; a prompt of one token or more is expected")
+    if s.max_length <= length:
+        raise s.error(f"max_length is {s.max_length}; it must be greater than the {length} tokens to begin with")
+    if s.repetition_penalty <= 0:
+        raise s.error(f"repetition_penalty is {s.repetition_penalty}; a number greater than 0 is expected")
+    if not 1 <= s.beams <= MOST_BEAMS:
+        raise s.error(f"num_beams is {s.beams}; a number from 1 to {MOST_BEAMS} is expected")
+    if not 1 <= s.returned <= s.beams:
+        raise s.error(f"num_return_sequences is {s.returned}; a number from 1 to num_beams ({s.beams}) is expected")
+    _fits(s, "vocab_mask", s.vocab_mask, (s.vocabulary,))
+    _fits(s, "prefix_vocab_mask", s.prefix_vocab_mask, (batch, s.vocabulary))
+    _fits(s, "presence_mask", s.presence_mask, (batch, s.vocabulary))
+    return s
+
+
+def _fits(settings: Settings, name: str, mask: Array | None, expected: tuple[int, ...]) -> None:
+    if mask is not None and mask.shape != expected:
+        raise settings.error(f"input {name!r} has shape {mask.shape}; {expected} is expected")
+
+
+def optional(arrays: Sequence[Array | None], index: int) -> Array | None:
+    """Input `index`, None where it is left out."""
+    return arrays[index] if index < len(arrays) else None
+
+
+def floats(settings: Settings, logits: Array) -> Array:
+    """Logits of the last token of each row, (rows, vocabulary), float32, the caller's own. Raises InvalidArgument for NaN."""
+    made = logits[:, -1, : settings.vocabulary].astype(np.float32)
+    if np.isnan(made).any():
+        raise settings.error("its body gives logits that are NaN: no token is the likeliest")
+    return made
