@@ -20,7 +20,7 @@ ALLOWED = (trial.OK, trial.REFUSED, trial.MEMORY, trial.UNSAYABLE)
 """An output larger than the machine's memory is a MemoryError."""
 NAMELESS = {
     "OutOfMemory": "scratch memory is that of all nodes of a run",
-    "RunTerminated": "`trial` ends runs that take long, and who asks for that need not be told why",
+    "Cancelled": "`trial` ends runs that take long, and who asks for that need not be told why",
 }
 """Refusals that may name neither node nor value."""
 SHOWN = 20

@@ -35,8 +35,14 @@ Judge = Callable[[int], Iterable[Verdict]]
 """Of a number, one verdict after the other: the last that it comes to counts."""
 
 
-def run(numbers: Sequence[int], jobs: int = 1, judge: Judge = trial.judge, patience_s: float = PATIENCE_S) -> Iterator[Verdict]:
-    """The verdicts, in whatever order they come. Each number has one."""
+def run(
+    numbers: Sequence[int],
+    jobs: int = 1,
+    judge: Judge = trial.judge,
+    patience_s: float = PATIENCE_S,
+    label: Callable[[int], str] = lambda number: trial.label(mutant(number)),
+) -> Iterator[Verdict]:
+    """The verdicts, in whatever order they come. Each number has one; `label` names whom a process died of."""
     warm()
     waiting = [list(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)][::-1]
     selector = selectors.DefaultSelector()
@@ -44,7 +50,7 @@ def run(numbers: Sequence[int], jobs: int = 1, judge: Judge = trial.judge, patie
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                child = _Child(waiting.pop(), judge, patience_s)
+                child = _Child(waiting.pop(), judge, patience_s, label)
                 running.add(child)
                 selector.register(child.pipe, selectors.EVENT_READ, child)
             for key, _ in selector.select(0.5):
@@ -75,8 +81,8 @@ def warm() -> None:
 class _Child:
     """A process that judges `left`, number by number."""
 
-    def __init__(self, numbers: list[int], judge: Judge, patience_s: float) -> None:
-        self.left, self._patience_s = numbers, patience_s
+    def __init__(self, numbers: list[int], judge: Judge, patience_s: float, label: Callable[[int], str]) -> None:
+        self.left, self._patience_s, self._label = numbers, patience_s, label
         self._note = crash.Note()
         self._note.begin(numbers[0])
         self._buffer = b""
@@ -129,7 +135,7 @@ class _Child:
         self.left.remove(number)
         if self._verdict is not None:
             return self._verdict
-        who = trial.label(mutant(number))
+        who = self._label(number)
         if self._hung:
             return Verdict(number, who, HANG, f"no answer for {self._patience_s} s\n{self._note.text}")
         code = os.waitstatus_to_exitcode(status)

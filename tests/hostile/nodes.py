@@ -168,6 +168,8 @@ ConvInteger <strides = [0, 0]> | uint8[1,1,4,4], uint8[1,1,3,3] | strides, 0
 ConvInteger <group = 0> | uint8[1,1,4,4], uint8[1,1,3,3] | group, 0
 QLinearConv <dilations = [0, 0]> | uint8[1,1,4,4], float, uint8, uint8[1,1,3,3], float, uint8, float, uint8 | dilations, 0
 ConvTranspose <strides = [0, 1]> | float[1,1,4,4], float[1,1,3,3] | strides, 0
+ConvTranspose <output_padding = [1, 0]> | float[1,1,2,2], float[1,1,2,2] | output_padding 1, 1
+ConvTranspose <output_padding = [0, 2], dilations = [2, 2]> | float[1,1,2,2], float[1,1,2,2] | output_padding 2, 2
 ConvTranspose <strides = [-2, 1]> | float[1,1,4,4], float[1,1,3,3] | strides, -2
 ConvTranspose <group = 0> | float[1,2,4,4], float[2,1,3,3] | group, 0
 ConvTranspose <group = 3> | float[1,2,4,4], float[2,1,3,3] | group, 3

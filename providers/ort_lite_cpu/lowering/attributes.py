@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any
 
-from ort_lite.shapes import equal, less, modulo
+from ort_lite.shapes import equal, less, modulo, select
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.lowering.op import NodeLowering
 
@@ -61,3 +61,17 @@ def check_windows(op: NodeLowering, rank: int, result: Sequence[Dim] = ()) -> No
         raise op.reject(f"a window of {prod(op.attr('kernel_shape'))} elements; it should have {MOST} at most")
     for dim in result:
         op.require(1 - less(dim, 0), "its windows do not fit: there would be {0} of them along an axis", dim)
+
+
+def check_fit(op: NodeLowering, image: Sequence[Dim], kernel: Sequence[Dim], batch: Dim = 1, partly: bool = False) -> None:
+    """The run fails for images into which no window fits; of no images, `batch` 0, nobody asks. `partly`: it may reach beyond."""
+    mode, rank = op.attr("auto_pad") or "NOTSET", len(image)
+    if mode.startswith("SAME"):
+        return
+    pads = (mode == "NOTSET" and op.attr("pads")) or [0] * 2 * rank
+    strides, dilations = (op.attr(name) or [1] * rank for name in ("strides", "dilations"))
+    for k, (dim, size) in enumerate(zip(image, kernel, strict=True)):
+        reach = (size - 1) * dilations[k] + 1
+        room = dim + pads[k] + pads[k + rank] - reach + (strides[k] - 1 if partly else 0)
+        fits = select(equal(batch, 0), 1, 1 - less(room, 0))
+        op.require(fits, f"a window of {{0}} does not fit into {{1}} + {pads[k]} + {pads[k + rank]}", reach, dim)

@@ -57,10 +57,17 @@ def if_(op: NodeLowering) -> None:
     branches = (Captured(op, else_graph, captures), Captured(op, then_graph, captures))
 
     def step(condition: Array, *captured: Any) -> list[Any]:
-        return branches[bool(condition.reshape(-1)[0])]([], captured)
+        return branches[bool(_only(condition, "condition"))]([], captured)
 
     shared = _passed_on(then_graph) | _passed_on(else_graph)
     op.lowering.host(op.node, step, python=False, captures=captures, shared=shared)
+
+
+def _only(array: Array, what: str) -> Any:
+    """The element of an array that has one. Raises ValueError for others."""
+    if array.size != 1:
+        raise ValueError(f"the {what} has {array.size} elements, expected one")
+    return array.reshape(-1)[0]
 
 
 @operator("Loop", types=ANY)
@@ -80,8 +87,8 @@ def loop(op: NodeLowering) -> None:
         limit, condition, captured = arrays[0], arrays[1], arrays[given:]
         state = list(arrays[2:given])
         scans: list[list[Array]] = [[] for _ in empties]
-        trips = np.iinfo(np.int64).max if limit is None else int(limit.reshape(-1)[0])
-        going = condition is None or bool(condition.reshape(-1)[0])
+        trips = np.iinfo(np.int64).max if limit is None else int(_only(limit, "trip count"))
+        going = condition is None or bool(_only(condition, "condition"))
         trip = 0
         while trip < trips and going:
             results = body([np.array(trip, np.int64), np.array(going), *state], captured)

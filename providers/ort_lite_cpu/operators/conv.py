@@ -15,7 +15,7 @@ from ort_lite_cpu.kernels.gemm import channels, convolution, depthwise, pack, wi
 from ort_lite_cpu.kernels.gemm.activation import NONE, Activation, activation
 from ort_lite_cpu.kernels.gemm.gemm import depth_of
 from ort_lite_cpu.kernels.gemm.microkernel import Tile, tall_tile, tile_for
-from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
 from ort_lite_cpu.lowering.lowered import Region, whole
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.strided import emit_permute
@@ -247,10 +247,11 @@ def _columns(outputs: int, lanes: int) -> int:
 def geometry(op: NodeLowering, x: Shape, w: Shape, y: Shape) -> Geometry:
     """Sizes of a Conv. Raises NotImplemented for attributes that are none of a convolution's over one to three axes."""
     rank = len(x) - 2
-    check_windows(op, rank, y[2:])
+    check_windows(op, rank)
     if len(w) != len(x):
         raise op.reject(f"a weight of rank {len(w)} for an input of rank {len(x)}")
     kernel: Sequence[Dim] = op.attr("kernel_shape") or w[2:]
+    check_fit(op, x[2:], kernel)
     strides, dilations = (op.attr(name) or (1,) * rank for name in ("strides", "dilations"))
     pads = _pads(op, x[2:], y[2:], kernel, strides, dilations)
     groups = op.attr("group", 1)

@@ -5,7 +5,7 @@ from typing import Any
 from ort_lite.native.extents import extents
 from ort_lite.native.lang import OK, REDUCE, Ptr, cast, floor, like, native, null, span
 from ort_lite.shapes import product
-from ort_lite_cpu.lowering.attributes import check_groups, check_windows
+from ort_lite_cpu.lowering.attributes import check_fit, check_groups, check_windows
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import channels_last
 from ort_lite_cpu.registry import REAL, operator
@@ -96,9 +96,8 @@ def lower_deform_conv(op: NodeLowering) -> None:
     """Two spatial axes, as in onnxruntime. Memory for all taps of all positions. Spec: ONNX DeformConv-22."""
     if len(op.raw(0).shape) != 4:
         raise op.reject(f"an input of rank {len(op.raw(0).shape)}; there is 4")
-    shape = op.info().shape
-    assert shape is not None
-    check_windows(op, 2, shape[2:])
+    check_windows(op, 2)
+    check_fit(op, op.raw(0).shape[2:], op.attr("kernel_shape") or op.raw(1).shape[2:])
     x, w, offset, bias, mask = op.input(0), op.input(1), op.input(2), op.optional(3), op.optional(4)
     y = op.output(0, channels_last(4))
     (n, c, height, width), (_, m, oh, ow) = x.shape, y.shape

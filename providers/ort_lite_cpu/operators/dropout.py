@@ -17,6 +17,8 @@ def train_dropout(op: NodeLowering) -> None:
 
     def step(x: Array, ratio: Array | None = None, training: Array | None = None) -> Sequence[Any]:
         probability = 0.5 if ratio is None else float(ratio.reshape(-1)[0])
+        if not 0 <= probability < 1:
+            raise ValueError(f"ratio is {probability}, expected 0 or more, and less than 1")
         if probability == 0.0:
             return [x.copy(), np.ones(x.shape, np.bool_)]
         generator = going_on if seed is None else np.random.RandomState(seed)

@@ -14,7 +14,7 @@ from ort_lite.shapes import ceildiv, floordiv, maximum, product
 from ort_lite.shapes.dims import Shape
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.access import fetch, put
-from ort_lite_cpu.lowering.attributes import check_windows, spatial
+from ort_lite_cpu.lowering.attributes import check_fit, check_windows, spatial
 from ort_lite_cpu.lowering.op import NodeLowering
 from ort_lite_cpu.lowering.tensor import Tensor, as_channels_last, channels_last
 from ort_lite_cpu.registry import REAL, operator
@@ -308,6 +308,7 @@ def _windows(op: NodeLowering, x: Shape, y: Shape) -> _Windows:
     window = op.attr("kernel_shape")
     rank = len(window)
     check_windows(op, rank, y[2:])
+    check_fit(op, x[2:], window, batch=x[0], partly=bool(op.attr("ceil_mode", 0)))
     strides, dilations = op.attr("strides") or [1] * rank, op.attr("dilations") or [1] * rank
     before, after = pads_of(op, x[2:], y[2:], window, strides, dilations)
     return _Windows(x, y, window, strides, dilations, before, after)

@@ -5,11 +5,13 @@ one direction, and adds the products with the hidden state. Threads share the hi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ort_lite.dtypes import Array
+from ort_lite.native.extents import extents
+from ort_lite.native.lang import INDEX_OUT_OF_RANGE, OK, Ptr, failed, native, span
 from ort_lite.shapes.expr import Dim
 from ort_lite_cpu.kernels.gemm.microkernel import tile_for
 from ort_lite_cpu.kernels.gemm.pack import pack_filters, panels
@@ -22,7 +24,28 @@ from ort_lite_cpu.lowering.tensor import Tensor
 from ort_lite_cpu.operators.matmul import Product, emit_computed, emit_packed
 from ort_lite_cpu.registry import REAL, operator
 
+if TYPE_CHECKING:
+    from ort_lite_cpu.lowering.failure import Failure
+
 LSTM_ACTIVATIONS = ("sigmoid", "tanh", "tanh")
+
+
+@native
+@extents(x="count")
+def find_beyond(x: Ptr, count: int, most: int, part: int, parts: int) -> int:
+    """Fails at the first element of this part of x (count,) that is not in [0, most]."""
+    for i in span(count, part, parts):
+        if x[i] < 0 or x[i] > most:
+            return failed(INDEX_OUT_OF_RANGE, i)
+    return OK
+
+
+def _beyond(failure: "Failure") -> str:
+    return failure.outside("the length", 0, 0, failure.scalar("most") + 1, index=4)
+
+
+def _all_within(lengths: Array, steps: int) -> bool:
+    return bool(((lengths >= 0) & (lengths <= steps)).all())
 
 
 class Layer:
@@ -56,6 +79,7 @@ class Layer:
         self.unit = self.block(across)
         self.padded = -(-self.size // self.unit) * self.unit
         self._check_vectors()
+        self._check_lengths()
         self.limit = float(op.attr("clip", 0.0))
         self.functions = _activations(op, names, self.directions)
         self.y = op.output(0) if op.wants(0) else None
@@ -77,6 +101,14 @@ class Layer:
         for index, (name, shape) in wanted.items():
             if self.op.has(index):
                 self.op.agree(self.op.raw(index).shape, shape, f"dimensions of {name}")
+
+    def _check_lengths(self) -> None:
+        """The run fails for a negative length of a sequence, or one beyond the steps. What is known is not looked at again."""
+        known = self.op.constant(4)
+        if not self.op.has(4) or (known is not None and isinstance(self.steps, int) and _all_within(known, self.steps)):
+            return
+        lengths = self.op.input(4)
+        self.op.emit(find_beyond, [lengths], count=lengths.size, most=self.steps, work=lengths.size, message=_beyond)
 
     def check_weights(self) -> None:
         """That W is (directions, gates * size, inputs) and R (directions, gates * size, size)."""

@@ -148,6 +148,8 @@ def pad(op: NodeLowering) -> None:
     for axis in axes:
         left = x.shape[axis] + before[axis] + after[axis]
         op.require(1 - less(left, 0), f"axis {axis} would have {{0}} elements", left)
+        if op.attr("mode") == "reflect":
+            _check_mirrored(op, axis, x.shape[axis], before[axis], after[axis])
     mode = op.attr("mode", "constant")
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise op.reject(f"mode {mode!r}; it should be constant, edge, reflect or wrap")
@@ -155,6 +157,13 @@ def pad(op: NodeLowering) -> None:
         _pad_constant(op, x, before, after)
     else:
         _pad_axes(op, x, before, after, mode)
+
+
+def _check_mirrored(op: NodeLowering, axis: int, dim: Dim, before: Dim, after: Dim) -> None:
+    """The run fails where an axis is padded by more than its mirror has: what is beyond would be mirrored twice."""
+    most = maximum(before, after)
+    fits = select(less(0, most), less(most, dim), 1)
+    op.require(fits, f"mode 'reflect' cannot pad axis {axis} of {{0}} elements by {{1}}", dim, most)
 
 
 def _pad_constant(op: NodeLowering, x: Tensor, before: list[Dim], after: list[Dim]) -> None:

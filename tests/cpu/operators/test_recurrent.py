@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from ort_lite.dtypes import Array
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OrtLiteError
 from ort_lite.errors import NotImplemented as NotSupported
 from tests.cpu.check import check_op, op_program, ramp, run_op
 
@@ -163,10 +163,10 @@ def test_shapes_that_do_not_fit_are_refused(position: int, shape: tuple[int, ...
         program([array for array in inputs if array is not None])
 
 
-def test_a_length_beyond_the_steps_is_cut() -> None:
+def test_lengths_of_all_steps_change_nothing() -> None:
     inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN")]
     [want] = run_op("RNN", inputs, {"hidden_size": SIZE})
-    [got] = run_op("RNN", [*inputs, np.array([9, 9, 9], np.int32)], {"hidden_size": SIZE})
+    [got] = run_op("RNN", [*inputs, np.array([STEPS] * BATCH, np.int32)], {"hidden_size": SIZE})
     np.testing.assert_array_equal(got, want)
 
 
@@ -175,15 +175,14 @@ def test_unknown_activations_are_declined() -> None:
         run_op("RNN", [ramp((STEPS, BATCH, INPUT)), *weights("RNN")], {"hidden_size": SIZE, "activations": ["Swish"]})
 
 
-@pytest.mark.parametrize("op", GATES)
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_a_length_below_zero_is_none(op: str, direction: str) -> None:
-    inputs = [ramp((STEPS, BATCH, INPUT)), *weights(op)]
-    attributes = {"hidden_size": SIZE, "direction": direction}
-    wild, near = (np.array(lengths, np.int32) for lengths in ([-(2**31), 2, 2**31 - 1], [0, 2, STEPS]))
-    got, want = (run_op(op, [*inputs, lengths], attributes, outputs=2) for lengths in (wild, near))
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(one, other)
+@pytest.mark.parametrize("length", [-(2**31), -1, STEPS + 1, 2**31 - 1])
+@pytest.mark.parametrize("constants", [[], [4]])
+def test_a_length_below_zero_or_beyond_the_steps_is_refused(length: int, constants: list[int]) -> None:
+    inputs = [ramp((STEPS, BATCH, INPUT)), *weights("RNN"), np.array([0, length, STEPS], np.int32)]
+    with pytest.raises(
+        OrtLiteError, match=f"RNN 'node' .* length {length} at position 1 of 'in4' is out of range .0, {STEPS + 1}"
+    ):
+        run_op("RNN", inputs, {"hidden_size": SIZE}, constants=constants)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def transposed(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> l
     agreed(op, [x[1], w[0]])
     _check_groups(op, w[0])
     front = [x[0], w[1] * op.attr("group", 1)]
+    _check_output_padding(op, rank)
     wanted = op.attr("output_shape")
     if wanted:
         if op.at_load and len(wanted) not in (rank, rank + 2):
@@ -122,6 +123,16 @@ def transposed(op: Op, x: Shape, w: Shape, pads: Sequence[tuple[Dim, Dim]]) -> l
         # "Same" is stride times the input, but padding is never negative (as in onnxruntime).
         dims.append(dim * stride + (minimum(full - stride, 0) if is_same(op) else full - stride - begin - end))
     return [*front, *dims]
+
+
+def _check_output_padding(op: Op, rank: int) -> None:
+    """It tells apart which of several inputs of a strided convolution had this output: there are fewer than a stride."""
+    strides, dilations = per_axis(op, "strides", rank, 1), per_axis(op, "dilations", rank, 1)
+    for more, stride, dilation in zip(per_axis(op, "output_padding", rank, 0), strides, dilations, strict=True):
+        if op.at_load and more >= max(stride, dilation):
+            raise op.error(
+                f"output_padding {more} should be less than {max(stride, dilation)}, the larger of stride and dilation"
+            )
 
 
 @shape_rule("ConvTranspose")

@@ -23,7 +23,7 @@ def pooled(op: Op, shape: Shape) -> list[Dim]:
             dims.append(ceildiv(dim, stride) + (size - reach) // stride)
             continue
         room = dim + (begin + end - reach)
-        if isinstance(room, int) and room < 0:
+        if isinstance(room, int) and room + (stride - 1 if ceil else 0) < 0:
             raise op.error(f"a window of {reach} does not fit into {dim} + {begin} + {end}")
         count = ceildiv(room, stride) + 1 if ceil else floordiv(room, stride) + 1
         if ceil and end + stride > reach:  # the last window must begin inside the input or the padding before it
