@@ -8,7 +8,7 @@ from tests.conformance.operator_table import DOMAINS, FILE, MICROSOFT, NEVER, NO
 
 pytestmark = pytest.mark.slow
 
-_WEIGHED = "its body is compiled; what it gives is weighed between two calls, as 0060 says"
+_WEIGHED = "its body is compiled; what it gives is weighed between two calls, as 0061 says"
 PYTHON_OF_NUMBERS = {
     ("", "ImageDecoder"): "decoding a file format is Pillow's business",
     ("com.microsoft", "BeamSearch"): _WEIGHED,
