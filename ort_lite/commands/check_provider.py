@@ -4,11 +4,14 @@ import json
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ort_lite.commands.printing import print_json, print_text
-from ort_lite.errors import InvalidArgument, ProviderError
+from ort_lite.errors import InvalidArgument, ProviderError, said
 from ort_lite.plugins import plugins
+
+if TYPE_CHECKING:
+    from ort_lite.provider.provider import ExecutionProvider
 
 
 def main(arguments: Namespace) -> None:
@@ -16,7 +19,7 @@ def main(arguments: Namespace) -> None:
     from ort_lite.testing.documents import html, junit
     from ort_lite.testing.report import check_provider, named
 
-    cls = named(arguments.provider) if ":" in arguments.provider else plugins.provider(arguments.provider)
+    cls = named(arguments.provider) if ":" in arguments.provider else _installed(arguments.provider)
     report = check_provider(
         partial(cls, **_options(arguments.options)),
         only=_words(arguments.only),
@@ -35,6 +38,14 @@ def main(arguments: Namespace) -> None:
         print_text(report)
     if not report.passed:
         raise ProviderError(f"{sum(map(bool, report.findings.values()))} of {len(report.findings)} checks found something")
+
+
+def _installed(name: str) -> "type[ExecutionProvider]":
+    """The class of that name. Raises InvalidArgument where there is none, or importing it fails."""
+    try:
+        return plugins.provider(name)
+    except ProviderError as error:
+        raise InvalidArgument(said(error)) from error
 
 
 def _words(text: str) -> list[str] | None:

@@ -198,13 +198,14 @@ class _Run:
             observe(step, begin, perf_counter_ns())
         return results
 
-    def _done(self, k: int, results: Sequence[Any]) -> None:
+    def _done(self, k: int, results: Sequence[Any] | None) -> None:
         plan = self._plan
         step = plan.executable.steps[k]
         with self._changed:
-            for slot, result in zip(step.outputs, results, strict=True):
+            for slot, result in zip(step.outputs, results or (), strict=True):
                 if self._readers[slot] or slot in plan.kept:
                     self._slots[slot] = result
+            results = result = None  # the thread of the run, once woken, may look at what memory is in use
             for slot in set(step.inputs):
                 self._readers[slot] -= 1
                 if not self._readers[slot] and slot not in plan.kept:

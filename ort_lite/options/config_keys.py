@@ -42,6 +42,9 @@ CPU_ARENA, ENVIRONMENT = "session.enable_cpu_mem_arena", "session.use_env_alloca
 LAYERS_BY_NAME = "session.name_based_layer_assignment"
 """A session's entry: nodes to devices by parts of their names (see ort_lite.partition.layer_assignment)."""
 
+LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
+"""Sessions' entries: "ONNX", the only one that there is here; "ORT", onnxruntime's own, is an error."""
+
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 """A session's entry; "1": `InferenceSession.get_provider_graph_assignment_info` answers, as `explain` always does."""
 
@@ -111,6 +114,7 @@ RUN_KEYS = frozenset({
 ACTING = OWN_KEYS | {
     DISABLE_CPU_FALLBACK, DISABLE_COMPILE, DISABLED_OPTIMIZERS, CONTEXT_ENABLE, CONTEXT_PATH, CONTEXT_EMBED, INITIALIZERS_FOLDER,
     OPTIMIZED_BESIDE, OPTIMIZED_LEAST, CPU_ARENA, ENVIRONMENT, LAYERS_BY_NAME, RECORD_ASSIGNMENT,
+    LOAD_FORMAT, SAVE_FORMAT,
 }  # fmt: skip
 """Sessions' entries that have an effect, beside those of providers."""
 

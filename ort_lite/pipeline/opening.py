@@ -10,7 +10,7 @@ from ort_lite.execute.feeds import check_shape
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.types import TensorType
-from ort_lite.options.config_keys import INITIALIZERS_FOLDER, OPTIMIZED_BESIDE, OPTIMIZED_LEAST
+from ort_lite.options.config_keys import INITIALIZERS_FOLDER, LOAD_FORMAT, OPTIMIZED_BESIDE, OPTIMIZED_LEAST, SAVE_FORMAT
 from ort_lite.options.options import SessionOptions
 from ort_lite.provider.context_nodes import is_context
 from ort_lite.serialization.load import load
@@ -37,6 +37,7 @@ def open_model(
     Raises InvalidArgument for a parameter that nobody gave a value, and what `load` raises.
     """
     options.check_load("load")
+    _check_formats(options)
     from_file = isinstance(source, (str, os.PathLike))
     if parse is None:
         parse = ParseOptions(no_copy=from_file, copy_misaligned=True)
@@ -58,6 +59,19 @@ def open_model(
     if not whole:
         _check_complete(model)
     return model
+
+
+def _check_formats(options: SessionOptions) -> None:
+    """Raises InvalidArgument for models in onnxruntime's own format, which are neither read nor written."""
+    for key in (LOAD_FORMAT, SAVE_FORMAT):
+        if (name := options.config(key, "ONNX")).upper() != "ONNX":
+            raise InvalidArgument(
+                f"session config entry {key} is {name!r}; expected 'ONNX', the format that is read and written"
+            )
+    if options.optimized_model_filepath.endswith(".ort"):
+        raise InvalidArgument(
+            f"optimized_model_filepath is {options.optimized_model_filepath!r}: models are written in ONNX's format; name it .onnx"
+        )
 
 
 def _supplied(options: SessionOptions) -> "Supplied | None":

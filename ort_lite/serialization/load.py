@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ort_lite import log
 from ort_lite.dtypes import Array, itemsize, ort_name, to_onnx
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf
 from ort_lite.graph.graph import Attr, Graph, Node, Value
@@ -386,16 +387,18 @@ def _domain(name: str) -> str:
 
 
 def _imports(opsets: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
-    """Versions by domain. Raises InvalidGraph for one below 1, and for two of a domain that differ."""
+    """Versions by domain. Of two of a domain the last one holds, as in onnxruntime: exporters write a domain again. A warning tells of
+    those that differ. Raises InvalidGraph for a version below 1.
+    """
     found: dict[str, int] = {}
     for opset in opsets:
         domain = _domain(opset.domain)
         if opset.version < 1:
             raise InvalidGraph(f"the model imports opset {opset.version} of {domain or 'ai.onnx'}; the first one is 1")
-        if found.setdefault(domain, opset.version) != opset.version:
-            raise InvalidGraph(
-                f"the model imports opsets {found[domain]} and {opset.version} of {domain or 'ai.onnx'}: leave one"
-            )
+        if found.get(domain, opset.version) != opset.version:
+            both = f"opsets {found[domain]} and {opset.version} of {domain or 'ai.onnx'}"
+            log.warn(-1, f"the model imports {both}: the last one holds")
+        found[domain] = opset.version
     return found
 
 

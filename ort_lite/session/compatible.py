@@ -62,7 +62,8 @@ class Compatible:
         """As `run`, in a thread of the process's pool; the arrays that are fed must not change meanwhile.
 
         `callback` is called there as (results, user_data, error), where error is "" or what `run` raised, as text, with [] for results.
-        Without a callback: something to `await`, or to ask for its `result()`. Raises InvalidArgument, at once, for a missing input.
+        Without a callback: something to `await`, or to ask for its `result()`. `timeout` counts from when the run
+        begins. Raises InvalidArgument, at once, for a missing input.
         """
         from ort_lite.session import background
 

@@ -98,7 +98,7 @@ def variants(proto: onnx.ModelProto) -> Iterator[tuple[str, list[str | None]]]:
         kept = type_.SerializeToString()
         for dtype, spelled in TYPES.items():
             if f"tensor({spelled})" != kind:
-                shape = type_.tensor_type.shape if type_.HasField("tensor_type") else None
+                shape = type_.tensor_type.shape if type_.tensor_type.HasField("shape") else None
                 changed = helper.make_tensor_type_proto(to_onnx(dtype), None)
                 if shape is not None:
                     changed.tensor_type.shape.CopyFrom(shape)
@@ -148,7 +148,7 @@ def test_each_input_in_other_types(key: Key) -> None:
 
 # onnxruntime's own operators
 
-_VALUES = {"INT": 1, "INTS": [1], "FLOAT": 1.0, "STRING": "a"}
+_VALUES = {"INT": 1, "INTS": [1], "FLOAT": 1.0, "STRING": "a", "GRAPH": helper.make_graph([], "body", [], [])}
 
 
 @cache

@@ -232,11 +232,12 @@ class TestVersions:
         assert [(node.domain, node.version) for node in model.graph] == [("", 17), ("my", 3)]
         assert model.opset_imports == {"": 17, "my": 3}
 
-    def test_the_default_domain_has_two_names(self) -> None:
-        model = proto("main (float[2] x) => (float[2] y) { y = ai.onnx.Relu(x) }", opsets='"": 17, "ai.onnx": 17, "unused": 5')
+    def test_the_default_domain_has_two_names_and_the_last_import_holds(self, caplog: pytest.LogCaptureFixture) -> None:
+        model = proto("main (float[2] x) => (float[2] y) { y = ai.onnx.Relu(x) }", opsets='"": 11, "ai.onnx": 17, "unused": 5')
         loaded = load(model)
         assert loaded.opset_imports == {"": 17, "unused": 5}
         assert [(node.domain, node.version) for node in loaded.graph] == [("", 17)]
+        assert "opsets 11 and 17 of ai.onnx: the last one holds" in caplog.text
 
     @pytest.mark.parametrize(("domain", "version"), [("com.microsoft", 1), ("ai.onnx.ml", 5)])
     def test_some_domains_need_no_import(self, domain: str, version: int) -> None:

@@ -267,6 +267,17 @@ def test_an_optimised_model_that_cannot_be_written(tmp_path: Path) -> None:
         ort_lite.InferenceSession(MODEL, options)
 
 
+@pytest.mark.parametrize("key", ["load_model_format", "save_model_format"])
+def test_onnxruntimes_own_format_is_an_error(key: str, tmp_path: Path) -> None:
+    session(ort_lite, **{key: "ONNX"})
+    with pytest.raises(InvalidArgument, match=f"session.{key} is 'ORT'; expected 'ONNX'"):
+        session(ort_lite, **{key: "ORT"})
+    options = ort_lite.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "m.ort")
+    with pytest.raises(InvalidArgument, match=r"name it \.onnx"):
+        ort_lite.InferenceSession(MODEL, options)
+
+
 # External data in memory
 
 W = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -103,7 +103,7 @@ def test_the_command_writes_all_forms(tmp_path: Path, capsys: pytest.CaptureFixt
     ],
 )
 def test_what_the_command_cannot_do_it_says(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check-provider", *arguments]) == 1
+    assert main(["check-provider", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -44,7 +44,7 @@ def _vocabulary(op: Op) -> Dim:
 def greedy_search(op: Op) -> list[Info]:
     """input_ids (B, S) -> (B, max_length)."""
     _into_bodies(op, ("decoder", "init_decoder"))
-    batch, _ = op.shape(0)
+    batch, _ = _prompt(op)
     return [op.tensor("int32", (batch, _number(op, 1, 0)))]
 
 
@@ -54,6 +54,14 @@ def sampling(op: Op) -> list[Info]:
     return [*greedy_search[0].function(op), op.tensor("float32", (op.shape(0)[0], _vocabulary(op)))]
 
 
+def _prompt(op: Op) -> tuple[Dim, Dim]:
+    """The sizes of input_ids. Raises ShapeInferenceError where it is no matrix."""
+    shape = op.shape(0)
+    if len(shape) != 2:
+        raise op.error("input_ids should have two dimensions, batch and steps")
+    return shape[0], shape[1]
+
+
 @microsoft_rule("BeamSearch", types=("int32", "float32", "float32"))
 def beam_search(op: Op) -> list[Info]:
     """-> (B, num_return_sequences, max_length), scores of those, of all tokens (max_length - S, B, num_beams, V).
@@ -61,7 +69,7 @@ def beam_search(op: Op) -> list[Info]:
     Scores have the type of length_penalty.
     """
     _into_bodies(op, ("decoder", "init_decoder", "encoder"))
-    batch, steps = op.shape(0)
+    batch, steps = _prompt(op)
     longest, beams, returned = _number(op, 1, 0), _number(op, 3, 1), _number(op, 4, 1)
     first: Dim = 1 if op.attr("model_type", 0) == 1 else steps
     penalty = next((op.dtype(k) for k in (5, 6) if op.has(k)), "float32")
