@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ort_lite.dtypes import DType, from_numpy, ort_name, to_numpy
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.graph.graph import Value
 from ort_lite.graph.types import MapType, OptionalType, SequenceType, TensorType, Type, type_name
 from ort_lite.shapes.dims import Shape
@@ -18,6 +18,8 @@ from ort_lite.shapes.dims import Shape
 Check = Callable[[Any], Any]
 
 _OBJECT, _TEXT = np.dtype(object), frozenset([str])
+LONGEST = 200
+"""Characters of a name in a message."""
 _READY = 0x101  # flags.num: C_CONTIGUOUS | ALIGNED
 
 
@@ -51,7 +53,7 @@ class Feeds:
         names = [name for name, _ in self._checks]
         missing = [name for name in names if name not in feed and name not in self._optional]
         unknown = [name for name in feed if name not in names]
-        came = ", ".join(map(repr, feed)) or "nothing"
+        came = ", ".join(map(_shown, feed)) or "nothing"
         if missing:
             raise InvalidArgument(
                 f"missing input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}; fed were {came}"
@@ -63,9 +65,15 @@ class Feeds:
             )
         if unknown:
             expected = ", ".join(map(repr, names)) or "no input at all"
-            raise InvalidArgument(f"the model has no input {', '.join(map(repr, unknown))}; expected {expected}").about(
+            raise InvalidArgument(f"the model has no input {', '.join(map(_shown, unknown))}; expected {expected}").about(
                 input=unknown[0], expected=expected, got=came, words=f"Invalid input name: {unknown[0]}"
             )
+
+
+def _shown(name: object) -> str:
+    """A name that came, which may be anything, and longer than a message should be."""
+    text = repr(name)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"
 
 
 def _unread(accept: Check, value: Value) -> Check:
@@ -101,7 +109,7 @@ def _tensor_check(name: str, dtype: DType, shape: Shape | None) -> Check:
         if value.__class__ is np.ndarray and value.dtype is expected and value.flags.num & _READY == _READY:
             array = value
         else:
-            array = _converted(name, value, dtype, expected)
+            array = _converted(name, value, dtype, expected, shape)
         if array.shape != accepted:
             check_shape(name, array.shape, shape)
             accepted = array.shape
@@ -154,8 +162,11 @@ def check_shape(name: str, came: tuple[int, ...], expected: Shape | None) -> Non
             )
 
 
-def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array that is ready, from another kind of array or from numbers. Arrays keep their element type, numbers adapt."""
+def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any], shape: Shape | None) -> np.ndarray[Any, Any]:
+    """An array that is ready, from another kind of array or from numbers. Arrays keep their element type, numbers adapt.
+
+    A view that repeats its elements claims more memory than it has: it is copied if it has the shape that is expected.
+    """
     if value is None:
         raise InvalidArgument(f"input {name!r} is None; expected {ort_name(dtype)}").about(
             input=name, expected=ort_name(dtype), got="None"
@@ -173,7 +184,11 @@ def _converted(name: str, value: Any, dtype: DType, expected: np.dtype[Any]) -> 
                 words=f"Unexpected input data type. Actual: ({_type_of(array)}) , expected: ({ort_name(dtype)})",
             )
         array = _numbers(name, array, dtype, expected)
-    return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
+    check_shape(name, array.shape, shape)
+    try:
+        return np.array(array, expected, order="C", copy=None if array.flags.aligned else True)
+    except MemoryError as error:
+        raise OutOfMemory(f"input {name!r} of shape {list(array.shape)} cannot be copied: {error}").about(input=name) from error
 
 
 def _as_array(name: str, value: Any, dtype: DType) -> np.ndarray[Any, Any]:

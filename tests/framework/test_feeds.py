@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ort_lite.errors import InvalidArgument
+from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.execute.feeds import Feeds
 from ort_lite.graph import Graph, MapType, Node, OptionalType, SequenceType, TensorType, Type, Value
 from ort_lite.shapes import symbol
@@ -276,3 +276,19 @@ def test_inputs_come_in_the_order_of_the_graph() -> None:
     feeds = Feeds([Value("a", tensor("float32", 1)), Value("b", tensor("float32", 1))])
     assert feeds({"b": B, "a": A}) == [A, B]
     assert Feeds([])({}) == []
+
+
+def test_a_view_that_claims_more_than_there_is_is_not_copied_before_its_shape_is_looked_at() -> None:
+    huge = np.broadcast_to(np.float32(1), (1 << 58,))
+    with pytest.raises(InvalidArgument, match="input 'x' has rank 1"):
+        fed(tensor("float32", N, 3), huge)
+    with pytest.raises(OutOfMemory, match=r"input 'x' of shape \[288230376151711744\] cannot be copied"):
+        fed(tensor("float32", N), huge)
+
+
+def test_names_as_long_as_books_are_not_repeated() -> None:
+    feeds = Feeds([Value("x", tensor("float32", N))])
+    for feed in ({"y" * (1 << 20): 1}, {"x": np.zeros(1, np.float32), "y" * (1 << 20): 1}):
+        with pytest.raises(InvalidArgument, match=r"yyy\.\.\. \(1048578 characters\)") as caught:
+            feeds(feed)
+        assert len(str(caught.value)) < 400

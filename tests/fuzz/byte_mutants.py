@@ -44,7 +44,7 @@ def byte_mutant(number: int) -> tuple[Draft, bytes, Any, str]:
     if number % 2:
         feeds, story = fed_wrongly(rng, feeds)
         return draft, data, feeds, story
-    chosen = rng.choices(MUTATIONS, k=rng.choice((1, 1, 2, 3)))
+    chosen = rng.choices(list(MUTATIONS), list(MUTATIONS.values()), k=rng.choice((1, 1, 2, 3)))
     for mutation in chosen:
         data = mutation(rng, data) or data
     return draft, data, feeds, ", ".join(mutation.__name__ for mutation in chosen)
