@@ -161,10 +161,17 @@ def of_size(case: Case, size: int) -> dict[str, Array]:
 
 
 def scalars(case: Case) -> dict[str, Array] | None:
-    """The first element of each input as a 0-d array; None where there is none."""
-    if not all(array.size for array in case.feed.values()):
+    """The first element of each input as a 0-d array; None where there is none, or a node names axes, which a number does not have:
+    the CPU provider ignores them in reductions, as onnxruntime does, and nobody else has to.
+    """
+    if not all(array.size for array in case.feed.values()) or any(map(_names_axes, case.model.graph.node)):
         return None
     return {name: np.array(array.reshape(-1)[0]) for name, array in case.feed.items()}
+
+
+def _names_axes(node: Any) -> bool:
+    reduced = node.op_type.startswith("Reduce") and len(node.input) > 1 and bool(node.input[1])
+    return reduced or any(attribute.name == "axes" for attribute in node.attribute)
 
 
 def chain(operators: Sequence[Any], shape: Sequence[int]) -> Any:
