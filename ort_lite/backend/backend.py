@@ -4,6 +4,7 @@ from typing import Any
 
 from ort_lite.backend.backend_rep import OrtLiteBackendRep, apply_options
 from ort_lite.compat.api import get_device
+from ort_lite.errors import NotImplemented as NotSupported
 from ort_lite.errors import RuntimeException
 from ort_lite.options.options import SessionOptions
 from ort_lite.serialization.proto import pb, serialize
@@ -76,9 +77,7 @@ class OrtLiteBackend:
     @classmethod
     def run_node(cls, node: Any, inputs: Any, device: str | None = None, outputs_info: Any = None, **kwargs: Any) -> Any:
         """Raises NotImplemented, a NotImplementedError, as in onnxruntime: put the node into a model."""
-        raise NotImplementedError(
-            "run_node: it is much more efficient to run a whole model than every node by itself; use run_model"
-        )
+        raise NotSupported("run_node: it is much more efficient to run a whole model than every node by itself; use run_model")
 
 
 __all__ = ["SESSION_OPTIONS", "OrtLiteBackend"]

@@ -90,7 +90,7 @@ class InferenceSession(Compatible):
         where a partition is off, DeadlineExceeded after the timeout, Cancelled where `RunOptions.terminate` was set.
         """
         if timeout is not None or verify is not None:
-            return self._verified(output_names, input_feed, run_options, verify, timeout)
+            return self._run_watched(output_names, input_feed, run_options, verify, timeout)
         if run_options is not None and run_options.has_adapters:
             input_feed = run_options.adapted(input_feed)
         state = self._state
@@ -99,7 +99,7 @@ class InferenceSession(Compatible):
             return ready.run(output_names, input_feed, run_options)
         return state.ready.run(output_names, input_feed, run_options)
 
-    def _verified(
+    def _run_watched(
         self,
         names: Sequence[str] | None,
         feed: Mapping[str, Any],
@@ -107,6 +107,7 @@ class InferenceSession(Compatible):
         verify: "str | Verification | None",
         timeout: float | None = None,
     ) -> list[Any]:
+        """A run with a deadline, or beside the CPU provider, or both."""
         if timeout is not None:
             from ort_lite.options.deadline import limited
 

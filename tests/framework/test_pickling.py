@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -130,7 +131,8 @@ def in_a_child(act: Callable[[], None]) -> None:
     if not child:
         try:
             act()
-        except BaseException:  # noqa: BLE001  the parent is told by the status
+        except BaseException:  # noqa: BLE001  shown here, and the parent is told by the status
+            traceback.print_exc()
             os._exit(1)
         os._exit(0)
     ends = time.monotonic() + 20
