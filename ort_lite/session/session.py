@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ort_lite.session.ort_value import OrtValue
     from ort_lite.verification.report import Report
     from ort_lite.verification.settings import Verification
+    from ort_lite.view.view import View
 
 
 class InferenceSession(Compatible):
@@ -343,6 +344,13 @@ class InferenceSession(Compatible):
     def explain(self) -> "Explanation":
         """Who runs each node and why nobody else does."""
         return self._state.explain()
+
+    def view(self) -> "View":
+        """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`."""
+        from ort_lite.view.collect import collect
+        from ort_lite.view.view import View
+
+        return View(collect(self.explain(), self.get_modelmeta().graph_name or "model"))
 
     @property
     def creation_trace(self) -> "CreationTrace | None":

@@ -1,0 +1,200 @@
+"""What a page shows, as plain data: what `collect` makes and the page's scripts read, one key at a time, as JSON.
+
+Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: its name, and where a node of
+that name came to have other operands or attributes, a number behind it ("Add_1~2"). Values have keys as well: in the main graph
+their names, in a body the body's path before it ("If_0.then_branch/sum").
+"""
+
+from typing import NotRequired, TypedDict
+
+FORMAT = "ort-lite view 1"
+
+
+class Value(TypedDict):
+    """`bytes` is a number, an expression in free dimensions, or None where the type says too little."""
+
+    type: str  # "float32[N, 3]"
+    dtype: str | None
+    shape: list[int | str] | None
+    bytes: int | str | None
+    constant: NotRequired[str]  # of weights: what they hold, in short ("min -1.2, mean 0.01, max 3.4", or their elements)
+
+
+class Node(TypedDict):
+    name: str
+    operator: str  # "Conv", "com.microsoft.Gelu"
+    graph: str  # the path of the graph that it is in; "" is the main one
+    inputs: list[str | None]  # keys of values; None where an optional one is left out
+    outputs: list[str | None]
+    captures: NotRequired[list[str]]  # what its bodies read of outer graphs
+    attributes: dict[str, str]
+    bodies: NotRequired[list[str]]  # paths
+
+
+class Body(TypedDict):
+    """A graph: the main one (`path` is "", `node` None), or that of a control-flow node."""
+
+    path: str
+    node: str | None  # key of the node it belongs to
+    inputs: list[str]
+    outputs: list[str]
+
+
+class Stage(TypedDict):
+    """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all."""
+
+    id: str  # "loaded", "transform:NUMBER", "partitioned", "compiled"
+    title: str  # "As loaded", "fold_constants", ...
+    level: str  # of the transform that made it, or ""
+    note: str  # one sentence
+    removed: list[str]
+    added: list[str]
+    changes: list["Change"]
+
+
+class Change(TypedDict):
+    """What one rule did once: keys of nodes that went and of nodes that came."""
+
+    rule: str
+    removed: list[str]
+    added: list[str]
+
+
+class Reason(TypedDict):
+    provider: str
+    verdict: str  # "taken", "declined", "lost"
+    code: str
+    detail: str
+
+
+class Placement(TypedDict):
+    provider: str
+    partition: str
+    reasons: list[Reason]  # one for each provider that does not have it
+    rule: str
+    inserted: str
+
+
+class Copy(TypedDict):
+    value: str
+    bytes: int | str | None
+    route: list[str]  # devices
+    reader: str  # partition, or "output"
+    graph: str
+
+
+class Fused(TypedDict):
+    """A node of the compiled partition, and the keys of those of the stage "partitioned" that it is made of."""
+
+    name: str
+    operator: str
+    parts: list[str]
+
+
+class Partition(TypedDict):
+    name: str
+    provider: str
+    device: str
+    graph: str
+    nodes: list[str]  # keys, in order
+    inputs: list[str]
+    outputs: list[str]
+    facts: dict[str, int | str]
+    fused: list[Fused]
+
+
+class Tensor(TypedDict):
+    """A rectangle: bytes `offset` to `offset + size`, steps `first` to `last`, both included."""
+
+    name: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    role: str  # "scratch", "constant", "persistent"
+    node: NotRequired[str]  # key of the node that makes it
+
+
+class Arena(TypedDict):
+    """The memory that a partition plans. `bound` is what any plan needs at least; `live` the bytes alive at each step."""
+
+    partition: str
+    memory: str
+    role: str
+    size: int
+    bound: int
+    steps: list[str]  # what is run at each step
+    live: list[int]
+    tensors: list[Tensor]
+    shapes: str  # of which inputs: "x [1, 3, 224, 224]"
+
+
+class Track(TypedDict):
+    id: int
+    name: str
+
+
+class Event(TypedDict):
+    """Microseconds from the beginning of the recording."""
+
+    name: str
+    category: str  # "Session", "Creation", "Node", "Kernel", "Copy"
+    provider: str
+    track: int
+    start: float
+    duration: float
+    node: NotRequired[str]  # key
+    bytes: NotRequired[int]
+
+
+class Flow(TypedDict):
+    name: str
+    source: tuple[int, float]  # track, microseconds
+    target: tuple[int, float]
+
+
+class Timeline(TypedDict):
+    tracks: list[Track]
+    events: list[Event]
+    flows: list[Flow]
+
+
+class Cost(TypedDict):
+    """Of a node in one run, in the median. `shared` says with how many nodes it was run as one: each has an equal part."""
+
+    microseconds: float
+    share: float  # of the run, 0 to 1
+    flops: NotRequired[int]
+    bytes: NotRequired[int]
+    shared: int
+
+
+class Operator(TypedDict):
+    since: int
+    doc: str
+    url: str  # of its page in ONNX's documentation; "" where it has none
+
+
+class Provider(TypedDict):
+    name: str
+    device: str
+
+
+class Document(TypedDict):
+    format: str
+    title: str
+    facts: list[tuple[str, str]]  # (label, text): producer, opsets, weights, CPU, versions
+    providers: list[Provider]
+    operators: dict[str, Operator]
+    values: dict[str, Value]
+    nodes: dict[str, Node]
+    graphs: list[Body]
+    stages: list[Stage]
+    placements: dict[str, Placement]  # of the nodes of the stage "partitioned"
+    partitions: list[Partition]
+    copies: list[Copy]
+    notes: list[str]
+    memory: list[Arena]
+    timeline: Timeline | None  # of one profiled run
+    costs: dict[str, Cost]  # by key, of the stage "partitioned"
+    other: NotRequired["Document"]  # to compare with

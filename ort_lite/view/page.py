@@ -1,0 +1,53 @@
+"""From a document to one HTML file that needs no network: styles, scripts, libraries and the document are inside."""
+
+import base64
+import gzip
+import json
+import re
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from ort_lite.view.document import Document
+
+SCRIPTS = ("state", "document", "layout", "graph", "details", "search", "stages", "memory", "timeline", "compare", "main")
+"""Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name is exported once."""
+_LIBRARIES = ("d3.min.js", "plot.umd.min.js", "elk-api.js")
+_IMPORT = re.compile(r'^import .* from "\./[a-z]+\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILINE)
+
+
+def page_of(document: Document) -> str:
+    """The page, 1.2 MB and what the document takes."""
+    return _template().replace("<!--title-->", escape(document["title"])).replace("<!--document-->", embedded(document))
+
+
+def embedded(document: Document) -> str:
+    """As JSON without a "<", which could end the script or begin another."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+@cache
+def _template() -> str:
+    """All but the document, the same for every model."""
+    folder = files("ort_lite.view")
+    parts = {
+        "<!--style-->": folder.joinpath("page", "style.css").read_text(encoding="utf-8"),
+        "<!--libraries-->": "\n".join(folder.joinpath("vendor", name).read_text(encoding="utf-8") for name in _LIBRARIES),
+        "<!--layout-->": _packed(folder.joinpath("vendor", "elk-worker.min.js").read_bytes()),
+        "<!--script-->": "\n".join(
+            _script(folder.joinpath("page", f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS
+        ),
+    }
+    made = folder.joinpath("page", "template.html").read_text(encoding="utf-8")
+    for place, text in parts.items():
+        made = made.replace(place, text)
+    return made
+
+
+def _script(module: str) -> str:
+    return _EXPORT.sub("", _IMPORT.sub("", module))
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

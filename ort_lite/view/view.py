@@ -1,0 +1,35 @@
+"""What `InferenceSession.view()` answers: a document that can be saved as a page, and shows itself in a notebook."""
+
+import json
+import os
+from html import escape
+from pathlib import Path
+
+from ort_lite.record import Record
+from ort_lite.view.document import Document
+from ort_lite.view.page import page_of
+
+
+class View(Record):
+    """A document, and the page that shows it."""
+
+    document: Document
+
+    @property
+    def html(self) -> str:
+        """One file that needs no network, 1.2 MB and what the document takes."""
+        return page_of(self.document)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the page. Raises OSError where that is not possible."""
+        file = Path(path)
+        file.write_text(self.html, encoding="utf-8")
+        return file
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.document, indent=indent, allow_nan=False)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its styles and scripts meet nobody else's."""
+        frame = 'style="width: 100%; height: 640px; border: 1px solid #8888" sandbox="allow-scripts"'
+        return f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.document["title"])}" {frame}></iframe>'
