@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, exec, providers, new-provider, check-provider, warmup,
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, bench, step, exec, providers, new-provider, check-provider, warmup,
 cache.
 """
 
@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--trace", action="store_true", help="say what making the session did, and how long it took")
     _json(explain)
 
+    _view(commands.add_parser("view", help="write a page for a browser: the graph, who runs what and why, each stage"))
     _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
 
     step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
@@ -118,6 +119,13 @@ def _parser() -> argparse.ArgumentParser:
 
     _cache(commands.add_parser("cache", help="look after the folder of compiled kernels"))
     return parser
+
+
+def _view(parser: argparse.ArgumentParser) -> None:
+    _model(parser)
+    _feeds(parser)
+    parser.add_argument("-o", "--output", metavar="FILE.html", help="the page to write (default: the model's name, here)")
+    _json(parser)
 
 
 def _bench(parser: argparse.ArgumentParser) -> None:
