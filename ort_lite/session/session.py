@@ -347,10 +347,9 @@ class InferenceSession(Compatible):
 
     def view(self) -> "View":
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`."""
-        from ort_lite.view.collect import collect
-        from ort_lite.view.view import View
+        from ort_lite.session.viewing import view_of
 
-        return View(collect(self.explain(), self.get_modelmeta().graph_name or "model"))
+        return view_of(self)
 
     @property
     def creation_trace(self) -> "CreationTrace | None":
