@@ -25,7 +25,11 @@ def view_of(session: "InferenceSession") -> View:
 def _loaded(session: "InferenceSession") -> tuple[Model | None, tuple[str, ...]]:
     """The model before the transforms, or why it is not there."""
     if session._kept is None or session._own_params:
-        why = "its parameters were given apart" if session._own_params else "the session was made from a large buffer or a file object"
+        why = (
+            "its parameters were given apart"
+            if session._own_params
+            else "the session was made from a large buffer or a file object"
+        )
         return None, (f"The stages before partitioning are not shown: {why}.",)
     try:
         return load_again(session._kept, session._state.options.copy(), session._arguments), ()

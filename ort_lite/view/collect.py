@@ -83,9 +83,7 @@ def _placement(place: Placement) -> page.Placement:
     }
 
 
-def _partitions(
-    level: Level, explanation: Explanation, names: Names, fused: Mapping[str, Fused]
-) -> Iterator[page.Partition]:
+def _partitions(level: Level, explanation: Explanation, names: Names, fused: Mapping[str, Fused]) -> Iterator[page.Partition]:
     for found in level.partitions:
         yield {
             "name": found.name,

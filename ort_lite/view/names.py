@@ -86,7 +86,7 @@ def _text(attribute: Attr) -> str:
     elif isinstance(value, list) and len(value) > _LONG:  # of a forest: not each of its numbers is written out first
         shown = f"{str(value[:_LONG])[:-1]}, ..."
     else:
-        shown = attribute.ref if attribute.ref else str(value)
+        shown = attribute.ref or str(value)
     return shown if len(shown) <= _LONG else shown[: _LONG - 3] + "..."
 
 

@@ -1,7 +1,10 @@
-"""Pictures of a graph between transforms: which nodes it had, each in the form that it had then."""
+"""Pictures of a graph while transforms are at work: which nodes it had, each in the form that it had then.
+
+Passes have a picture each. Rules take turns from node to node, so what they do between two passes is one picture.
+"""
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +15,8 @@ from ort_lite.view import document as page
 from ort_lite.view.names import Names, value_of
 
 INLINING = "inline_functions"
-"""What pictures call the inlining of functions that no provider claims, which comes before the transforms."""
+"""Whose picture it is where calls of functions that no provider claims were inlined, which comes before the transforms."""
+RULES = "rules"
 
 Form = tuple[str, int]
 """A node's name, and which of the records that nodes of this name had: operands and attributes may change."""
@@ -45,9 +49,9 @@ class Forms:
 
 
 class Picture(Record):
-    """What a transform left of a graph: the form of each node, by name, and what the transform says that it did."""
+    """What was left of a graph: the form of each node, by name, and what transforms say that they did. `turn`: whose it is."""
 
-    transform: str
+    turn: str
     forms: Mapping[str, Form]
     first: int = 0
     """Of all changes those from here to `last` are its own."""
@@ -56,13 +60,13 @@ class Picture(Record):
 
 
 class Film:
-    """Takes a picture whenever another transform has its turn. `span` hears of them (see `ort_lite.log`).
+    """Takes a picture whenever something changed and somebody else has his turn. `span` hears of them (see `ort_lite.log`).
 
-    O(nodes) a picture; transforms that find nothing take none.
+    `passes`: the names of the passes. O(nodes) a picture.
     """
 
-    def __init__(self, graph: Graph, forms: Forms) -> None:
-        self._graph, self._forms = graph, forms
+    def __init__(self, graph: Graph, forms: Forms, passes: Collection[str]) -> None:
+        self._graph, self._forms, self._passes = graph, forms, passes
         self._known: dict[Node, tuple[_Look, Form]] = {}
         self._turn = ""
         """Whose changes no picture shows yet."""
@@ -73,11 +77,12 @@ class Film:
 
     @contextmanager
     def span(self, name: str, **facts: Any) -> Iterator[dict[str, Any]]:
-        if self._turn not in ("", name):
+        turn = name if name in self._passes else RULES
+        if self._turn not in ("", turn):
             self._take()
         yield facts
         if facts.get("fired"):
-            self._turn = name
+            self._turn = turn
             self._fired += 1
         elif name == "check_form":
             self._turn = INLINING
@@ -90,17 +95,11 @@ class Film:
         return [picture.replace(changes=tuple(changes[picture.first : picture.last])) for picture in self.pictures]
 
     def _take(self) -> None:
-        """Of consecutive pictures of one transform the last one stays. One in which nothing changed is none."""
-        transform, first = self._turn, self._shown
+        """One in which nothing changed is none."""
+        turn, first = self._turn, self._shown
         self._turn, self._shown = "", self._fired
-        if not transform:
-            return
-        forms = self._seen()
-        if forms == self.pictures[-1].forms:
-            return
-        if self.pictures[-1].transform == transform:
-            first = self.pictures.pop().first
-        self.pictures.append(Picture(transform, forms, first, self._fired))
+        if turn and (forms := self._seen()) != self.pictures[-1].forms:
+            self.pictures.append(Picture(turn, forms, first, self._fired))
 
     def _seen(self) -> dict[str, Form]:
         """The form of each node. What looks as it did before is not written down again."""

@@ -1,5 +1,6 @@
 """The stages of a document: what each transform did, what partitioning put in, what compilation made one node of."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -11,10 +12,12 @@ from ort_lite.pipeline.pipeline import transformed
 from ort_lite.plugins import plugins
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record
+from ort_lite.transform.contract import LEVELS, Change, GraphPass, Transform
 from ort_lite.view import document as page
 from ort_lite.view.fused import compiled_forms
 from ort_lite.view.names import Names, first_paragraph
 from ort_lite.view.pictures import INLINING, Film, Form, Forms, Picture
+
 Moment = Mapping[str, Form]
 """The form of each node, by name."""
 Keys = Mapping[Form, str]
@@ -42,7 +45,9 @@ def story_of(
     Raises what the transforms raise.
     """
     forms = Forms()
-    film = Film(loaded.graph, forms) if loaded is not None else None
+    known = {found.name: found for found in (*plugins.fusions(), *plugins.transforms())}
+    passes = {name for name, found in known.items() if isinstance(found, GraphPass)}
+    film = Film(loaded.graph, forms, passes) if loaded is not None else None
     pictures: list[Picture] = []
     if film is not None and loaded is not None:
         pictures = film.end(transformed(loaded, providers, options, film.span).changes)
@@ -51,7 +56,7 @@ def story_of(
     compiled = compiled_forms(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
     stages = [_loaded(pictures[0], keys)] if pictures else []
-    stages += [_transformed(number, *pair, keys) for number, pair in enumerate(pairwise(pictures), 1)]
+    stages += [_transformed(number, *pair, keys, known) for number, pair in enumerate(pairwise(pictures), 1)]
     stages.append(_partitioned(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
         stages.append(_compiled(parted, compiled, keys, fused))
@@ -62,13 +67,14 @@ def _loaded(picture: Picture, keys: Keys) -> page.Stage:
     return _stage("loaded", "As loaded", "The model as its file has it.", Step({}, picture.forms, keys))
 
 
-def _transformed(number: int, before: Picture, after: Picture, keys: Keys) -> page.Stage:
-    step, name = Step(before.forms, after.forms, keys), after.transform
-    changes = [step.change(change.transform, change.removed, change.added) for change in after.changes]
-    if name == INLINING:
-        return _stage(f"transform:{number}", "Functions inlined", "Calls that no provider takes.", step, changes)
-    level, note = _about(name)
-    return _stage(f"transform:{number}", name, note, step, changes, level)
+def _transformed(number: int, before: Picture, after: Picture, keys: Keys, known: Mapping[str, Transform]) -> page.Stage:
+    step, names = Step(before.forms, after.forms, keys), list(dict.fromkeys(change.transform for change in after.changes))
+    if after.turn == INLINING:
+        return _stage(f"transform:{number}", "Functions inlined", "Calls of functions that no provider takes.", step)
+    note = " ".join(dict.fromkeys(_about(known[name]) for name in names))
+    level = max((known[name].level for name in names), key=LEVELS.index)
+    title = ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more rules"
+    return _stage(f"transform:{number}", title, note, step, step.changes(after.changes), level)
 
 
 def _partitioned(before: Moment, after: Moment, keys: Keys, assignment: Assignment) -> page.Stage:
@@ -82,9 +88,22 @@ def _partitioned(before: Moment, after: Moment, keys: Keys, assignment: Assignme
 
 def _compiled(before: Moment, after: Moment, keys: Keys, fused: Mapping[str, Fused]) -> page.Stage:
     step = Step(before, after, keys)
-    changes = [step.change(c.transform, c.removed, c.added) for found in fused.values() for c in found.changes]
+    changes = [change for found in fused.values() for change in step.changes(found.changes)]
     note = "Providers made one node of several in copies of their partitions."
     return _stage("compiled", "Compiled", note, step, changes)
+
+
+class _Joined:
+    """Changes of which each goes on with what another one made. Sets that are ordered."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, None] = {}
+        self.removed: dict[str, None] = {}
+        self.added: dict[str, None] = {}
+
+    def take(self, rules: Iterable[str], removed: Iterable[str], added: Iterable[str]) -> None:
+        for own, new in ((self.rules, rules), (self.removed, removed), (self.added, added)):
+            own.update(dict.fromkeys(new))
 
 
 class Step(Record):
@@ -94,12 +113,26 @@ class Step(Record):
     after: Moment
     keys: Keys
 
+    def changes(self, made: Iterable[Change]) -> list[page.Change]:
+        """What transforms say that they did. A node that came and went meanwhile is in no stage: both changes are one."""
+        joined: dict[str, _Joined] = {}  # by the name of a node that came
+        every: dict[_Joined, None] = {}
+        for change in made:
+            one, *others = dict.fromkeys(joined[name] for name in change.removed if name in joined) or [_Joined()]
+            for other in others:
+                one.take(other.rules, other.removed, other.added)
+                joined.update(dict.fromkeys(other.added, one))
+                del every[other]
+            one.take([change.transform], change.removed, change.added)
+            joined.update(dict.fromkeys(change.added, one))
+            every[one] = None
+        return [self.change(", ".join(one.rules), one.removed, one.added) for one in every]
+
     def change(self, rule: str, removed: Iterable[str], added: Iterable[str]) -> page.Change:
-        """Nodes by name. Those that came and went meanwhile are in no stage, and left out."""
         return {"rule": rule, "removed": self._keys(self.before, removed), "added": self._keys(self.after, added)}
 
     def _keys(self, moment: Moment, names: Iterable[str]) -> list[str]:
-        return [self.keys[moment[name]] for name in dict.fromkeys(names) if name in moment]
+        return [self.keys[moment[name]] for name in names if name in moment]
 
     @property
     def removed(self) -> list[str]:
@@ -116,9 +149,6 @@ def _stage(id: str, title: str, note: str, step: Step, changes: Sequence[page.Ch
     return {"id": id, "title": title, "level": level, "note": note, "removed": removed, "added": added, "changes": said}
 
 
-def _about(name: str) -> tuple[str, str]:
-    """The level of a transform, and the first paragraph of what its author says of it."""
-    for found in plugins.transforms():
-        if found.name == name:
-            return found.level, first_paragraph(found.function.__doc__ or "")
-    return "", ""
+def _about(transform: Transform) -> str:
+    """The first paragraph of what its file says."""
+    return first_paragraph(getattr(sys.modules.get(transform.function.__module__), "__doc__", None) or "")
