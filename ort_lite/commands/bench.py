@@ -14,12 +14,13 @@ from ort_lite._version import __version__
 from ort_lite.commands import model
 from ort_lite.commands.benchmark.comparison import Result, compared, geometric_mean, timed
 from ort_lite.commands.benchmark.machine import Peaks, cores, cpu, peaks
-from ort_lite.commands.benchmark.nodes import Line, Profile, profile
+from ort_lite.commands.benchmark.nodes import profile
 from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.commands.benchmark.rivals import Model, Rival, rival
 from ort_lite.commands.feeds import dims_of, feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
+from ort_lite.pipeline.node_times import Line, Profile
 from ort_lite.session.metadata import NodeArg
 from ort_lite.session.session import InferenceSession
 

@@ -9,11 +9,14 @@ from ort_lite.graph.released import Released
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
 from ort_lite.pipeline.explanation import Explanation
+from ort_lite.pipeline.pipeline import rules_of
 from ort_lite.provider.provider import ExecutionProvider
 from ort_lite.record import Record, field
 from ort_lite.view import document as page
+from ort_lite.view.facts import facts_of
 from ort_lite.view.fused import fused_nodes
 from ort_lite.view.names import Names, size_of, value_of
+from ort_lite.view.operators import operators_of
 from ort_lite.view.stages import Story, story_of
 
 
@@ -30,32 +33,36 @@ class Subject(Record):
     loaded: Model | None = None
     fused: Mapping[str, Fused] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of free dimensions that are known, by the names that the graph has for them."""
+    costs: Mapping[str, page.Cost] = field(default_factory=dict)
 
 
 def collect(subject: Subject) -> page.Document:
     """The same for the same model and providers. O(nodes) for each stage. Raises what the transforms raise."""
-    explanation, fused = subject.explanation, subject.fused
+    explanation = subject.explanation
     assignment = explanation.assignment
     names = Names(assignment.graph)
-    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, fused)
+    facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
+    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
     paths = {body["path"] for body in names.bodies}
     return {
         "format": page.FORMAT,
         "title": subject.title,
-        "facts": [],
+        "facts": facts,
         "providers": [{"name": name, "device": str(p.device)} for name, p in assignment.providers.items()],
-        "operators": {},
+        "operators": operators_of(story.operators, rules_of(subject.providers)),
         "values": _values(story, names),
         "nodes": story.nodes,
         "graphs": [*names.bodies, *(body for path, body in story.bodies.items() if path not in paths)],
         "stages": story.stages,
         "placements": {place.node.name: _placement(place) for place in assignment.placements.values()},
-        "partitions": [made for level in assignment.levels for made in _partitions(level, explanation, names, fused)],
+        "partitions": [made for level in assignment.levels for made in _partitions(level, subject, names, story)],
         "copies": [made for level in assignment.levels for made in _copies(level, names)],
         "notes": [*explanation.notes, *subject.notes],
         "memory": [],
         "timeline": None,
-        "costs": {},
+        "costs": dict(subject.costs),
     }
 
 
@@ -83,7 +90,8 @@ def _placement(place: Placement) -> page.Placement:
     }
 
 
-def _partitions(level: Level, explanation: Explanation, names: Names, fused: Mapping[str, Fused]) -> Iterator[page.Partition]:
+def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> Iterator[page.Partition]:
+    explanation, fused = subject.explanation, subject.fused
     for found in level.partitions:
         yield {
             "name": found.name,
@@ -94,7 +102,7 @@ def _partitions(level: Level, explanation: Explanation, names: Names, fused: Map
             "inputs": names.keys(found.inputs),
             "outputs": names.keys(found.outputs),
             "facts": dict(explanation.facts.get(found.name, {})),
-            "fused": fused_nodes(fused[found.name], found) if found.name in fused else [],
+            "fused": fused_nodes(fused[found.name], found, story.compiled) if found.name in fused else [],
         }
 
 

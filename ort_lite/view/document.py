@@ -201,4 +201,4 @@ class Document(TypedDict):
     memory: list[Arena]
     timeline: Timeline | None  # of one profiled run
     costs: dict[str, Cost]  # by key, of the stage "partitioned"
-    other: NotRequired["Document"]  # to compare with
+    other: NotRequired["Document"]  # to compare with; without the values that are equal in both

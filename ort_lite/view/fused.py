@@ -26,7 +26,7 @@ def compiled_forms(
             copy = _names_of(found, partition, names)
             for node in _all(partition):
                 del made[node.name]
-            made.update((name, forms.of(copy.node(node))) for node, name in copy.nodes.items())
+            made.update((name, forms.of(node, copy)) for node, name in copy.nodes.items())
             values.update((key, value_of(value)) for value, key in copy.values.items() if value not in found.copies)
     return made
 
@@ -47,8 +47,8 @@ def _all(partition: Partition) -> Iterator[Node]:
             yield from body.all_nodes()
 
 
-def fused_nodes(fused: Fused, partition: Partition) -> list[page.Fused]:
-    """The nodes that are made of others, each with those others in order.
+def fused_nodes(fused: Fused, partition: Partition, keys: Mapping[str, str]) -> list[page.Fused]:
+    """The nodes that are made of others, each with those others in order. `keys`: of the compiled nodes, by name.
 
     A transform says which nodes went and which came: those that came are made of those that went.
     """
@@ -58,7 +58,11 @@ def fused_nodes(fused: Fused, partition: Partition) -> list[page.Fused]:
         gone = set[str]().union(*(parts.get(name, {name}) for name in change.removed))
         parts.update((name, gone) for name in change.added)
     return [
-        {"name": node.name, "operator": node.operator, "parts": sorted(parts[node.name] & order.keys(), key=order.__getitem__)}
+        {
+            "name": keys[node.name],
+            "operator": node.operator,
+            "parts": sorted(parts[node.name] & order.keys(), key=order.__getitem__),
+        }
         for node in fused.partition.nodes
         if parts.get(node.name)
     ]

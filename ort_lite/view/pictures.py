@@ -23,12 +23,15 @@ Form = tuple[str, int]
 
 
 class Forms:
-    """All records that nodes had, by name."""
+    """All records that nodes had, by name; and the first node of each operator."""
 
     def __init__(self) -> None:
+        self.operators: dict[str, Node] = {}
         self._records: dict[str, list[page.Node]] = {}
 
-    def of(self, record: page.Node) -> Form:
+    def of(self, node: Node, names: Names) -> Form:
+        self.operators.setdefault(node.operator, node)
+        record = names.node(node)
         known = self._records.setdefault(record["name"], [])
         if record not in known:
             known.append(record)
@@ -109,7 +112,7 @@ class Film:
             look, before = _Look(node), known.get(node)
             if before is None or before[0] != look:
                 names = names or Names(self._graph)
-                before = look, self._forms.of(names.node(node))
+                before = look, self._forms.of(node, names)
             self._known[node] = before
         if names is not None:
             self._look_at_values(names)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from ort_lite.compile.fusing import Fused
+from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Assignment
@@ -24,12 +25,17 @@ Keys = Mapping[Form, str]
 
 
 class Story(Record):
-    """All stages and the nodes of all of them by key. `values` and `bodies` are those of graphs before the last one."""
+    """All stages and the nodes of all of them by key. `values` and `bodies` are those of graphs before the last one.
+
+    `compiled`: keys of the nodes of the last stage, by name. `operators`: a node of each.
+    """
 
     stages: list[page.Stage]
     nodes: dict[str, page.Node]
     values: dict[str, page.Value]
     bodies: dict[str, page.Body]
+    compiled: Mapping[str, str]
+    operators: Mapping[str, Node]
 
 
 def story_of(
@@ -51,7 +57,7 @@ def story_of(
     pictures: list[Picture] = []
     if film is not None and loaded is not None:
         pictures = film.end(transformed(loaded, providers, options, film.span).changes)
-    parted = {node.name: forms.of(names.node(node)) for node in assignment.graph.all_nodes()}
+    parted = {node.name: forms.of(node, names) for node in assignment.graph.all_nodes()}
     values: dict[str, page.Value] = {} if film is None else film.values
     compiled = compiled_forms(parted, assignment, names, fused, forms, values)
     keys = forms.keys(parted.values())
@@ -60,7 +66,9 @@ def story_of(
     stages.append(_partitioned(pictures[-1].forms if pictures else {}, parted, keys, assignment))
     if compiled != parted:
         stages.append(_compiled(parted, compiled, keys, fused))
-    return Story(stages, forms.nodes(keys), values, {} if film is None else film.bodies)
+    bodies = {} if film is None else film.bodies
+    last = {name: keys[form] for name, form in compiled.items()}
+    return Story(stages, forms.nodes(keys), values, bodies, last, forms.operators)
 
 
 def _loaded(picture: Picture, keys: Keys) -> page.Stage:

@@ -15,6 +15,14 @@ class View(Record):
 
     document: Document
 
+    def beside(self, other: "View") -> "View":
+        """This one with another one to compare it with; values that are equal in both are in this one alone."""
+        known = self.document["values"]
+        theirs: Document = {**other.document}
+        theirs["values"] = {key: value for key, value in theirs["values"].items() if known.get(key) != value}
+        theirs.pop("other", None)
+        return View({**self.document, "other": theirs})
+
     @property
     def html(self) -> str:
         """One file that needs no network, 1.2 MB and what the document takes."""
