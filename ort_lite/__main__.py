@@ -124,7 +124,14 @@ def _parser() -> argparse.ArgumentParser:
 def _view(parser: argparse.ArgumentParser) -> None:
     _model(parser)
     _feeds(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.html", help="the page to write (default: the model's name, here)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="what to write (default: the model's name, here)")
+    parser.add_argument(
+        "--format", choices=("html", "model-explorer"), default="html", help="a page, or JSON for Model Explorer"
+    )
+    parser.add_argument("--annotate", metavar="FILE.onnx", help="write the model too, with who runs each node, for Netron")
+    parser.add_argument("--compare", metavar="C,D", help="other providers, to compare with --providers")
+    parser.add_argument("--no-run", action="store_true", help="do not run the model for what its nodes take")
+    parser.add_argument("--profile", metavar="FILE.json", help="what nodes take is in this trace of a run")
     _json(parser)
 
 

@@ -3,7 +3,6 @@ the time goes and how much of the machine is used. How it is measured: docs/perf
 """
 
 import json
-import re
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -17,17 +16,11 @@ from ort_lite.commands.benchmark.machine import Peaks, cores, cpu, peaks
 from ort_lite.commands.benchmark.nodes import profile
 from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.commands.benchmark.rivals import Model, Rival, rival
-from ort_lite.commands.feeds import dims_of, feeds_of
+from ort_lite.commands.feeds import dims_of, feeds_of, lengths
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
 from ort_lite.pipeline.node_times import Line, Profile
-from ort_lite.session.metadata import NodeArg
 from ort_lite.session.session import InferenceSession
-
-LENGTH = 16
-"""Of a free dimension that is called like the length of a text."""
-_LENGTHS = re.compile("seq|len|tok", re.IGNORECASE)
-_OTHER_LENGTHS = re.compile("past|total|cache", re.IGNORECASE)
 
 
 def main(arguments: Namespace) -> None:
@@ -139,12 +132,6 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
     if sizes and not (arguments.feeds or arguments.input or arguments.shape):
         say(f"  {', '.join(f'{name} is {size}' for name, size in sizes.items())}: --dim NAME=N for another size")
     return feeds_of(arguments, session.get_inputs(), sizes, known=not Path(arguments.model or "").is_dir())
-
-
-def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes for the free dimensions that are called like lengths and are not given."""
-    names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]
-    return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
 
 
 # Nodes
