@@ -53,9 +53,8 @@ def _run(arguments: Namespace, session: InferenceSession, other: InferenceSessio
         if any(getattr(arguments, name) for name in GIVEN):
             raise
         first = str(error).splitlines()[0]
-        print(
-            f"ort-lite view: not run, since inputs that are made up do not do ({first}); --feeds gives others", file=sys.stderr
-        )
+        why = f"not run, since inputs that are made up do not do ({first}); --feeds gives others"
+        sys.stderr.write(f"ort-lite view: {why}\n")
         return session.view(other=other)
 
 
