@@ -14,7 +14,6 @@ from ort_lite.partition.cost.work import Sizes, nbytes
 from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import ProfileEvent
 from ort_lite.record import Record
-from ort_lite.transform.contract import all_graphs
 
 FEWEST, MOST = 3, 200
 """Runs that are recorded."""
@@ -65,10 +64,10 @@ def profile_of(
 
     `steps` are of partitions, or of nodes; those count of which no node has an event.
     """
-    nodes = [node for part in assignment.partitions for node in _all(part.nodes)]
-    groups = parts({event.name: event.args.get("op_name", "") for event in events}, nodes)
+    whole = _partitions(assignment)
+    groups = _groups({event.name: event.args.get("op_name", "") for event in events}, whole.values())
     covered = {node for group in groups.values() for node in group}
-    whole = _partitions(assignment, nodes)
+    whole |= {node.name: [node] for group in whole.values() for node in group}
     left = [step for step in steps if (of := whole.get(step.name)) and covered.isdisjoint(of)]
     groups |= {step.name: whole[step.name] for step in left}
     counted, spans = [*events, *left], quiet(every)
@@ -83,13 +82,20 @@ def profile_of(
     return Profile(tuple(sorted(lines, key=lambda line: -line.seconds)), seconds, len(spans))
 
 
-def _partitions(assignment: Assignment, nodes: Iterable[Node]) -> dict[str, list[Node]]:
-    """The nodes of each partition, and each node by its own name."""
+def _partitions(assignment: Assignment) -> dict[str, list[Node]]:
+    """The nodes of each partition, those of bodies that it takes whole among them."""
     found: dict[str, list[Node]] = {}
-    for node in nodes:
-        found.setdefault(assignment.of(node).partition, []).append(node)
-        found.setdefault(node.name, [node])
+    for node, place in assignment.placements.items():
+        found.setdefault(place.partition, []).append(node)
     return found
+
+
+def _groups(operators: Mapping[str, str], partitions: Iterable[Sequence[Node]]) -> dict[str, list[Node]]:
+    """The nodes behind each event, all of one partition; none behind what providers insert."""
+    groups: dict[str, list[Node]] = {name: [] for name in operators}
+    for nodes in partitions:
+        groups |= {name: found for name, found in parts(operators, nodes).items() if found}
+    return groups
 
 
 def recorded(run: Callable[[], object], seconds: float) -> list[Span]:
@@ -221,15 +227,6 @@ def _text(value: Value, size: Sizes) -> str:
     if value.type.shape is None:
         raise KeyError(value.name)
     return f"{value.type.dtype}{[size(dim) for dim in value.type.shape]}"
-
-
-def _all(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes and those of their bodies."""
-    for node in nodes:
-        yield node
-        for body in node.subgraphs():
-            for graph in all_graphs(body):
-                yield from graph
 
 
 def dims_of(values: Sequence[Value], feeds: Mapping[str, Any]) -> dict[str, int]:

@@ -110,7 +110,9 @@ def test_without_its_source_a_session_says_so_and_begins_with_the_assignment() -
     document = session_of(bytearray(data)).view().document
     check(document)
     assert [found["id"] for found in document["stages"]] == ["partitioned"]
-    assert "The stages before partitioning are not known of this session: it was made from a large buffer" in document["notes"][-1]
+    assert (
+        "The stages before partitioning are not known of this session: it was made from a large buffer" in document["notes"][-1]
+    )
 
 
 def test_a_file_that_is_not_there_any_more_leaves_the_other_stages(tmp_path: Path) -> None:
