@@ -57,6 +57,13 @@ def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, in
     return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
 
 
+def shapes_of(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, list[int]]:
+    """What --shape says, by input. Raises InvalidArgument for inputs and dimensions that the model does not have."""
+    _check_dims(arguments, inputs, True)
+    given = _by_input(arguments.shape, "--shape", inputs, True)
+    return {arg.name: _shape(arg, given[arg.name]) for arg in inputs if arg.name in given}
+
+
 def random(arg: NodeArg, shape: Sequence[int], rng: np.random.Generator) -> Any:
     """Floats are normally distributed, integers 0 or 1, so that they are indices of nearly anything."""
     dtype = _dtype(arg)
