@@ -50,4 +50,5 @@ def _told(name: str, problems: list[str], counts: dict[str, Any]) -> str:
         count = f"{len(problems)} {'thing stops' if len(problems) == 1 else 'things stop'} it"
         return "\n".join([f"{name} does not run: {count}", *(f"  {problem}" for problem in problems)])
     where = ", ".join(f"{count} on {provider}" for provider, count in counts.items())
-    return f"{name} runs: {sum(counts.values())} nodes, {where or 'none of which anybody has to run'}"
+    total = sum(counts.values())
+    return f"{name} runs: {total} node{'' if total == 1 else 's'}, {where or 'none of which anybody has to run'}"

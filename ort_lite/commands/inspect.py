@@ -3,17 +3,16 @@
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import Any
 
 from ort_lite.commands import model
-from ort_lite.commands.benchmark.operations import operations, sizes_of
 from ort_lite.commands.feeds import dims_of, shapes_of
 from ort_lite.commands.printing import print_json, print_table, print_text
 from ort_lite.errors import InvalidGraph, NotImplemented, told
 from ort_lite.graph.graph import Graph, Node, Value
 from ort_lite.graph.model import Model
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.partition.cost.operations import operations, sizes_of
 from ort_lite.partition.cost.work import Sizes, nbytes
 from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.session.metadata import NodeArg, node_args
@@ -85,7 +84,7 @@ def _weights(graph: Graph) -> dict[str, Any]:
     for value in found:
         row = by_type.setdefault(str(value.dtype), {"tensors": 0, "elements": 0, "bytes": 0})
         row["tensors"] += 1
-        row["elements"] += prod(value.shape or ())
+        row["elements"] += int(getattr(value.constant, "size", 0))
         row["bytes"] += _size(value)
     largest = sorted(found, key=lambda value: (-_size(value), value.name))[:LARGEST]
     return {

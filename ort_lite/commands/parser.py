@@ -25,9 +25,9 @@ class Parser(argparse.ArgumentParser):
             )
         self.exit(2, f"{self.prog}: {message} ({self.prog} --help tells more)\n")
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parsed(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """As argparse's, but for an option that nobody knows it is the subcommand that answers."""
-        found, rest = self.parse_known_args(args, namespace)
+        found, rest = self.parse_known_args(arguments)
         if rest:
             parser = self._subcommand(getattr(found, "command", ""))
             known = [option for action in parser._actions for option in action.option_strings]
@@ -56,9 +56,13 @@ def command_parser() -> Parser:
     run.add_argument("--trace", metavar="FILE.json", help="write how the session was made, and what the run did, for Perfetto")
     _json(run)
 
-    verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")
+    verify = commands.add_parser(
+        "verify", help="compare a model's partitions with the CPU provider, or its outputs with onnxruntime"
+    )
     _model(verify)
     _feeds(verify)
+    others = ("CPUExecutionProvider", "onnxruntime", "openvino")
+    verify.add_argument("--against", choices=others, default=others[0], help="whose results are right (CPUExecutionProvider)")
     verify.add_argument("--rtol", type=float, metavar="R", help="relative tolerance (default: by element type)")
     verify.add_argument("--atol", type=float, metavar="A", help="absolute tolerance (default: by element type)")
     _json(verify)
@@ -77,6 +81,22 @@ def command_parser() -> Parser:
     check = commands.add_parser("check", help="say whether a model would run, and all that would stop it")
     _model(check)
     _json(check)
+
+    plan = commands.add_parser("plan", help="show where each tensor of a run lives and when, and how good that is")
+    _model(plan)
+    _feeds(plan)
+    plan.add_argument("--top", type=int, default=40, metavar="N", help="so many tensors, 0 for all (default: 40)")
+    _json(plan)
+
+    profile = commands.add_parser("profile", help="show what each node of a run takes, beside this machine's peaks")
+    _model(profile)
+    _feeds(profile)
+    profile.add_argument("--seconds", type=float, default=2.0, metavar="S", help="to measure, about (default: 2)")
+    profile.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
+    profile.add_argument(
+        "--trace", metavar="FILE.json", help="write how a session was made, and what two runs did, for Perfetto"
+    )
+    _json(profile)
 
     explain = commands.add_parser("explain", help="say who runs each node of a model, and why nobody else does")
     _model(explain)
@@ -106,6 +126,8 @@ def command_parser() -> Parser:
     new.add_argument("name", metavar="NAME", help="as in my-npu: ort-lite-my-npu, ort_lite_my_npu, MyNpuExecutionProvider")
     new.add_argument("--directory", metavar="DIR", help="the directory to make (default: ort-lite-NAME)")
     new.add_argument("--license", choices=("Apache-2.0", "MIT", "none"), default="Apache-2.0", help="default: Apache-2.0")
+
+    _json(new)
 
     check = commands.add_parser("check-provider", help="run the conformance kit on an execution provider")
     check.add_argument("provider", metavar="NAME|MODULE:CLASS", help="one that is installed, or a class")
@@ -156,17 +178,23 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against", choices=("onnxruntime", "openvino"), help="a runtime to compare with; it must be installed"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="to measure a model, about (default: 3)")
+    parser.add_argument("--shapes", action="append", default=[], metavar="'A=NxM B=N'", help="a set of shapes, a line for each")
+    seconds = "to measure a model, about (default: 3)"
+    parser.add_argument("--seconds", "--duration", type=float, default=3.0, metavar="S", help=seconds)
+    callers = "besides, how many runs a second N callers get, and how long single ones take"
+    parser.add_argument("--concurrency", type=int, default=0, metavar="N", help=callers)
     parser.add_argument("--nodes", action="store_true", help="show what each node takes, beside this machine's peaks")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
-    parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
+    parser.add_argument(
+        "--json", metavar="FILE", nargs="?", const="-", help="write JSON to this file, or to the standard output"
+    )
     _session(parser)
     _feeds(parser, shape=False)
 
 
 def _cache(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("dir", help="print its path")
+    folder = actions.add_parser("dir", help="print its path")
     listed = actions.add_parser("list", help="count objects and bytes, by when they were used last")
     verify = actions.add_parser("verify", help="look for objects that are damaged, or that others could have written")
     verify.add_argument("--delete", action="store_true", help="delete them: they are compiled again")
@@ -178,7 +206,7 @@ def _cache(parser: argparse.ArgumentParser) -> None:
     export.add_argument("file", metavar="FILE.tar")
     imported = actions.add_parser("import", help="take the objects of such a file; they are code: only from who you trust")
     imported.add_argument("file", metavar="FILE.tar")
-    for action in (listed, verify, prune, export, imported):
+    for action in (folder, listed, verify, prune, export, imported):
         _json(action)
 
 

@@ -16,5 +16,7 @@ def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float)
     spans = recorded(partial(session.run, None, feeds), seconds)
     events = events_of(assignment)
     if not events:
-        raise InvalidArgument(f"--nodes: none of {', '.join(assignment.providers)} records what its nodes take")
+        raise InvalidArgument(
+            f"none of {', '.join(assignment.providers)} records what its nodes take; --providers chooses who runs the model"
+        )
     return profile_of(events, spans, assignment, sizes_of(dims_of(assignment.graph.inputs, feeds)))
