@@ -33,8 +33,8 @@ def main(arguments: Namespace) -> None:
     name = cpu()[0]
     versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
     report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
-    say = _silent if arguments.json == "-" else print_text
-    say(f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}")
+    heading = f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
+    say = _silent if arguments.json == "-" else _Said(heading)
     if against or not arguments.nodes:
         report |= _times(arguments, cases, against, say)
     if arguments.nodes:
@@ -43,6 +43,19 @@ def main(arguments: Namespace) -> None:
         print_json(report)
     elif arguments.json:
         Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+class _Said:
+    """Prints lines, the heading before the first: where the arguments are wrong there is none."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+
+    def __call__(self, text: object) -> None:
+        if self._heading:
+            print_text(self._heading)
+            self._heading = ""
+        print_text(text)
 
 
 def _silent(text: object) -> None:
@@ -170,7 +183,7 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
     limits = peaks()
     rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     if arguments.json != "-":
-        show(found, limits, rows, arguments.top)
+        show(found, limits, rows, arguments.top, say)
     peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
     return {"seconds": found.seconds, "runs": found.runs, "peaks of a core": peak, "nodes": rows}
 

@@ -25,9 +25,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
-        least = max([len(name), *(len(row[place]) for row in rows)]) if name in WHOLE else None
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", min_width=least)
+    for name in columns:
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=name in WHOLE)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

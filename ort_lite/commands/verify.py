@@ -8,10 +8,11 @@ from ort_lite.commands import model
 from ort_lite.commands.benchmark.rivals import rival
 from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_table, print_text
-from ort_lite.errors import InvalidArgument, told
+from ort_lite.errors import InvalidArgument, VerificationError, told
 from ort_lite.session.session import InferenceSession
 from ort_lite.session.verify import keeping
 from ort_lite.verification.compare import DEFAULTS, TensorReport, Tolerance, compare
+from ort_lite.verification.report import Report
 from ort_lite.verification.settings import Verification
 
 COLUMNS = ("output", "type", "shape", "off", "greatest difference", "relative", "found")
@@ -31,12 +32,17 @@ def _partitions(arguments: Namespace) -> None:
         feeds = feeds_of(arguments, session.get_inputs())
         try:
             session.run(None, feeds, verify=Verification(arguments.rtol, arguments.atol))
-        finally:
-            report = session.verification
-            if report is not None and arguments.json:
-                print_json(report.as_dict())
-            elif report is not None:
-                print_text(report)
+        except VerificationError:
+            _show_report(session.verification, arguments.json)
+            raise
+        _show_report(session.verification, arguments.json)
+
+
+def _show_report(report: Report | None, as_json: bool) -> None:
+    if report is not None and as_json:
+        print_json(report.as_dict())
+    elif report is not None:
+        print_text(report)
 
 
 def _outputs(arguments: Namespace) -> int:

@@ -18,9 +18,9 @@ def row_of(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
     return shown | {"of_peak": share, "limit": limit}
 
 
-def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int) -> None:
-    """`most` rows of the table, all where it is 0."""
-    print_text(
+def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most: int, say: Any = print_text) -> None:
+    """`most` rows of the table, all where it is 0. `say` prints the line before it."""
+    say(
         f"a core: {limits.operations / 1e9:.1f} GFLOP/s, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
         f"{milliseconds(found.seconds)}, an instruction at a time"
     )
