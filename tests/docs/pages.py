@@ -43,7 +43,7 @@ def blocks() -> Iterator[Block]:
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:
     """Each `$ command` of a console block, and the lines below it: what it prints, or "" where the page does not say."""
-    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:] if block.language == "console" else ():
         found = re.match(r"((?:.*\\\n)*.*)\n", part)
         assert found is not None, block
         yield found[1], part[found.end() :]

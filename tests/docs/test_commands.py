@@ -75,23 +75,29 @@ class Shell:
 
 
 def is_taken_as_done(command: str) -> bool:
-    bare = re.sub(r"\s+#.*", "", command)
-    return any(re.fullmatch(pattern, bare) for pattern in TAKEN_AS_DONE)
+    return any(re.fullmatch(pattern, _bare(command)) for pattern in TAKEN_AS_DONE)
+
+
+def _bare(command: str) -> str:
+    """Without the comment."""
+    return re.sub(r"\s+#.*", "", command)
+
+
+SHOWN = [(page, command) for page, of_it in BY_PAGE.items() for block in of_it for command, _ in commands(block)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page, of_it in BY_PAGE.items() if any(b.language == "console" for b in of_it)])
+@pytest.mark.parametrize("page", dict.fromkeys(page for page, command in SHOWN if not is_taken_as_done(command)))
 def test_the_commands_of_a_page_succeed(page: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    own = {block.file for block in BY_PAGE[page] if block.file and "/" not in block.file}
     if page != "docs/start.md":
         shell.give_models()
     if page == "docs/kernel-cache.md":  # its commands delete
         shell.environment["ORT_LITE_CACHE_DIR"] = str(tmp_path / "cache")
     for block in BY_PAGE[page]:
-        if block.file in own:
+        if block.file and "/" not in block.file:
             (shell.folder / block.file).write_text(block.text)
-        for command, printed in commands(block) if block.language == "console" else ():
+        for command, printed in commands(block):
             if new := INSTALLED.fullmatch(command):
                 shell.install(new[1])
             elif not is_taken_as_done(command):
@@ -101,7 +107,4 @@ def test_the_commands_of_a_page_succeed(page: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", TAKEN_AS_DONE)
 def test_what_is_taken_as_done_is_on_a_page(pattern: str) -> None:
-    shown = [
-        re.sub(r"\s+#.*", "", c) for of_it in BY_PAGE.values() for b in of_it if b.language == "console" for c, _ in commands(b)
-    ]
-    assert any(re.fullmatch(pattern, command) for command in shown)
+    assert any(re.fullmatch(pattern, _bare(command)) for _, command in SHOWN)
