@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 from ort_lite import __main__ as command_line
 
-WIDTH = 100
+WIDTH = 80
 DECISIONS = "Choices that others may question: the context, what was chosen, what was rejected, what was measured."
 
 
