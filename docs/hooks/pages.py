@@ -9,7 +9,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from ort_lite import __main__ as command_line
+from ort_lite.commands import parser as command_line
 
 WIDTH = 80
 DECISIONS = "Choices that others may question: the context, what was chosen, what was rejected, what was measured."
@@ -18,7 +18,7 @@ DECISIONS = "Choices that others may question: the context, what was chosen, wha
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     decisions = Path(config.docs_dir) / "decisions"
     files.append(File.generated(config, "decisions/index.md", content=decisions_page(decisions)))
-    files.append(File.generated(config, "command-line.md", content=command_line_page(command_line._parser())))
+    files.append(File.generated(config, "command-line.md", content=command_line_page(command_line.command_parser())))
     return files
 
 
