@@ -45,7 +45,7 @@ def test_texts_are_cut_as_bert_cuts_them() -> None:
 
 def test_the_demo_answers_and_writes_its_page(tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
-    command = [sys.executable, "-W", "error", ROOT / "examples" / "semantic_search.py", "--page", page]
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "semantic_search.py"), "--page", str(page)]
     printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True).stdout
     assert [printed.index(said) for said in QUESTIONS] == sorted(printed.index(said) for said in QUESTIONS)
     assert f"What became of the model: {page}" in printed
