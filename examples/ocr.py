@@ -1,6 +1,6 @@
 """Reads a picture: three models in a row find the lines of text, turn those that stand on their head, and read them.
 
-    pip install rapidocr-onnxruntime            (for its models alone, PP-OCR v4, 16 MB, Apache-2.0; and pillow)
+    pip install pillow && pip install --no-deps rapidocr-onnxruntime    (for its models alone: PP-OCR v4, 16 MB, Apache-2.0)
     python examples/ocr.py [PICTURE]
 
 Without a picture it draws one, whose last line is upside down. What happens between the models is NumPy: a line is found where the

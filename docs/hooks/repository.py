@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
 FENCE = re.compile(r"^( *)(```+).*?^\1\2$", re.MULTILINE | re.DOTALL)
 SHOWN = "---\nsearch:\n  exclude: true\n---\n"
-LANGUAGES = {".py": "python", ".toml": "toml", ".sh": "bash", ".json": "json"}
+LANGUAGES = {".py": "python", ".ipynb": "json", ".toml": "toml", ".sh": "bash", ".json": "json"}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
