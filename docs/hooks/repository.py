@@ -1,6 +1,7 @@
 """Pages link to files of the repository, as GitHub shows them; in the site such a link leads to a page with the file.
 
-A page of docs/ keeps its place. Any other file that a page links to becomes `source/PATH`: Markdown as it is, words and code of notebooks, sources as code.
+A page of docs/ keeps its place. Any other file that a page links to becomes `source/PATH`: Markdown as it is, of notebooks
+words and code, sources as code.
 """
 
 import json
