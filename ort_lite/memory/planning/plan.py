@@ -1,6 +1,6 @@
 """What a memory plan says: for every tensor (role, memory, offset, source), for every arena its bytes, and how good it is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -112,7 +112,8 @@ class MemoryPlan:
     """Every tensor's slot and every arena; each map of arenas has the memory that kernels see as its key.
 
     `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it. `planner` is the
-    name of the one that packed the scratch.
+    name of the one that packed the scratch. `steps` has for scratch arenas the names of the nodes that operators belong to, in order;
+    `shapes` are those of the inputs that the plan is for, free dimensions that it does not depend on by name. Both may be empty.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -122,6 +123,8 @@ class MemoryPlan:
     tensor_lifetimes: dict[TensorId, TensorLifetime] = field(default_factory=dict)
     aliases: Mapping[TensorId, TensorId] = field(default_factory=dict)
     planner: str = ""
+    steps: dict[MemoryType, Sequence[str]] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Gives a tensor `size` bytes where the binding says."""
