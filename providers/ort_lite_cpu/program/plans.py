@@ -11,7 +11,6 @@ from ort_lite.shapes import substitute
 from ort_lite_cpu.program.bind import Bound
 from ort_lite_cpu.program.segment import Segment
 
-
 Runs = Sequence[tuple[Segment, Bound]]
 
 
@@ -36,7 +35,9 @@ def memory_plan(bound: Runs, planner: str, shapes: Mapping[str, Sequence[int | s
 
 def shapes_of(inputs: Sequence[Value], infos: Sequence[Info], bound: Runs) -> dict[str, list[int | str]]:
     """Of the inputs, in the shapes that the segments were bound to; dimensions that none of them asks for have their names."""
-    sizes = {symbol.name: value for segment, made in bound for (symbol, _), value in zip(segment.leaves, made.values, strict=True)}
+    sizes = {
+        symbol.name: value for segment, made in bound for (symbol, _), value in zip(segment.leaves, made.values, strict=True)
+    }
     found: dict[str, list[int | str]] = {}
     for value, info in zip(inputs, infos, strict=True):
         if info.shape is not None:
