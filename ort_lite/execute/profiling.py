@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ort_lite.execute.execute import Step
-from ort_lite.execute.trace import Event, Flow, Trace, order
+from ort_lite.execute.trace import RUN, STEP, Event, Flow, Trace, order
 from ort_lite.provider.provider import ProfileEvent
 
 _TRACKS = 1 << 30
@@ -41,6 +41,10 @@ class Profiler:
     def copy(self, name: str, route: str, begin: int, end: int, **args: Any) -> None:
         """Between two devices, on a track of the route."""
         self._apart.append((route, self._made("Copy", name, begin, end, 0, {"route": route, **args})))
+
+    def ran(self, begin: int, end: int) -> None:
+        """A run of this thread, as a whole."""
+        self.event("Session", RUN, begin, end)
 
     def run(self) -> "RunTrace":
         """An Observer of the steps of one run (see ort_lite.execute.execute)."""
@@ -115,7 +119,7 @@ class RunTrace:
 
     def __call__(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         profiler = self._profiler
-        profiler.event("Node", f"{step.name}_kernel_time", begin, end, op_name=step.name, provider=step.provider)
+        profiler.event("Node", step.name + STEP, begin, end, op_name=step.name, provider=step.provider)
         thread = threading.get_native_id()
         makers = sorted({made for slot in step.inputs if (made := self._made.get(slot)) is not None}, key=lambda made: made[:4])
         for made in makers:

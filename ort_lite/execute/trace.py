@@ -17,6 +17,9 @@ from ort_lite.record import Record
 
 RANKS = ("Session", "Creation", "Node", "Kernel", "Copy")
 """From the outside in: of events that look as long, begun at once, the outer one comes first."""
+RUN = "model_run"
+"""The name of the event of category Session that is a run; those of its steps end in STEP."""
+STEP = "_kernel_time"
 _PHASES = ("X", "s", "f")
 """Of what is at one moment: a flow begins and ends in an event that is there."""
 
@@ -46,6 +49,10 @@ class Trace(Record):
     events: tuple[Event, ...]
     flows: tuple[Flow, ...]
     tracks: Mapping[int, str]
+
+    @property
+    def runs(self) -> list[Event]:
+        return [event for event in self.events if event.name == RUN]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes it for Perfetto, an event a line. Raises OSError where that is not possible."""

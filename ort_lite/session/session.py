@@ -17,8 +17,7 @@ from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
-from ort_lite.provider.abilities import plans_memory
-from ort_lite.provider.ask import ask, ask_made
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.compatible import Compatible
@@ -373,9 +372,7 @@ class InferenceSession(Compatible):
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
-        prepared = self._state.prepared
-        partitions = {} if prepared is None else prepared.compiled.partitions
-        return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
+        return self._state.memory_plans()
 
     def memory(self) -> dict[str, Any]:
         """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,
