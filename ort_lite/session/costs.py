@@ -20,7 +20,8 @@ def measured(session: Any, feeds: Mapping[str, Any]) -> Trace:
     """Of an InferenceSession that was made with `enable_profiling`, whose providers end theirs. Raises what running it raises."""
     recorded(partial(session.run, None, feeds), SECONDS)
     lifecycle.collect_events(session._state.selection.providers, session._profiler)
-    return session._profiler.trace()
+    trace: Trace = session._profiler.trace()
+    return trace
 
 
 def costs_of_trace(trace: Trace, assignment: Assignment, dims: Mapping[str, int]) -> dict[str, page.Cost]:

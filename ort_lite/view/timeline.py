@@ -83,3 +83,27 @@ def _flow(flow: Flow, start: int, tracks: Mapping[int, int]) -> page.Flow:
         "source": (tracks[source], (begin - start) / 1000),
         "target": (tracks[target], (end - start) / 1000),
     }
+
+
+def trace_of(timeline: page.Timeline) -> Trace:
+    """The run that is shown, to be written for Perfetto."""
+    events = [
+        Event(event["category"], event["name"], *_span(event), event["track"], _args(event)) for event in timeline["events"]
+    ]
+    flows = [Flow(flow["name"], _moment(flow["source"]), _moment(flow["target"])) for flow in timeline["flows"]]
+    return Trace(tuple(events), tuple(flows), {track["id"]: track["name"] for track in timeline["tracks"]})
+
+
+def _span(event: page.Event) -> tuple[int, int]:
+    begin = round(event["start"] * 1000)
+    return begin, begin + round(event["duration"] * 1000)
+
+
+def _args(event: page.Event) -> dict[str, str | int]:
+    found: dict[str, str | int] = {"provider": event["provider"], **event.get("details", {})}
+    return found | {"bytes": event["bytes"]} if "bytes" in event else found
+
+
+def _moment(end: tuple[int, float]) -> tuple[int, int]:
+    track, microseconds = end
+    return round(microseconds * 1000), track
