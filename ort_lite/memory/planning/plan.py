@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.live import max_live
 from ort_lite.memory.planning.requests import ArenaRole, MemoryType, align_up
+
+if TYPE_CHECKING:
+    from ort_lite.memory.planning.picture import Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,25 @@ class MemoryPlan:
                 notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """A picture of the scratch arenas: operators across, bytes up."""
+        from ort_lite.memory.planning.picture import Arena, html_of
+
+        arenas = [
+            Arena(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
+            for memory, found in self.certificates.items()
+        ]
+        return html_of(arenas, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+
+    def _boxes(self, memory: MemoryType) -> "list[Box]":
+        from ort_lite.memory.planning.picture import Box
+
+        return [
+            Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
+            for tensor, slot in self.tensor_allocs.items()
+            if slot.memory == memory and (slot.binding is None or slot.binding.role is ArenaRole.scratch)
+        ]
 
     def _quality(self, memory: MemoryType) -> str:
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")
