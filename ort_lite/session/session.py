@@ -363,6 +363,12 @@ class InferenceSession(Compatible):
         view = view_of(self._state, origin, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
 
+    def _repr_html_(self) -> str:
+        from ort_lite.session.notebook import html_of
+
+        title = self._model_path or self.get_modelmeta().graph_name or "model"
+        return html_of(title, self.explain(), self._state.inputs, self._state.outputs)
+
     @property
     def creation_trace(self) -> "CreationTrace | None":
         """What making the session did, and how long each part took. None: neither the config entry `ort_lite.creation_trace` is "1" nor

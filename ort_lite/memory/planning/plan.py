@@ -190,8 +190,12 @@ class MemoryPlan:
         return [
             Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
             for tensor, slot in self.tensor_allocs.items()
-            if slot.memory == memory and (slot.binding is None or slot.binding.role is ArenaRole.scratch)
+            if self._is_scratch(slot, memory) and tensor not in self.aliases
         ]
+
+    @staticmethod
+    def _is_scratch(slot: TensorAllocation, memory: MemoryType) -> bool:
+        return slot.memory == memory and (slot.binding is None or slot.binding.role is ArenaRole.scratch)
 
     def _quality(self, memory: MemoryType) -> str:
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")
