@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-MOST_ROWS, MOST_BYTES = 200, 40_000
+MOST_ROWS, MOST_BYTES = 200, 24_000
 """Of a table. A notebook keeps what it shows."""
+FEW, MOST_LINES = 3, 60
 _CELL = 160
 """Characters of a cell."""
 
@@ -28,11 +29,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Iterab
     return f"<table><thead>{_row('th', columns, right)}</thead><tbody>{''.join(shown)}</tbody></table>{more}"
 
 
-def paragraphs(lines: Iterable[str], most: int = 20) -> str:
-    """A line each; of more than `most` the first ones."""
-    every = list(lines)
-    told = every[:most] + ([f"and {len(every) - most} more lines"] if len(every) > most else [])
-    return "".join(f"<p>{escape(_short(line))}</p>" for line in told)
+def noted(what: str, lines: Sequence[str]) -> str:
+    """A line each, on demand where they are more than a FEW; `what` says of what they are, in the plural."""
+    told = [*lines[:MOST_LINES], *([f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else [])]
+    shown = "".join(f"<div>{escape(_short(line))}</div>" for line in told)
+    return shown if len(lines) <= FEW else f"<details><summary>{len(lines)} {escape(what)}</summary>{shown}</details>"
 
 
 def _row(tag: str, cells: Sequence[str], right: set[int]) -> str:

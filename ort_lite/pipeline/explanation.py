@@ -99,9 +99,9 @@ class Explanation(Record):
 
     def _repr_html_(self) -> str:
         """The assignment, and what is to be said beside it."""
-        from ort_lite.partition.tables import paragraphs
+        from ort_lite.partition.tables import noted
 
-        return self.assignment._repr_html_() + paragraphs(self._remarks())
+        return self.assignment._repr_html_() + noted("remarks on partitions", self._remarks())
 
     def _remarks(self) -> list[str]:
         """Notes, what crosses the borders of partitions, what options cost, facts."""

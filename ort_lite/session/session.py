@@ -366,7 +366,7 @@ class InferenceSession(Compatible):
     def _repr_html_(self) -> str:
         from ort_lite.session.notebook import html_of
 
-        title = self._model_path or self.get_modelmeta().graph_name or "model"
+        title = os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
         return html_of(title, self.explain(), self._state.inputs, self._state.outputs)
 
     @property
