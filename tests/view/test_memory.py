@@ -96,3 +96,14 @@ def test_a_run_of_the_view_plans_for_its_feeds_and_leaves_the_session_alone() ->
     view = session.view({"x": np.ones((3, 8), np.float32), "w": np.ones((8, 8), np.float32)})
     assert [arena["shapes"] for arena in view.document["memory"]] == ["x [3, 8], w [8, 8]"]
     assert session.view().document["memory"] == []
+
+
+def test_a_partition_that_only_ran_as_a_program_for_some_shapes_has_the_plan_of_that() -> None:
+    session = ort_lite.InferenceSession(onnx.parser.parse_model(CHAIN), providers=["CPUExecutionProvider"])
+    program: Any = session._prepared.compiled.partitions["CPUExecutionProvider_0"]
+    shapes = (2, 8), (8, 8)
+    special = program._checked.keep(shapes, program._specialised(shapes))
+    assert not program.memory_plan().tensor_allocs, "nothing ran yet"
+    program([np.ones(shape, np.float32) for shape in shapes])
+    assert program.memory_plan() == special.memory_plan()
+    assert program.memory_plan().shapes == {"x": [2, 8], "w": [8, 8]}
