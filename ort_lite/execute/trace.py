@@ -104,8 +104,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
         ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]
         flows = [Flow(str(end["name"]), _moment(starts[end["id"]]), _moment(end)) for end in ends]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"{type(error).__name__}: {error}"
-        raise InvalidArgument(f"{os.fspath(path)} is no trace of a session: expected a JSON list of events ({told})") from error
+        raise InvalidArgument(f"{os.fspath(path)}: it is no trace of a session, which is a JSON list of events") from error
     tracks = {event.track: f"thread {event.track}" for event in events} | names
     return Trace(tuple(sorted(events, key=order)), tuple(flows), tracks)
 

@@ -179,5 +179,5 @@ def test_what_is_written_is_in_the_order_of_time_and_can_be_read(tmp_path: Path)
 def test_another_file_is_no_trace(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(InvalidArgument, match=r"other.json is no trace of a session: expected a JSON list of events"):
+    with pytest.raises(InvalidArgument, match=r"other\.json: it is no trace of a session, which is a JSON list of events"):
         read(path)
