@@ -353,9 +353,10 @@ class InferenceSession(Compatible):
     ) -> "View":
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
 
-        With `feeds` a second session like this one runs on them, and the page says what each node takes; with `profile` that is read
-        out of a file that `end_profiling` wrote. `other`: a session to compare with, of the same model. Raises InvalidArgument for
-        a file that is no profile, and where a second session cannot be made; and what making and running it raises.
+        With `feeds` a second session like this one runs on them, and the page says what each node takes, shows one of the runs and the
+        memory that it planned; with `profile` times are read out of a file that `end_profiling` wrote. `other`: a session to compare
+        with, of the same model. Raises InvalidArgument for a file that is no profile, and where a second session cannot be made; and
+        what making and running it raises.
         """
         from ort_lite.session.viewing import Origin, view_of
 

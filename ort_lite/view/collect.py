@@ -1,13 +1,13 @@
 """A document of a model: what the stages made of it, who runs what, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ort_lite.compile.fusing import Fused
 from ort_lite.execute.trace import Trace
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import Released
-from ort_lite.memory.planning.plan import MemoryPlan
 from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
 from ort_lite.pipeline.explanation import Explanation
@@ -40,8 +40,8 @@ class Subject(Record):
     dims: Mapping[str, int] = field(default_factory=dict)
     """Sizes of free dimensions that are known, by the names that the graph has for them."""
     costs: Mapping[str, page.Cost] = field(default_factory=dict)
-    plans: Mapping[str, MemoryPlan] = field(default_factory=dict)
-    """By partition."""
+    plans: Mapping[str, Any] = field(default_factory=dict)
+    """What partitions say of their memory, by their names: those that are MemoryPlans are shown."""
     trace: Trace | None = None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
 from ort_lite.memory.planning.requests import ArenaRole, MemoryType
@@ -10,11 +11,16 @@ from ort_lite.view import document as page
 from ort_lite.view.keys import key_of
 
 
-def arenas_of(plans: Mapping[str, MemoryPlan], document: page.Document) -> list[page.Arena]:
-    """Those of each partition that states a plan, arenas that hold nothing left out. O(tensors + steps)."""
+def arenas_of(plans: Mapping[str, Any], document: page.Document) -> list[page.Arena]:
+    """Those of each partition that states a MemoryPlan, arenas that hold nothing left out. O(tensors + steps)."""
     known = {found["name"]: found for found in document["partitions"]}
     nodes = document["placements"].keys()
-    return [arena for name, plan in plans.items() if name in known for arena in _arenas(plan, known[name], nodes)]
+    return [
+        arena
+        for name, plan in plans.items()
+        if isinstance(plan, MemoryPlan) and name in known
+        for arena in _arenas(plan, known[name], nodes)
+    ]
 
 
 def _arenas(plan: MemoryPlan, partition: page.Partition, nodes: Collection[str]) -> Iterator[page.Arena]:

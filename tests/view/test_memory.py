@@ -38,6 +38,7 @@ def plan() -> MemoryPlan:
 
 def test_a_plan_is_an_arena_for_each_role_that_holds_something() -> None:
     scratch, constant = arenas_of({"P_0": plan(), "gone": plan()}, document("one", "two", "three"))
+    assert arenas_of({"P_0": "in words of its own"}, document()) == []
     assert scratch == {
         "partition": "P_0",
         "memory": "m",
