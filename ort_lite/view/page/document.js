@@ -1,9 +1,10 @@
-// The document with what is looked up in it: who reads and makes a value, which nodes a stage has.
+// The document with what is looked up in it: which nodes a stage has, who makes and reads a value, what is in what.
 
 /** Indexes of a document. O(nodes). */
 export function createModel(document) {
   const colours = new Map(document.providers.map((provider, index) => [provider.name, index]));
-  return {
+  const wiring = new Map();
+  const model = {
     document,
     /** The number of a provider's colour, -1 of none. */
     colour: (provider) => colours.get(provider) ?? -1,
@@ -16,5 +17,47 @@ export function createModel(document) {
       }
       return keys;
     },
+    /** The wiring of a stage (see `wire`), made when it is first asked for. */
+    at(stage) {
+      if (!wiring.has(stage)) wiring.set(stage, wire(document, stage, model.keysAt(stage)));
+      return wiring.get(stage);
+    },
+    /** A weight: what no node makes and no feed gives. */
+    isConstant: (value) => document.values[value]?.constant !== undefined,
   };
+  return model;
+}
+
+/** The number of the first stage whose nodes have providers; Infinity where none has. */
+export function partitionedStage(document) {
+  const found = document.stages.findIndex((stage) => stage.id === "partitioned");
+  return found < 0 ? Infinity : found;
+}
+
+/** {keys, makers: value -> node, readers: value -> nodes, graphs: path -> body, partitions: name -> partition, partitionOf: node -> name}. */
+function wire(document, stage, keys) {
+  const makers = new Map();
+  const readers = new Map();
+  for (const key of keys) {
+    const node = document.nodes[key];
+    for (const value of node.outputs) if (value !== null) makers.set(value, key);
+    for (const value of new Set(node.inputs)) if (value !== null) append(readers, value, key);
+  }
+  const graphs = new Map(document.graphs.filter((body) => body.node === null || keys.has(body.node)).map((body) => [body.path, body]));
+  const partitions = new Map();
+  const partitionOf = new Map();
+  if (stage >= partitionedStage(document)) {
+    for (const partition of document.partitions) partitions.set(partition.name, partition);
+    for (const key of keys) {
+      const place = document.placements[key];
+      if (place && partitions.has(place.partition)) partitionOf.set(key, place.partition);
+    }
+  }
+  return { keys, makers, readers, graphs, partitions, partitionOf };
+}
+
+/** Appends to the list of a key in a map of lists. */
+export function append(lists, key, value) {
+  if (lists.has(key)) lists.get(key).push(value);
+  else lists.set(key, [value]);
 }

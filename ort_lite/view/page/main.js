@@ -1,9 +1,12 @@
 // Puts the page together: a tab for each thing to look at, shown when there is something in it.
 import { createModel } from "./document.js";
+import { makeExplorer } from "./explore.js";
 import { createState, element } from "./state.js";
 
 /** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at. */
-const TABS = [];
+const TABS = [
+  { id: "graph", title: "Graph", has: () => true, make: makeExplorer },
+];
 
 function showTab(id, state) {
   for (const tab of document.querySelectorAll('[role="tab"]')) {
