@@ -50,7 +50,8 @@ export function faceOf(model, tree, id) {
   const face = { kind, lines: [], badges: [], ...FACES[kind](model, tree, name, id) };
   face.title = fitted(face.title, FONTS.title);
   face.lines = face.lines.filter(Boolean).map((line) => fitted(line, FONTS.line));
-  const widths = [measured(face.title, FONTS.title), ...face.lines.map((line) => measured(line, FONTS.line))];
+  face.titleWidth = measured(face.title, FONTS.title);
+  const widths = [face.titleWidth, ...face.lines.map((line) => measured(line, FONTS.line))];
   widths.push(face.badges.reduce((sum, badge) => sum + measured(badge, FONTS.badge) + 14, -4));
   face.width = Math.ceil(Math.max(56, ...widths) + (tree.children.has(id) || kind !== "n" ? 40 : 20));
   face.height = 24 + 17 * face.lines.length + (face.badges.length ? 22 : 0);

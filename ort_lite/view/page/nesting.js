@@ -88,13 +88,8 @@ export function seenEdges(model, tree, folded) {
   };
   const copies = copiesByReader(model, tree);
   for (const [from, to, value] of wires(model, tree)) {
-    const copy = copyBetween(tree, copies, from, to, value);
-    if (!copy) {
-      add(from, to, value);
-      continue;
-    }
-    add(from, copy, value);
-    add(copy, to, value);
+    const stops = [from, ...copiesBetween(tree, copies, from, to, value), to];
+    for (const [source, target] of d3.pairs(stops)) add(source, target, value);
   }
   return [...made.values()];
 }
@@ -124,8 +119,9 @@ function copiesByReader(model, tree) {
   return found;
 }
 
-function copyBetween(tree, copies, from, to, value) {
+/** Copies on the way of a value, the outermost first: into a partition, and again inside of a body that it runs. */
+function copiesBetween(tree, copies, from, to, value) {
   const origin = new Set(around(tree, from));
-  const reader = [to, ...around(tree, to)].find((id) => !origin.has(id) && copies.has(`${id}\n${value}`));
-  return reader && copies.get(`${reader}\n${value}`);
+  const readers = [to, ...around(tree, to)].filter((id) => !origin.has(id));
+  return readers.reverse().map((id) => copies.get(`${id}\n${value}`)).filter(Boolean);
 }

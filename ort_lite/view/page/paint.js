@@ -2,7 +2,7 @@
 import { FONTS, shapeText } from "./faces.js";
 import { mixed } from "./colours.js";
 
-const LEGIBLE = { text: 0.5, badges: 0.75, labels: 0.75, arrows: 0.3, bends: 0.4 }; // zooms from which they are drawn
+const LEGIBLE = { operators: 0.25, text: 0.5, badges: 0.75, labels: 0.75, arrows: 0.3, bends: 0.4 }; // zooms from which they are drawn
 const RADIUS = 6;
 const HEADER = 24;
 
@@ -52,7 +52,7 @@ function paintOpenBox(context, { faces, theme }, item) {
 }
 
 function titleScale(face, item, k) {
-  return Math.min(Math.max(1, 0.9 / k), item.width / (face.width + 16), 12);
+  return Math.min(Math.max(1, 0.9 / k), item.width / (face.width + 16), Math.max(1.4, item.height / 600));
 }
 
 /** The size of the title of a box, where a click folds: {width, height}. */
@@ -146,7 +146,7 @@ function paintLabels(context, { model, theme }, edges) {
   }
 }
 
-/** Far away plain rectangles, one path for each colour. */
+/** Far away plain rectangles, one path for each colour; a little nearer what they do, as large as it fits. */
 function paintClosed(context, view, items) {
   if (view.transform.k >= LEGIBLE.text) {
     for (const item of items) paintItem(context, view, item);
@@ -158,6 +158,19 @@ function paintClosed(context, view, items) {
     for (const { x, y, width, height } of some) context.rect(x, y, width, height);
     context.fill();
   }
+  if (view.transform.k < LEGIBLE.operators) return;
+  context.textBaseline = "middle";
+  context.textAlign = "center";
+  for (const item of items) paintOperator(context, view, item);
+  context.textAlign = "start";
+}
+
+function paintOperator(context, view, { id, x, y, width, height }) {
+  const face = view.faces.get(id);
+  const size = Math.min(26, (12 * 0.9 * width) / face.titleWidth, 0.7 * height);
+  context.font = FONTS.title.replace("12px", `${size.toFixed(1)}px`);
+  context.fillStyle = view.marks.has(id) || !face.ink ? view.theme.ground : face.ink;
+  context.fillText(face.title, x + width / 2, y + height / 2);
 }
 
 function fillOf({ faces, theme, marks }, item) {
