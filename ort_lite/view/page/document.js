@@ -4,6 +4,8 @@
 export function createModel(document) {
   const colours = new Map(document.providers.map((provider, index) => [provider.name, index]));
   const wiring = new Map();
+  const compiled = new Map();
+  for (const { provider, fused } of document.partitions) for (const { name, parts } of fused) compiled.set(name, { provider, parts });
   const model = {
     document,
     /** The number of a provider's colour, -1 of none. */
@@ -22,6 +24,10 @@ export function createModel(document) {
       if (!wiring.has(stage)) wiring.set(stage, wire(document, stage, model.keysAt(stage)));
       return wiring.get(stage);
     },
+    /** The provider of a node that is partitioned or compiled. */
+    providerOf: (key) => document.placements[key]?.provider ?? compiled.get(key)?.provider,
+    /** The nodes of the stage "partitioned" that a compiled node is made of, else the node itself. */
+    partsOf: (key) => compiled.get(key)?.parts ?? [key],
     /** A weight: what no node makes and no feed gives. */
     isConstant: (value) => document.values[value]?.constant !== undefined,
   };
@@ -48,9 +54,8 @@ function wire(document, stage, keys) {
   const partitionOf = new Map();
   if (stage >= partitionedStage(document)) {
     for (const partition of document.partitions) partitions.set(partition.name, partition);
-    for (const key of keys) {
-      const place = document.placements[key];
-      if (place && partitions.has(place.partition)) partitionOf.set(key, place.partition);
+    for (const { name, nodes, fused } of document.partitions) {
+      for (const key of [...nodes, ...fused.map((made) => made.name)]) if (keys.has(key)) partitionOf.set(key, name);
     }
   }
   return { keys, makers, readers, graphs, partitions, partitionOf };

@@ -58,6 +58,11 @@ export function faceOf(model, tree, id) {
   return face;
 }
 
+/** None before it is partitioned. */
+function providerAt(model, tree, key) {
+  return tree.wiring.partitions.size ? model.providerOf(key) : undefined;
+}
+
 const FACES = {
   n(model, tree, key, id) {
     const node = model.document.nodes[key];
@@ -65,7 +70,7 @@ const FACES = {
     const badges = constants.slice(0, BADGES).map((value) => badgeText(model.document.values[value]));
     if (constants.length > BADGES) badges.push(`+${constants.length - BADGES}`);
     const inside = tree.children.has(id) ? countText(nodesIn(tree, id).length, "node") : "";
-    return { title: node.operator, lines: [node.name, inside], badges, keys: [key], provider: model.document.placements[key]?.provider };
+    return { title: node.operator, lines: [node.name, inside], badges, keys: [key], provider: providerAt(model, tree, key) };
   },
   p(model, tree, name, id) {
     const partition = tree.wiring.partitions.get(name);
@@ -104,7 +109,7 @@ function badgeText(value) {
 
 /** Microseconds of nodes in a run, 0 where none was measured. */
 export function timeOf(model, keys) {
-  return keys.reduce((sum, key) => sum + (model.document.costs[key]?.microseconds ?? 0), 0);
+  return d3.sum(new Set(keys.flatMap(model.partsOf)), (key) => model.document.costs[key]?.microseconds ?? 0);
 }
 
 /** Ways to colour nodes: {id, title, has(model, tree), colour(model, tree) -> face -> colour}. */
