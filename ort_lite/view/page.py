@@ -23,6 +23,9 @@ SCRIPTS = (
     "paint",
     "walk",
     "graph",
+    "blocks",
+    "subjects",
+    "legend",
     "tree",
     "details",
     "search",
@@ -31,6 +34,9 @@ SCRIPTS = (
     "memory",
     "timeline",
     "compare",
+    "address",
+    "theme",
+    "help",
     "main",
 )
 """Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name at top level is unique in all

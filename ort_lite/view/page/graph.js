@@ -2,7 +2,7 @@
 import { onTheme, themeColours } from "./colours.js";
 import { COLOURINGS, colourFaces, faceOf } from "./faces.js";
 import { createLayouter, elkGraph, sceneOf, visible } from "./layout.js";
-import { around, boxes, nest, nodesIn } from "./nesting.js";
+import { around, boxes, nest, nodesIn, seen } from "./nesting.js";
 import { paint, titlePlace } from "./paint.js";
 import { element, say } from "./state.js";
 import { countText } from "./units.js";
@@ -29,7 +29,7 @@ export function createGraphView(root, model, options = {}) {
 class GraphView {
   constructor(root, model, { choose = () => {}, changed = () => {}, colouring = "provider", label = "Graph" }) {
     Object.assign(this, { model, choose, changed, colouring });
-    Object.assign(this, { selected: null, matches: new Set(), marks: new Map(), folded: new Set(), scenes: new Map(), scene: null });
+    Object.assign(this, { selected: null, found: [], matches: new Set(), marks: new Map(), folded: new Set(), scenes: new Map(), scene: null });
     this.layouter = createLayouter();
     this.transform = d3.zoomIdentity;
     this.theme = themeColours();
@@ -113,9 +113,10 @@ class GraphView {
     this.#lay();
   }
 
-  /** Outlines items, such as those that a search has found. */
+  /** Outlines items, such as those that a search has found, or the folded boxes that they are in. */
   highlight(ids) {
-    this.matches = new Set(ids);
+    this.found = ids;
+    this.matches = new Set(ids.filter((id) => this.tree.parents.has(id)).map((id) => seen(this.tree, this.folded, id)));
     this.redraw();
   }
 
@@ -160,7 +161,7 @@ class GraphView {
     if (this.first && this.width) this.#jumpTo(this.#firstTransform());
     if (this.width) this.first = false;
     if (goal) this.#centre(goal);
-    this.redraw();
+    this.highlight(this.found);
     this.changed();
   }
 
