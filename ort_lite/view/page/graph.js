@@ -166,6 +166,7 @@ class GraphView {
   }
 
   async #laid(shown) {
+    this.canvas.setAttribute("aria-busy", "true");
     const started = performance.now();
     const told = setInterval(() => {
       const seconds = Math.round((performance.now() - started) / 1000);
@@ -174,7 +175,7 @@ class GraphView {
     try {
       const { graph, segments } = elkGraph(shown, (id) => [this.faces.get(id).width, this.faces.get(id).height]);
       const laid = await this.layouter.run(graph);
-      this.#tell("");
+      if (laid) this.#settle();
       return laid && sceneOf(shown, laid, segments);
     } catch (error) {
       this.#tell(`The graph cannot be laid out: ${error.message ?? error}`);
@@ -182,6 +183,11 @@ class GraphView {
     } finally {
       clearInterval(told);
     }
+  }
+
+  #settle() {
+    this.canvas.setAttribute("aria-busy", "false");
+    this.#tell("");
   }
 
   #tell(text) {
