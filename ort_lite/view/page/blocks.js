@@ -25,6 +25,12 @@ export function leadTo(view, id, text) {
   return element("button", { class: "link", onclick: () => view.select(id, { jump: true }) }, text);
 }
 
+/** "Conv conv1". */
+export function nodeText(model, key) {
+  const { operator, name } = model.document.nodes[key];
+  return `${operator} ${name}`;
+}
+
 /** A provider with its colour. */
 export function providerBadge(model, provider) {
   const swatch = element("span", { class: "swatch", style: `--fill: ${providerColour(model, provider)}`, "aria-hidden": "true" });
@@ -53,7 +59,7 @@ export function readValue(model, view, value) {
 export function madeValue(model, view, value) {
   if (value === null) return element("li", { class: "quiet" }, "left out");
   const readers = view.tree.wiring.readers.get(value) ?? [];
-  const links = readers.slice(0, LINKS).map((key) => leadTo(view, `n:${key}`, `→ ${key}`));
+  const links = readers.slice(0, LINKS).map((key) => leadTo(view, `n:${key}`, `→ ${nodeText(model, key)}`));
   if (readers.length > LINKS) links.push(element("span", { class: "quiet" }, `and ${readers.length - LINKS} more`));
   return element("li", {}, localName(model, value), typeLine(model.document.values[value]), element("span", { class: "readers" }, ...links));
 }

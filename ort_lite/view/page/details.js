@@ -1,5 +1,5 @@
 // The panel of what is known of what is selected; of nodes here, of all else in subjects.js.
-import { factList, leadTo, listed, madeValue, providerBadge, readValue, section } from "./blocks.js";
+import { factList, leadTo, listed, madeValue, nodeText, providerBadge, readValue, section } from "./blocks.js";
 import { nodesIn, partsOf } from "./nesting.js";
 import { element } from "./state.js";
 import { modelParts, SUBJECTS } from "./subjects.js";
@@ -76,19 +76,22 @@ function costParts(model, key) {
   const costs = keys.map((part) => model.document.costs[part]);
   const total = (name) => (costs.every((cost) => cost[name] !== undefined) ? d3.sum(costs, (cost) => cost[name]) : null);
   const time = total("microseconds");
-  const rate = (amount, unit) => (amount === null || !time ? "" : `, ${d3.format(".3~s")((1e6 * amount) / time)}${unit}/s`);
+  const rate = (amount, unit) => (amount === null || !time ? "" : `, ${prefixed((1e6 * amount) / time)}${unit}/s`);
   const [flops, bytes] = [total("flops"), total("bytes")];
   const shared = d3.max(costs, (cost) => cost.shared);
   return section(
     "Cost",
     factList([
       ["time", `${timeText(time)}, ${shareText(total("share"))} of a run`],
-      ["operations", flops === null ? null : `${d3.format(".3~s")(flops)}FLOP${rate(flops, "FLOP")}`],
+      ["operations", flops === null ? null : `${prefixed(flops)}FLOP${rate(flops, "FLOP")}`],
       ["moves", bytes === null ? null : `${bytesText(bytes)}${rate(bytes, "B")}`],
       ["measured with", shared > 1 ? `${countText(shared - 1, "other node")}: an equal part of what they took as one` : null],
     ]),
   );
 }
+
+/** "5.55 M", to be followed by a unit. */
+const prefixed = (number) => d3.format(".3~s")(number).replace(/([a-zµ]?)$/i, " $1");
 
 function bodiesOf(model, view, node, id) {
   const bodies = (node.bodies ?? []).map((path) =>
@@ -134,7 +137,7 @@ function historyParts(model, view, key) {
     if (!came && !went) return number === 0 && stage.added.includes(key) ? [element("li", {}, stage.title)] : [];
     const change = stage.changes.find(({ added, removed }) => (came ? added : removed).includes(key));
     const others = change ? (came ? change.removed : change.added) : [];
-    const links = others.map((other) => leadTo(view, `n:${other}`, `${model.document.nodes[other].operator} ${other}`));
+    const links = others.map((other) => leadTo(view, `n:${other}`, nodeText(model, other)));
     const says = came ? (others.length ? "came of" : "came") : others.length ? "became" : "went";
     const rule = change && change.rule !== stage.title ? ` (${change.rule})` : "";
     return [element("li", {}, `${stage.title}${rule}: ${says}`, element("span", { class: "readers" }, ...links))];

@@ -25,13 +25,19 @@ export function createModel(document) {
       return wiring.get(stage);
     },
     /** The provider of a node that is partitioned or compiled. */
-    providerOf: (key) => document.placements[key]?.provider ?? compiled.get(key)?.provider,
+    providerOf: (key) => (compiled.get(key) ?? document.placements[key] ?? document.placements[document.nodes[key].name])?.provider,
     /** The nodes of the stage "partitioned" that a compiled node is made of, else the node itself. */
-    partsOf: (key) => compiled.get(key)?.parts ?? [key],
+    partsOf: (key) => compiled.get(key)?.parts ?? [document.placements[key] ? key : document.nodes[key].name],
     /** A weight: what no node makes and no feed gives. */
     isConstant: (value) => document.values[value]?.constant !== undefined,
   };
   return model;
+}
+
+/** The stage that is shown at first: the one that says who runs what, else the last. */
+export function firstStage(document) {
+  const stage = partitionedStage(document);
+  return stage < Infinity ? stage : document.stages.length - 1;
 }
 
 /** The number of the first stage whose nodes have providers; Infinity where none has. */
@@ -41,24 +47,49 @@ export function partitionedStage(document) {
 }
 
 /** {keys, makers: value -> node, readers: value -> nodes, graphs: path -> body, partitions: name -> partition, partitionOf: node -> name}. */
-function wire(document, stage, keys) {
+function wire(document, stage, unordered) {
   const makers = new Map();
   const readers = new Map();
+  for (const key of unordered) {
+    for (const value of document.nodes[key].outputs) if (value !== null) makers.set(value, key);
+  }
+  const keys = inOrder(document, unordered, makers);
   for (const key of keys) {
-    const node = document.nodes[key];
-    for (const value of node.outputs) if (value !== null) makers.set(value, key);
-    for (const value of new Set(node.inputs)) if (value !== null) append(readers, value, key);
+    for (const value of new Set(document.nodes[key].inputs)) if (value !== null) append(readers, value, key);
   }
   const graphs = new Map(document.graphs.filter((body) => body.node === null || keys.has(body.node)).map((body) => [body.path, body]));
   const partitions = new Map();
   const partitionOf = new Map();
   if (stage >= partitionedStage(document)) {
     for (const partition of document.partitions) partitions.set(partition.name, partition);
-    for (const { name, nodes, fused } of document.partitions) {
-      for (const key of [...nodes, ...fused.map((made) => made.name)]) if (keys.has(key)) partitionOf.set(key, name);
+    const homes = new Map(document.partitions.flatMap(({ name, nodes, fused }) => [...nodes, ...fused.map((made) => made.name)].map((key) => [key, name])));
+    for (const key of keys) {
+      const home = homes.get(key) ?? homes.get(document.nodes[key].name); // a key with a number: it reads what a fusion made
+      if (home !== undefined) partitionOf.set(key, home);
     }
   }
   return { keys, makers, readers, graphs, partitions, partitionOf };
+}
+
+/** Makers before readers. Without recursion: a chain may be as long as the model. */
+function inOrder(document, keys, makers) {
+  const ordered = new Set();
+  const entered = new Set();
+  const waiting = [...keys].reverse();
+  while (waiting.length) {
+    const key = waiting.at(-1);
+    if (entered.has(key)) {
+      ordered.add(waiting.pop());
+      continue;
+    }
+    entered.add(key);
+    const { inputs, captures = [] } = document.nodes[key];
+    for (const value of [...captures, ...inputs].reverse()) {
+      const maker = makers.get(value);
+      if (maker !== undefined && !entered.has(maker)) waiting.push(maker);
+    }
+  }
+  return ordered;
 }
 
 /** Appends to the list of a key in a map of lists. */

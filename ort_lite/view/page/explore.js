@@ -33,15 +33,18 @@ export function makeExplorer(root, model, state) {
   panel.className = "side details";
   root.classList.add("explorer");
   root.append(toolbar(model, view, state, told, { list, panel }), element("div", { class: "columns" }, list, drawing, panel));
-  followState(view, state, told);
+  followState(model, view, state, told);
   told.details.show(view.selected);
   return { key: (event) => explorerKey(event, told.search) };
 }
 
-function followState(view, state, told) {
+function followState(model, view, state, told) {
   const choose = (key) => {
-    const id = key === null ? null : `n:${key}`;
-    if (id !== null && view.selected !== id && view.tree.parents.has(id)) view.select(id, { jump: true });
+    if (key === null || view.selected === `n:${key}`) return;
+    const stage = stageOf(model, key, state.get("stage"));
+    if (stage < 0) return;
+    state.set("stage", stage);
+    view.select(`n:${key}`, { jump: true });
   };
   state.listen("node", choose);
   state.listen("stage", (stage) => {
@@ -51,6 +54,12 @@ function followState(view, state, told) {
     told.search.refresh();
   });
   choose(state.get("node"));
+}
+
+/** The stage that is shown where it has the node, else the last one that has, -1 where none has. */
+function stageOf(model, key, shown) {
+  if (model.at(shown).keys.has(key)) return shown;
+  return model.document.stages.findLastIndex((_, stage) => model.keysAt(stage).has(key));
 }
 
 function toolbar(model, view, state, told, { list, panel }) {
@@ -84,9 +93,9 @@ function toggle(text, side, shown) {
 }
 
 function choice(label, entries, chosen, choose) {
-  const made = element("select", { onchange: () => choose(made.value) }, ...entries.map(([value, text]) => element("option", { value }, text)));
+  const made = element("select", { "aria-label": label, onchange: () => choose(made.value) }, ...entries.map(([value, text]) => element("option", { value }, text)));
   made.value = String(chosen);
-  return { made, root: element("label", { class: "choice" }, element("span", { class: "quiet" }, label), made) };
+  return { made, root: element("label", { class: "choice" }, element("span", { class: "quiet", "aria-hidden": "true" }, label), made) };
 }
 
 function stageChoice(model, state) {

@@ -9,6 +9,7 @@ export const FONTS = {
   badge: "10px ui-monospace, monospace",
 };
 const WIDEST = 190; // pixels of text in an item
+const WIDEST_TITLE = 140;
 const NEUTRAL = "#6e7b8b";
 const BADGES = 3; // constants that are shown one by one
 
@@ -48,7 +49,8 @@ export function shapeText(value) {
 export function faceOf(model, tree, id) {
   const { kind, name } = partsOf(id);
   const face = { kind, lines: [], badges: [], ...FACES[kind](model, tree, name, id) };
-  face.title = fitted(face.title, FONTS.title);
+  face.name = face.title;
+  face.title = titleOf(face.title);
   face.lines = face.lines.filter(Boolean).map((line) => fitted(line, FONTS.line));
   face.titleWidth = measured(face.title, FONTS.title);
   const widths = [face.titleWidth, ...face.lines.map((line) => measured(line, FONTS.line))];
@@ -56,6 +58,13 @@ export function faceOf(model, tree, id) {
   face.width = Math.ceil(Math.max(56, ...widths) + (tree.children.has(id) || kind !== "n" ? 40 : 20));
   face.height = 24 + 17 * face.lines.length + (face.badges.length ? 22 : 0);
   return face;
+}
+
+/** Providers without what all their names end in, operators without a long domain. */
+function titleOf(name) {
+  const short = name.replace("ExecutionProvider", "");
+  const fits = measured(short, FONTS.title) <= WIDEST_TITLE;
+  return fits ? short : fitted(short.includes(".") ? `…${short.slice(short.lastIndexOf("."))}` : short, FONTS.title);
 }
 
 /** None before it is partitioned. */

@@ -1,5 +1,6 @@
 // The drawing of a graph: a canvas that is panned, zoomed and walked through.
 import { onTheme, themeColours } from "./colours.js";
+import { firstStage } from "./document.js";
 import { COLOURINGS, colourFaces, faceOf } from "./faces.js";
 import { createLayouter, elkGraph, sceneOf, visible } from "./layout.js";
 import { around, boxes, nest, nodesIn, seen } from "./nesting.js";
@@ -22,7 +23,7 @@ const SHIFTS = { ArrowUp: [0, 80], ArrowDown: [0, -80], ArrowLeft: [80, 0], Arro
  */
 export function createGraphView(root, model, options = {}) {
   const view = new GraphView(root, model, options);
-  view.show(options.stage ?? model.document.stages.length - 1, options.marks);
+  view.show(options.stage ?? firstStage(model.document), options.marks);
   return view;
 }
 
@@ -255,7 +256,7 @@ class GraphView {
     const item = this.#itemAt(event);
     const face = item && this.faces.get(item.id);
     this.canvas.style.cursor = item && (!item.open || this.#onTitle(event, item)) ? "pointer" : "grab";
-    this.canvas.title = face && !item.open ? [face.title, ...face.lines].join("\n") : "";
+    this.canvas.title = face && !item.open ? [face.name, ...face.lines].join("\n") : "";
   }
 
   #open(id) {

@@ -27,7 +27,7 @@ export function visible(model, tree, folded) {
   return { tree, ids, opened, links };
 }
 
-/** ELK's graph of what is visible; `size(id)` is [width, height] of what shows nothing in it. */
+/** ELK's graph of what is visible; `size(id)` is [width, height] of an item that shows nothing in it. */
 export function elkGraph(shown, size) {
   const cut = cutEdges(shown);
   const nodes = new Map([["", { id: "root" }]]);
@@ -38,8 +38,13 @@ export function elkGraph(shown, size) {
     put(nodes.get(segment.box), "edges", { id: `e${index}`, sources: [segment.source], targets: [segment.target] });
   });
   const options = shown.ids.length > HASTY_FROM ? { ...OPTIONS, "elk.layered.thoroughness": "2" } : OPTIONS;
-  for (const node of nodes.values()) if (node.children) node.layoutOptions = options;
+  for (const [id, node] of nodes) if (node.children) node.layoutOptions = id ? { ...options, ...atLeast(size(id)) } : options;
   return { graph: nodes.get(""), segments: cut.segments };
+}
+
+/** An open box has room for its title. */
+function atLeast([width]) {
+  return { "elk.nodeSize.constraints": "MINIMUM_SIZE", "elk.nodeSize.minimum": `(${width + 16}, 60)` };
 }
 
 function leaf(id, [width, height]) {

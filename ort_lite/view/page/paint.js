@@ -1,6 +1,7 @@
 // Draws a scene on a canvas: what is in sight, with as much of it as is legible at that size.
 import { FONTS, shapeText } from "./faces.js";
 import { mixed } from "./colours.js";
+import { countText } from "./units.js";
 
 const LEGIBLE = { operators: 0.25, text: 0.5, badges: 0.75, labels: 0.75, arrows: 0.3, bends: 0.4 }; // zooms from which they are drawn
 const RADIUS = 6;
@@ -134,15 +135,12 @@ function paintLabels(context, { model, theme }, edges) {
   context.lineWidth = 4;
   context.strokeStyle = theme.ground;
   context.fillStyle = theme.quiet;
-  const told = new Set();
-  for (const { value, points, first } of edges) {
-    const place = `${value}|${points[0]}`;
-    if (!first || told.has(place)) continue;
-    told.add(place);
-    const text = shapeText(model.document.values[value]);
-    const [x, y] = [points[0][0] + 5, points[0][1] + 9];
-    context.strokeText(text, x, y);
-    context.fillText(text, x, y);
+  for (const [, some] of d3.group(edges.filter(({ first }) => first), ({ points }) => String(points[0]))) {
+    const values = new Set(some.map(({ value }) => value));
+    const text = values.size > 1 ? countText(values.size, "value") : shapeText(model.document.values[some[0].value]);
+    const [x, y] = some[0].points[0];
+    context.strokeText(text, x + 5, y + 9);
+    context.fillText(text, x + 5, y + 9);
   }
 }
 

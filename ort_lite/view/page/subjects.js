@@ -123,10 +123,10 @@ export function modelParts(model, view) {
 function providerTable(model, view) {
   const keys = d3.group(view.tree.wiring.keys, (key) => model.providerOf(key));
   const partitions = d3.rollup(view.tree.wiring.partitions.values(), (some) => some.length, ({ provider }) => provider);
-  const rows = [...partitions.keys()].map((provider) => {
+  const rows = [...new Set([...model.document.providers.map(({ name }) => name), ...partitions.keys()])].map((provider) => {
     const nodes = keys.get(provider) ?? [];
     const time = timeOf(model, nodes);
-    const cells = [nodes.length, partitions.get(provider), time ? timeText(time) : ""];
+    const cells = [nodes.length, partitions.get(provider) ?? 0, time ? timeText(time) : ""];
     return element("tr", {}, element("th", { scope: "row" }, providerBadge(model, provider)), ...cells.map((text) => element("td", {}, String(text))));
   });
   const heads = ["provider", "nodes", "partitions", Object.keys(model.document.costs).length ? "time" : ""];

@@ -47,6 +47,7 @@ function rowOf({ tree, folded, faces }, id, { level, position, count }) {
     {
       role: "treeitem",
       "data-id": id,
+      title: [face.name, ...face.lines].join("\n"),
       tabindex: -1,
       style: `--level: ${level}`,
       "aria-level": level,

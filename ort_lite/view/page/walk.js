@@ -40,5 +40,5 @@ export function spoken(scene, face, id) {
   const makers = scene.links.filter((link) => link.to === id).length;
   const readers = scene.links.filter((link) => link.from === id).length;
   const kind = { n: "node", p: "partition", b: "body", i: "input", o: "output", c: "copy" }[face.kind];
-  return `${kind} ${face.title}, ${face.lines.join(", ")}; ${makers} in, ${readers} out`;
+  return `${kind} ${face.name}, ${face.lines.join(", ")}; ${makers} in, ${readers} out`;
 }
