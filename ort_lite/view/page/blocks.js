@@ -34,7 +34,8 @@ export function nodeText(model, key) {
 /** A provider with its colour. */
 export function providerBadge(model, provider) {
   const swatch = element("span", { class: "swatch", style: `--fill: ${providerColour(model, provider)}`, "aria-hidden": "true" });
-  return element("span", { class: "provider" }, swatch, provider);
+  const [own, ...rest] = provider.split(/(?=ExecutionProvider$)/); // a line may break there
+  return element("span", { class: "provider" }, swatch, element("span", {}, own, element("wbr"), ...rest));
 }
 
 /** Where a value comes from: the id of the item, null of a constant. */

@@ -9,7 +9,6 @@ export const FONTS = {
   badge: "10px ui-monospace, monospace",
 };
 const WIDEST = 190; // pixels of text in an item
-const WIDEST_TITLE = 140;
 const NEUTRAL = "#6e7b8b";
 const BADGES = 3; // constants that are shown one by one
 
@@ -60,11 +59,9 @@ export function faceOf(model, tree, id) {
   return face;
 }
 
-/** Providers without what all their names end in, operators without a long domain. */
+/** Providers without what all their names end in, operators with the end of a long domain. */
 function titleOf(name) {
-  const short = name.replace("ExecutionProvider", "");
-  const fits = measured(short, FONTS.title) <= WIDEST_TITLE;
-  return fits ? short : fitted(short.includes(".") ? `…${short.slice(short.lastIndexOf("."))}` : short, FONTS.title);
+  return fitted(name.replace("ExecutionProvider", "").replace(/^\w+\..*\.(\w+\.\w+)$/, "$1"), FONTS.title);
 }
 
 /** None before it is partitioned. */
@@ -97,7 +94,9 @@ const FACES = {
   o: (model, tree, value) => endFace(model, value),
   c(model, tree, index) {
     const copy = model.document.copies[Number(index)];
-    return { title: `copy ${bytesText(copy.bytes)}`, lines: [copy.route.join(" → ")], keys: [] };
+    const bytes = bytesText(copy.bytes);
+    const short = typeof copy.bytes === "number";
+    return { title: short ? `copy ${bytes}` : "copy", lines: [short ? "" : bytes, copy.route.join(" → ")], keys: [] };
   },
 };
 

@@ -87,7 +87,7 @@ class GraphView {
     if (jump && id !== null) this.reveal(id);
     this.redraw();
     if (!changes) return;
-    if (id !== null) say(spoken(this.scene ?? { links: [] }, this.faces.get(id), id));
+    if (id !== null) say(spoken(this.scene, this.faces.get(id), id));
     this.choose(id);
   }
 
@@ -141,8 +141,10 @@ class GraphView {
     const { width, height, items } = this.scene;
     const whole = this.#fitted(width, height);
     if (whole.k >= LEAST_FIT || !items.length) return whole;
-    const start = d3.least(items, (item) => item.y);
-    return d3.zoomIdentity.translate(this.width / 2 - (start.x + start.width / 2) * FIRST_ZOOM, 24 - start.y * FIRST_ZOOM).scale(FIRST_ZOOM);
+    const top = d3.min(items, (item) => item.y);
+    const first = items.filter((item) => !item.open && item.y < top + this.height / FIRST_ZOOM);
+    const middle = d3.median(first, (item) => item.x + item.width / 2);
+    return d3.zoomIdentity.translate(this.width / 2 - middle * FIRST_ZOOM, 24 - top * FIRST_ZOOM).scale(FIRST_ZOOM);
   }
 
   /** Lays out what is visible. `anchor`: a box that stays where it is on the screen; `goal`: an item to move to afterwards. */

@@ -12,7 +12,7 @@ const KEYS = [
   ["Escape", "select nothing"],
   ["+ −", "larger, smaller (also the wheel, and two fingers)"],
   ["0, f", "all of it in sight"],
-  ["Shift and arrows", "move the drawing (also by drawing it with the pointer)"],
+  ["Shift and arrows", "move the drawing (also by dragging it)"],
   ["In the list", ""],
   ["↓ ↑, Home, End", "to another line"],
   ["→ ←", "unfold, fold"],

@@ -5,6 +5,7 @@ import { countText } from "./units.js";
 
 const LEGIBLE = { operators: 0.25, text: 0.5, badges: 0.75, labels: 0.75, arrows: 0.3, bends: 0.4 }; // zooms from which they are drawn
 const RADIUS = 6;
+const FAINT = 0.3; // of what runs nothing, seen from afar
 const HEADER = 24;
 
 /**
@@ -167,7 +168,7 @@ function paintOperator(context, view, { id, x, y, width, height }) {
   const face = view.faces.get(id);
   const size = Math.min(26, (12 * 0.9 * width) / face.titleWidth, 0.7 * height);
   context.font = FONTS.title.replace("12px", `${size.toFixed(1)}px`);
-  context.fillStyle = view.marks.has(id) || !face.ink ? view.theme.ground : face.ink;
+  context.fillStyle = view.marks.has(id) ? view.theme.ground : (face.ink ?? view.theme.text);
   context.fillText(face.title, x + width / 2, y + height / 2);
 }
 
@@ -175,7 +176,7 @@ function fillOf({ faces, theme, marks }, item) {
   const mark = marks.get(item.id);
   if (mark) return theme[mark];
   const face = faces.get(item.id);
-  return face.fill ?? (face.kind === "c" ? theme.copy : theme.end);
+  return face.fill ?? (mixed(theme.ground, face.kind === "c" ? theme.copy : theme.end, FAINT));
 }
 
 function paintItem(context, view, item) {

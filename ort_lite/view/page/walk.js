@@ -37,8 +37,10 @@ function sideways(scene, tree, from, sign) {
 
 /** What to say of an item: its kind, its name and what its edges lead to. */
 export function spoken(scene, face, id) {
+  const kind = { n: "node", p: "partition", b: "body", i: "input", o: "output", c: "copy" }[face.kind];
+  const what = [`${kind} ${face.name}`, ...face.lines].join(", ");
+  if (!scene) return what;
   const makers = scene.links.filter((link) => link.to === id).length;
   const readers = scene.links.filter((link) => link.from === id).length;
-  const kind = { n: "node", p: "partition", b: "body", i: "input", o: "output", c: "copy" }[face.kind];
-  return `${kind} ${face.name}, ${face.lines.join(", ")}; ${makers} in, ${readers} out`;
+  return `${what}; ${makers} in, ${readers} out`;
 }
