@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) lint format clean
+.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
 	@echo "make wheels        build dist/: ort-lite, and kernel packs for ARCHITECTURES ($(ARCHITECTURES))"
 	@echo "make check-wheels  build those for this machine's level, and try them in an environment that has no compiler"
+	@echo "make site          build the documentation into build/site; a warning is an error"
 	@echo "make lint          ruff and mypy alone"
 	@echo "make format        let ruff format and fix the sources"
 	@echo "make clean         remove the environments and what the tools left"
@@ -80,6 +81,10 @@ test-plugins: $(ACCELERATORS:%=test-plugin-%)
 $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 	.venv-$*/bin/python -m pytest -p tests.no_skips -n $(WORKERS) plugins/ort-lite-$*/tests
 
+# In $(VENV): the page of the command line is what ort-lite's own parser says, and the tests run what the pages show.
+site: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -100,6 +105,10 @@ $(VENV)/installed: $(VENV)/created pyproject.toml ort_lite/_version.py $(EXAMPLE
 
 $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" $(EXAMPLES:%=-e %)
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[docs]" $(EXAMPLES:%=-e %)
 	touch $@
 
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml

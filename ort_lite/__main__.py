@@ -1,19 +1,15 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, bench, step, exec, providers, new-provider, check-provider, warmup,
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, bench, step, exec, providers, new-provider, check-provider, warmup,
 cache.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
-from ort_lite._version import __version__
+from ort_lite.commands.parser import command_parser
 from ort_lite.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OrtLiteError
 from ort_lite.native.progress import heard_by
 
-LEVELS = ("disable", "basic", "extended", "all")
-STAGES = ("load", "transform", "partition", "compile", "plan")
 _INTERRUPTED = 130
 _GIVEN = InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, OSError
 """Errors about what the user gave."""
@@ -23,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit status. 0: done. 1: it failed, or what it looked for is wrong. 2: something that was given is wrong: arguments, files,
     a model. 130: Ctrl-C, as shells have it. What went wrong is printed, in one line where it is no list.
     """
-    arguments = _parser().parse_args(argv)
+    arguments = command_parser().parsed(argv)
     command = import_module(f"ort_lite.commands.{arguments.command.replace('-', '_')}")
     if arguments.command == "exec":
         done: int = command.main(arguments)  # what the program raises is its own
@@ -40,147 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ort-lite {arguments.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED
     return status or 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("ort-lite", description="An ONNX runtime in which an accelerator is a Python package.")
-    parser.add_argument("--version", action="version", version=f"ort-lite {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    run = commands.add_parser("run", help="run a model once and show what comes out")
-    _model(run)
-    _feeds(run)
-    run.add_argument("--output", metavar="FILE.npz", help="write the outputs to this file")
-    run.add_argument("--trace", metavar="FILE.json", help="write how the session was made, and what the run did, for Perfetto")
-    _json(run)
-
-    verify = commands.add_parser("verify", help="run a model's partitions on the CPU provider as well, and compare")
-    _model(verify)
-    _feeds(verify)
-    verify.add_argument("--rtol", type=float, metavar="R", help="relative tolerance (default: by element type)")
-    verify.add_argument("--atol", type=float, metavar="A", help="absolute tolerance (default: by element type)")
-    _json(verify)
-
-    dump = commands.add_parser("dump", help="show what a stage of the pipeline makes of a model")
-    _model(dump)
-    _feeds(dump)
-    dump.add_argument("--stage", choices=STAGES, default="partition", help="where to stop (default: partition)")
-    _json(dump)
-
-    explain = commands.add_parser("explain", help="say who runs each node of a model, and why nobody else does")
-    _model(explain)
-    explain.add_argument("--trace", action="store_true", help="say what making the session did, and how long it took")
-    _json(explain)
-
-    _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
-
-    step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
-    _model(step)
-    _feeds(step)
-    step.add_argument("--until", metavar="NODE", default="", help="stop behind this node, and show its tensors")
-    step.add_argument("--check", action="store_true", help="prove after each step that nothing else changed")
-    _json(step)
-
-    execute = commands.add_parser("exec", help="run a Python program that imports onnxruntime on ort-lite")
-    execute.add_argument(
-        "-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE ...", help="a module, and its arguments"
-    )
-    execute.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM.py ...", help="a program, and its arguments")
-
-    providers = commands.add_parser("providers", help="list the execution providers that are installed")
-    _json(providers)
-
-    new = commands.add_parser("new-provider", help="write a distribution with an execution provider, to start from")
-    new.add_argument("name", metavar="NAME", help="as in my-npu: ort-lite-my-npu, ort_lite_my_npu, MyNpuExecutionProvider")
-    new.add_argument("--directory", metavar="DIR", help="the directory to make (default: ort-lite-NAME)")
-    new.add_argument("--license", choices=("Apache-2.0", "MIT", "none"), default="Apache-2.0", help="default: Apache-2.0")
-
-    check = commands.add_parser("check-provider", help="run the conformance kit on an execution provider")
-    check.add_argument("provider", metavar="NAME|MODULE:CLASS", help="one that is installed, or a class")
-    check.add_argument("--options", metavar="JSON", default="{}", help="its options, an object")
-    check.add_argument("--only", metavar="A,B", default="", help="these checks alone")
-    check.add_argument("--operators", metavar="A,B", default="", help="models of these operators alone")
-    check.add_argument("--case", metavar="TEXT", default="", help="the drawn model of this name alone")
-    check.add_argument("--rtol", type=float, default=0.0, metavar="R", help="relative difference allowed beyond a case's own")
-    check.add_argument("--atol", type=float, default=0.0, metavar="A", help="absolute difference allowed beyond a case's own")
-    check.add_argument("--html", metavar="FILE", help="write the report as a page")
-    check.add_argument("--junit", metavar="FILE", help="write the report as JUnit's XML")
-    _json(check)
-
-    warmup = commands.add_parser("warmup", help="compile the kernels of models ahead, into the cache")
-    warmup.add_argument("models", nargs="+", metavar="MODEL.onnx|FOLDER", help="models, and folders of models")
-    warmup.add_argument(
-        "--target", action="append", default=[], metavar="T", help="what to compile for, several times for several (host)"
-    )
-    _session(warmup)
-    _feeds(warmup)
-    _json(warmup)
-
-    _cache(commands.add_parser("cache", help="look after the folder of compiled kernels"))
-    return parser
-
-
-def _bench(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model, or a folder of models")
-    parser.add_argument("--operator", metavar="NAME", help="instead of a model: a node of this operator")
-    parser.add_argument("--shape", action="append", default=[], metavar="NxM", help="its next input; of a model: NAME=NxM")
-    parser.add_argument("--dtype", action="append", default=[], metavar="T", help="of all inputs, or of the next (float32)")
-    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="an attribute of it")
-    parser.add_argument("--constant", action="append", default=[], type=int, metavar="K", help="input K is no feed (from 0)")
-    parser.add_argument(
-        "--against", choices=("onnxruntime", "openvino"), help="a runtime to compare with; it must be installed"
-    )
-    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="to measure a model, about (default: 3)")
-    parser.add_argument("--nodes", action="store_true", help="show what each node takes, beside this machine's peaks")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="so many nodes, 0 for all (default: 20)")
-    parser.add_argument("--json", metavar="FILE", help="write what was found to this file, - for the standard output")
-    _session(parser)
-    _feeds(parser, shape=False)
-
-
-def _cache(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("dir", help="print its path")
-    listed = actions.add_parser("list", help="count objects and bytes, by when they were used last")
-    verify = actions.add_parser("verify", help="look for objects that are damaged, or that others could have written")
-    verify.add_argument("--delete", action="store_true", help="delete them: they are compiled again")
-    prune = actions.add_parser("prune", help="delete what is not needed any more")
-    prune.add_argument("--stale", action="store_true", help="objects that other versions of ort-lite, Numba or Python made")
-    prune.add_argument("--older-than", type=float, metavar="DAYS", help="objects that have not been used for so many days")
-    prune.add_argument("--keep-bytes", metavar="N", help="all but N bytes, or 500M: those go that were used longest ago")
-    export = actions.add_parser("export", help="write all objects into one file, for a container image or other machines")
-    export.add_argument("file", metavar="FILE.tar")
-    imported = actions.add_parser("import", help="take the objects of such a file; they are code: only from who you trust")
-    imported.add_argument("file", metavar="FILE.tar")
-    for action in (listed, verify, prune, export, imported):
-        _json(action)
-
-
-def _model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL.onnx")
-    _session(parser)
-
-
-def _session(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--providers", "--provider", metavar="A,B", help="execution providers in order of preference")
-    parser.add_argument("--threads", type=int, default=0, help="threads of one run (default: the provider's)")
-    parser.add_argument("--level", choices=LEVELS, default="all", help="how far transforms go (default: all)")
-    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a session config entry")
-
-
-def _feeds(parser: argparse.ArgumentParser, shape: bool = True) -> None:
-    parser.add_argument("--feeds", metavar="FILE.npz|FOLDER", help="inputs by name, or a folder with input_0.pb and so on")
-    many: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument("--input", metavar="NAME=FILE", help="one input: .npy, .pb, .txt, or an image", **many)
-    parser.add_argument("--value", metavar="NAME=V,V", help="one input: its elements, or one for all of them", **many)
-    if shape:
-        parser.add_argument("--shape", metavar="NAME=1x3x224x224", help="the shape of an input that no file has", **many)
-    parser.add_argument("--dim", metavar="NAME=N", help="a free dimension of such inputs (1)", **many)
-    parser.add_argument("--seed", type=int, default=0, help="of inputs that nothing gives: they are random (default: 0)")
-
-
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ KEEPERS = {
         "ort_lite/serialization/proto.py",
         "ort_lite/testing/cases.py",
         "ort_lite/testing/drawing/sketch.py",
+        "ort_lite/view/operators.py",
         "transforms/ort_lite_transforms/schemas/generate.py",
     ),
     "google.protobuf": ("ort_lite/serialization/proto.py",),

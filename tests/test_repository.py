@@ -83,7 +83,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads(text("pyproject.toml"))["project"]
-    required = project["dependencies"] + project["optional-dependencies"]["test"]
+    required = [*project["dependencies"], *project["optional-dependencies"]["docs"], *project["optional-dependencies"]["test"]]
     names = {re.split(r"[<>=~!\s\[;]", requirement)[0] for requirement in required}
     page = text("docs", "decisions", "0003-dependencies.md")
     assert names == {name for name in names if f"`{name}`" in page}

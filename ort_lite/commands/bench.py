@@ -3,30 +3,27 @@ the time goes and how much of the machine is used. How it is measured: docs/perf
 """
 
 import json
-import re
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ort_lite._version import __version__
 from ort_lite.commands import model
+from ort_lite.commands.benchmark.blocks import Run
 from ort_lite.commands.benchmark.comparison import Result, compared, geometric_mean, timed
-from ort_lite.commands.benchmark.machine import Peaks, cores, cpu, peaks
-from ort_lite.commands.benchmark.nodes import Line, Profile, profile
+from ort_lite.commands.benchmark.load import Load, loaded
+from ort_lite.commands.benchmark.machine import cores, cpu, peaks
+from ort_lite.commands.benchmark.nodes import profile
 from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
+from ort_lite.commands.benchmark.report import milliseconds, row_of, show
 from ort_lite.commands.benchmark.rivals import Model, Rival, rival
-from ort_lite.commands.feeds import dims_of, feeds_of
-from ort_lite.commands.printing import print_json, print_table, print_text
+from ort_lite.commands.feeds import dims_of, feeds_of, lengths
+from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument, OrtLiteError, told
-from ort_lite.session.metadata import NodeArg
 from ort_lite.session.session import InferenceSession
-
-LENGTH = 16
-"""Of a free dimension that is called like the length of a text."""
-_LENGTHS = re.compile("seq|len|tok", re.IGNORECASE)
-_OTHER_LENGTHS = re.compile("past|total|cache", re.IGNORECASE)
 
 
 def main(arguments: Namespace) -> None:
@@ -36,8 +33,8 @@ def main(arguments: Namespace) -> None:
     name = cpu()[0]
     versions = {"ort_lite": __version__, **({against.name: against.version} if against else {})}
     report: dict[str, Any] = {"cpu": name, "threads": arguments.threads, "versions": versions}
-    say = _silent if arguments.json == "-" else print_text
-    say(f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}")
+    heading = f"{name}, {_many(arguments.threads, 'thread')}, {', '.join(' '.join(pair) for pair in versions.items())}"
+    say = _silent if arguments.json == "-" else _Said(heading)
     if against or not arguments.nodes:
         report |= _times(arguments, cases, against, say)
     if arguments.nodes:
@@ -46,6 +43,19 @@ def main(arguments: Namespace) -> None:
         print_json(report)
     elif arguments.json:
         Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+class _Said:
+    """Prints lines, the heading before the first: where the arguments are wrong there is none."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+
+    def __call__(self, text: object) -> None:
+        if self._heading:
+            print_text(self._heading)
+            self._heading = ""
+        print_text(text)
 
 
 def _silent(text: object) -> None:
@@ -58,6 +68,8 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
         raise InvalidArgument("expected a model, a folder of models, or --operator, and only one of them")
     if arguments.seconds < 0:
         raise InvalidArgument(f"--seconds {arguments.seconds:g}: expected 0 or more")
+    if arguments.concurrency < 0:
+        raise InvalidArgument(f"--concurrency {arguments.concurrency}: expected a number of callers, 0 for none")
     if arguments.operator:
         shapes = [shape_of(text) for text in arguments.shape]
         attributes = dict(map(attribute_of, arguments.attribute))
@@ -81,23 +93,30 @@ def _cases(arguments: Namespace) -> dict[str, Model]:
 def _times(arguments: Namespace, cases: Mapping[str, Model], against: Rival | None, say: Any) -> dict[str, Any]:
     """A line a model; of several models one that fails is a line too."""
     results = []
-    for name, source in cases.items():
+    sets = arguments.shapes or [""]
+    for (name, source), shapes in product(cases.items(), sets):
+        title = f"{name} {shapes}".rstrip()
         try:
-            found = _timed(arguments, name, source, against, say)
+            found = _timed(_with_shapes(arguments, shapes), title, source, against, say)
         except (OrtLiteError, OSError) as error:
-            if len(cases) == 1:
+            if len(cases) * len(sets) == 1:
                 raise
-            found = Result(name, failed=f"ort_lite: {told(error)}")
-        if found.failed and len(cases) == 1:
+            found = Result(title, failed=f"ort_lite: {told(error)}")
+        if found.failed and len(cases) * len(sets) == 1:
             raise InvalidArgument(f"{name}: {found.failed}")
         results.append(found)
         for line in lines(found, arguments.against or ""):
             say(line)
     mean = geometric_mean(results)
-    if mean is not None and len(cases) > 1:
+    if mean is not None and len(results) > 1:
         counted = sum(1 for result in results if result.ratio and not result.differences)
         say(f"geometric mean of {counted} ratios: {mean:.2f}")
     return {"models": [result.as_dict() for result in results], "geometric mean": mean}
+
+
+def _with_shapes(arguments: Namespace, shapes: str) -> Namespace:
+    """With one of the sets of --shapes: shapes of inputs, separated by spaces."""
+    return Namespace(**{**vars(arguments), "shape": [*arguments.shape, *shapes.split()]})
 
 
 def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None, say: Any) -> Result:
@@ -106,7 +125,8 @@ def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None
         feeds = _feeds(arguments, session, say)
         ours = partial(session.run, None, feeds)
         if against is None:
-            return timed(name, ours, arguments.seconds)
+            found = timed(name, ours, arguments.seconds)
+            return found.replace(loads=_loads(arguments, {"ort_lite": ours}))
         outputs = [output.name for output in session.get_outputs()]
         ours()
         try:
@@ -114,7 +134,16 @@ def _timed(arguments: Namespace, name: str, source: Model, against: Rival | None
             theirs()
         except Exception as error:  # noqa: BLE001  whatever another runtime raises
             return Result(name, failed=f"{against.name}: {told(error)}")
-        return compared(name, ours, theirs, control, outputs, against.name, arguments.seconds)
+        found = compared(name, ours, theirs, control, outputs, against.name, arguments.seconds)
+        return found.replace(loads=_loads(arguments, {"ort_lite": ours, against.name: theirs}))
+
+
+def _loads(arguments: Namespace, runs: Mapping[str, Run]) -> dict[str, Load]:
+    """What --concurrency asks for, by runtime."""
+    if not arguments.concurrency:
+        return {}
+    found = loaded(list(runs.values()), arguments.concurrency, arguments.seconds)
+    return dict(zip(runs, found, strict=True))
 
 
 def lines(result: Result, rival: str) -> Iterator[str]:
@@ -123,12 +152,14 @@ def lines(result: Result, rival: str) -> Iterator[str]:
         yield f"{result.name}  {result.failed.splitlines()[0]}"
         return
     assert result.ours is not None
-    text = f"{result.name}  ort_lite {_milliseconds(result.ours)}"
+    text = f"{result.name}  ort_lite {milliseconds(result.ours)}"
     if result.theirs is not None:
-        text += f"  {rival} {_milliseconds(result.theirs)}  ratio {result.ratio:.2f}  ({rival} to itself {result.noise:.2f})"
+        text += f"  {rival} {milliseconds(result.theirs)}  ratio {result.ratio:.2f}  ({rival} to itself {result.noise:.2f})"
     yield text
     if result.noisy:
         yield f"  noise: {rival} is {abs((result.noise or 1) - 1):.0%} off from itself; the ratio is no better known than that"
+    for runtime, load in result.loads.items():
+        yield f"  {_many(load.callers, 'caller')}, {runtime}: {load}"
     yield from (f"  results differ: {line}" for line in result.differences)
 
 
@@ -140,18 +171,7 @@ def _feeds(arguments: Namespace, session: InferenceSession, say: Any) -> dict[st
     return feeds_of(arguments, session.get_inputs(), sizes, known=not Path(arguments.model or "").is_dir())
 
 
-def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes for the free dimensions that are called like lengths and are not given."""
-    names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]
-    return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
-
-
 # Nodes
-
-
-COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
-WIDEST = 40
-"""Characters of a name in the table."""
 
 
 def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[str, Any]:
@@ -161,61 +181,11 @@ def _nodes(arguments: Namespace, cases: Mapping[str, Model], say: Any) -> dict[s
     with InferenceSession(source, options, providers=model.providers(arguments)) as session:
         found = profile(session, _feeds(arguments, session, say), arguments.seconds)
     limits = peaks()
-    rows = [_row(line, limits, arguments.threads) for line in found.lines]
+    rows = [row_of(line, limits, arguments.threads) for line in found.lines]
     if arguments.json != "-":
-        _show(found, limits, arguments, rows)
+        show(found, limits, rows, arguments.top, say)
     peak = {"operations": limits.operations, "bandwidth": limits.bandwidth}
     return {"seconds": found.seconds, "runs": found.runs, "peaks of a core": peak, "nodes": rows}
-
-
-def _row(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
-    share, limit = limits.share(line.operations, line.nbytes, line.seconds, threads)
-    shown = {name: getattr(line, name) for name in line.__match_args__}
-    return shown | {"of_peak": share, "limit": limit}
-
-
-def _show(found: Profile, limits: Peaks, arguments: Namespace, rows: Sequence[Mapping[str, Any]]) -> None:
-    print_text(
-        f"a core: {limits.operations / 1e9:.1f} GFLOP/s, {limits.bandwidth / 1e9:.1f} GB/s copied; {found.runs} runs of "
-        f"{_milliseconds(found.seconds)}, an instruction at a time"
-    )
-    top = rows[: arguments.top] if arguments.top > 0 else rows
-    print_table(COLUMNS, map(_cells, top), COLUMNS[2:9])
-    rest = sum(row["share"] for row in rows[len(top) :])
-    if len(top) < len(rows):
-        print_text(f"{len(rows) - len(top)} more nodes: {rest:.1%}")
-    print_text(f"the rest, between nodes: {max(0.0, 1 - sum(row['share'] for row in rows)):.1%}")
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    seconds, made = row["seconds"], row["operations"]
-    return [
-        _cut(row["name"]),
-        _cut(row["operator"]),
-        f"{seconds * 1e3:.4f}",
-        f"{row['share']:.1%}",
-        f"{row['nbytes'] / 1e6:.3f}",
-        "" if made is None else f"{made / 1e9:.4f}",
-        _rate(made, seconds),
-        _rate(row["nbytes"], seconds),
-        f"{row['of_peak']:.0%}",
-        row["limit"],
-        row["shapes"],
-    ]
-
-
-def _cut(text: str) -> str:
-    """Names of many nodes that became one are long; JSON has them whole."""
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
-
-
-def _rate(amount: float | None, seconds: float) -> str:
-    """Of operations or bytes, in thousands of millions a second."""
-    return "" if amount is None or not seconds else f"{amount / seconds / 1e9:.1f}"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.4g} ms"
 
 
 def _many(count: int, what: str) -> str:

@@ -19,7 +19,10 @@ def main(arguments: Namespace) -> int:
     return actions[arguments.action](arguments, cache.directory())
 
 
-def _dir(_: Namespace, folder: str) -> int:
+def _dir(arguments: Namespace, folder: str) -> int:
+    if arguments.json:
+        print_json({"folder": folder})
+        return 0 if folder else 1
     print_text(folder or "no folder: there is no home; name one in ORT_LITE_CACHE_DIR")
     return 0 if folder else 1
 

@@ -39,7 +39,7 @@ def main(arguments: Namespace) -> int:
 
 def _refused(why: str) -> int:
     sys.stderr.write(f"ort-lite exec: {why}\n")
-    return 1
+    return 2
 
 
 def _for_children() -> None:

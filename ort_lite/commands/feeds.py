@@ -1,5 +1,6 @@
 """From arguments to what a run is fed: files, values that are written out, and random ones for the rest."""
 
+import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -13,6 +14,10 @@ from ort_lite.dtypes import FLOATS, Array, from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.session.metadata import NodeArg
 
+LENGTH = 16
+"""Of a free dimension that is called like the length of a text."""
+_LENGTHS = re.compile("seq|len|tok", re.IGNORECASE)
+_OTHER_LENGTHS = re.compile("past|total|cache", re.IGNORECASE)
 IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 
 
@@ -44,6 +49,19 @@ def feeds_of(
 
 def dims_of(arguments: Namespace) -> dict[str, int]:
     return {name: _number(f"--dim {name}={value}", value) for name, value in pairs(arguments.dim, "--dim")}
+
+
+def lengths(inputs: Sequence[NodeArg], given: Mapping[str, int]) -> dict[str, int]:
+    """Sizes for the free dimensions that are called like lengths and are not given: with one token a model is another."""
+    names = [dim for arg in inputs for dim in arg.shape if isinstance(dim, str) and dim not in given]
+    return {name: LENGTH for name in names if _LENGTHS.search(name) and not _OTHER_LENGTHS.search(name)}
+
+
+def shapes_of(arguments: Namespace, inputs: Sequence[NodeArg]) -> dict[str, list[int]]:
+    """What --shape says, by input. Raises InvalidArgument for inputs and dimensions that the model does not have."""
+    _check_dims(arguments, inputs, True)
+    given = _by_input(arguments.shape, "--shape", inputs, True)
+    return {arg.name: _shape(arg, given[arg.name]) for arg in inputs if arg.name in given}
 
 
 def random(arg: NodeArg, shape: Sequence[int], rng: np.random.Generator) -> Any:

@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from ort_lite._version import __version__
-from ort_lite.commands.printing import print_text
+from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument
 from ort_lite.record import Record
 
@@ -39,6 +39,9 @@ def main(arguments: Namespace) -> None:
     names = names_of(arguments.name)
     directory = Path(arguments.directory or names.distribution)
     written = write(names, directory, arguments.license)
+    if arguments.json:
+        print_json({"provider": names.provider, "directory": str(directory), "files": [str(file) for file in written]})
+        return
     steps = (f"cd {directory}", 'pip install -e ".[test]"', "python -m pytest")
     print_text("\n".join([f"{names.provider}: {len(written)} files in {directory}. Next:", *(f"    {step}" for step in steps)]))
 

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+WHOLE = ("runs on", "provider", "providers", "device")
+"""Columns that stay whole however narrow a terminal is: the others fold."""
 _WIDE = 1 << 12  # into a file or a pipe, lines are not broken
 
 
@@ -18,12 +20,16 @@ def console() -> Console:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[str] = ()) -> None:
     """`numbers` are the columns that are aligned to the right."""
+    console().print(table_of(columns, [[str(cell) for cell in row] for row in rows], numbers))
+
+
+def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+        table.add_column(name, justify="right" if name in numbers else "left", overflow="fold", no_wrap=name in WHOLE)
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    console().print(table)
+        table.add_row(*map(Text, row))
+    return table
 
 
 def print_text(text: object) -> None:

@@ -1,5 +1,7 @@
 """Every node of a model that was just loaded against its operator's schema, types aside: operands and attributes."""
 
+from collections.abc import Iterator
+
 from ort_lite.errors import InvalidGraph, said
 from ort_lite.graph.graph import Node
 from ort_lite.graph.model import Model
@@ -11,18 +13,27 @@ def check_form(model: Model, rules: ShapeRules) -> None:
 
     Calls of the model's functions have no schema; nor need operators that only a shape rule knows.
     """
+    for error in wrong_forms(model, rules):
+        raise error
+
+
+def wrong_forms(model: Model, rules: ShapeRules) -> Iterator[InvalidGraph]:
+    """What `check_form` raises, all of it."""
     for domain, version in model.opset_imports.items():
         newest = rules.schemas.complete(domain)
         if newest is not None and version > newest:
-            raise InvalidGraph(f"the model imports opset {version} of {domain or 'ai.onnx'}; ort_lite knows up to {newest}")
+            yield InvalidGraph(f"the model imports opset {version} of {domain or 'ai.onnx'}; ort_lite knows up to {newest}")
     for node in model.graph.all_nodes():
-        check_node(node, model, rules)
+        try:
+            check_node(node, model, rules)
+        except InvalidGraph as error:
+            yield error
     for function in model.functions.values():
         for node in function.graph.all_nodes():
             try:
                 check_node(node, model, rules)
             except InvalidGraph as error:
-                raise InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {said(error)}") from None
+                yield InvalidGraph(f"function {function.name!r} of domain {function.domain!r}: {said(error)}")
 
 
 def check_node(node: Node, model: Model, rules: ShapeRules) -> None:

@@ -107,8 +107,21 @@ def load_model(
     apply_options(model, options)
     chosen = selection.select(*_entries(given, options, model), options)
     _warn_of_unknown(options, chosen.providers)
-    defaults = {value.name: value for value in model.graph.inputs if value.constant is not None}
+    defaults = _defaults(model)
     return Loaded(model, _split(model, defaults) if defaults else None, defaults, chosen)
+
+
+def load_again(source: ModelSource | Model, options: SessionOptions, given: Arguments) -> Model:
+    """The model of `load_model` alone, for who has the providers already. Raises what loading raises."""
+    model = open_model(source, options, given.parse_options)
+    apply_options(model, options)
+    if defaults := _defaults(model):
+        _split(model, defaults)
+    return model
+
+
+def _defaults(model: Model) -> dict[str, Value]:
+    return {value.name: value for value in model.graph.inputs if value.constant is not None}
 
 
 def _entries(given: Arguments, options: SessionOptions, model: Model) -> tuple[Any, Any]:

@@ -345,12 +345,24 @@ class InferenceSession(Compatible):
         """Who runs each node and why nobody else does."""
         return self._state.explain()
 
-    def view(self) -> "View":
-        """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`."""
-        from ort_lite.view.collect import collect
-        from ort_lite.view.view import View
+    def view(
+        self,
+        feeds: Mapping[str, Any] | None = None,
+        *,
+        other: "InferenceSession | None" = None,
+        profile: "str | os.PathLike[str] | None" = None,
+    ) -> "View":
+        """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
 
-        return View(collect(self.explain(), self.get_modelmeta().graph_name or "model"))
+        With `feeds` a second session like this one runs on them, and the page says what each node takes; with `profile` that is read
+        out of a file that `end_profiling` wrote. `other`: a session to compare with, of the same model. Raises InvalidArgument for
+        a file that is no profile, and where a second session cannot be made; and what making and running it raises.
+        """
+        from ort_lite.session.viewing import Origin, view_of
+
+        origin = Origin(type(self), self._kept, self._arguments, self._own_params)
+        view = view_of(self._state, origin, feeds, profile)
+        return view if other is None else view.beside(other.view(feeds))
 
     @property
     def creation_trace(self) -> "CreationTrace | None":

@@ -1,145 +1,80 @@
-"""A document of a model: the graph as it is partitioned, who runs what, and why."""
+"""A document of a model: what the stages made of it, who runs what, and why."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
-from ort_lite.graph.graph import Attr, Graph, Node, Value
-from ort_lite.graph.types import TensorType
+from ort_lite.compile.fusing import Fused
+from ort_lite.graph.graph import Value
+from ort_lite.graph.model import Model
+from ort_lite.graph.released import Released
+from ort_lite.options.options import SessionOptions
 from ort_lite.partition.assignment import Level, Placement
-from ort_lite.partition.constraints import nbytes
 from ort_lite.pipeline.explanation import Explanation
+from ort_lite.pipeline.pipeline import rules_of
+from ort_lite.provider.provider import ExecutionProvider
+from ort_lite.record import Record, field
 from ort_lite.view import document as page
+from ort_lite.view.facts import facts_of
+from ort_lite.view.fused import fused_nodes
+from ort_lite.view.names import Names, size_of, value_of
+from ort_lite.view.operators import operators_of
+from ort_lite.view.stages import Story, story_of
 
-FEW = 8
-"""Elements of a constant that are shown one by one."""
-_LONG = 200
-"""Characters of an attribute that are shown."""
+
+class Subject(Record):
+    """What a document is made of.
+
+    `loaded` is the model before the transforms, which are run over it as `options` have it; None: its stages begin with the assignment.
+    """
+
+    explanation: Explanation
+    title: str
+    providers: Sequence[ExecutionProvider]
+    options: SessionOptions
+    loaded: Model | None = None
+    fused: Mapping[str, Fused] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of free dimensions that are known, by the names that the graph has for them."""
+    costs: Mapping[str, page.Cost] = field(default_factory=dict)
 
 
-def collect(explanation: Explanation, title: str) -> page.Document:
-    """What the stages up to partitioning made of a model. O(nodes)."""
+def collect(subject: Subject) -> page.Document:
+    """The same for the same model and providers. O(nodes) for each stage. Raises what the transforms raise."""
+    explanation = subject.explanation
     assignment = explanation.assignment
     names = Names(assignment.graph)
-    nodes = {name: names.node(node) for node, name in names.nodes.items()}
+    facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
+    story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
+    paths = {body["path"] for body in names.bodies}
     return {
         "format": page.FORMAT,
-        "title": title,
-        "facts": [],
+        "title": subject.title,
+        "facts": facts,
         "providers": [{"name": name, "device": str(p.device)} for name, p in assignment.providers.items()],
-        "operators": {},
-        "values": {key: value_of(value) for value, key in names.values.items()},
-        "nodes": nodes,
-        "graphs": names.bodies,
-        "stages": [stage_of(nodes)],
+        "operators": operators_of(story.operators, rules_of(subject.providers)),
+        "values": _values(story, names),
+        "nodes": story.nodes,
+        "graphs": [*names.bodies, *(body for path, body in story.bodies.items() if path not in paths)],
+        "stages": story.stages,
         "placements": {place.node.name: _placement(place) for place in assignment.placements.values()},
-        "partitions": [found for level in assignment.levels for found in _partitions(level, explanation, names)],
-        "copies": [found for level in assignment.levels for found in _copies(level, names)],
-        "notes": list(explanation.notes),
+        "partitions": [made for level in assignment.levels for made in _partitions(level, subject, names, story)],
+        "copies": [made for level in assignment.levels for made in _copies(level, names)],
+        "notes": [*explanation.notes, *subject.notes],
         "memory": [],
         "timeline": None,
-        "costs": {},
+        "costs": dict(subject.costs),
     }
 
 
-class Names:
-    """Keys of the nodes and values of a graph and its bodies (see `ort_lite.view.document`)."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.nodes: dict[Node, str] = {}
-        self.values: dict[Value, str] = {}
-        self.bodies: list[page.Body] = []
-        self.paths: dict[Graph, str] = {}
-        self._enter(graph, "", None)
-
-    def _enter(self, graph: Graph, path: str, owner: str | None) -> None:
-        prefix = f"{path}/" if path else ""
-        self.paths[graph] = path
-        self._name(prefix, (*graph.inputs, *graph.initializers.values()))
-        for node in graph:
-            self.nodes[node] = node.name
-            self._name(prefix, node.outputs)
-        inputs, outputs = (self.keys(values) for values in (graph.inputs, graph.outputs))
-        self.bodies.append({"path": path, "node": owner, "inputs": inputs, "outputs": outputs})
-        for node in graph:
-            for body_path, body in _bodies(node):
-                self._enter(body, body_path, node.name)
-
-    def _name(self, prefix: str, values: Iterable[Value | None]) -> None:
-        for value in values:
-            if value is not None:
-                self.values.setdefault(value, prefix + value.name)
-
-    def keys(self, values: Iterable[Value]) -> list[str]:
-        return [self.values[value] for value in values]
-
-    def node(self, node: Node) -> page.Node:
-        assert node.graph is not None
-        made: page.Node = {
-            "name": node.name,
-            "operator": node.operator,
-            "graph": self.paths[node.graph],
-            "inputs": [None if value is None else self.values[value] for value in node.inputs],
-            "outputs": [None if value is None else self.values[value] for value in node.outputs],
-            "attributes": {name: _text(found) for name, found in node.attributes.items() if found.type[0] != "G"},
-        }
-        if bodies := [path for path, _ in _bodies(node)]:
-            made["bodies"] = bodies
-            made["captures"] = self.keys(node.captures())
-        return made
+def _values(story: Story, names: Names) -> dict[str, page.Value]:
+    """As they are now, and those of other stages. What is in a constant that was given up is what was in it before."""
+    made = {key: _now(value, story.values.get(key)) for value, key in names.values.items()}
+    return {**made, **{key: value for key, value in story.values.items() if key not in made}}
 
 
-def _bodies(node: Node) -> Iterator[tuple[str, Graph]]:
-    """Bodies of a control-flow node with their paths: "If_0.then_branch"."""
-    for name, attribute in node.attributes.items():
-        if attribute.type == "GRAPH":
-            yield f"{node.name}.{name}", attribute.value
-        elif attribute.type == "GRAPHS":
-            yield from ((f"{node.name}.{name}.{k}", body) for k, body in enumerate(attribute.value))
-
-
-def _text(attribute: Attr) -> str:
-    value = attribute.value
-    shown = f"{value.dtype}{list(value.shape)} {in_short(value)}" if isinstance(value, np.ndarray) else str(value)
-    return shown if len(shown) <= _LONG else shown[: _LONG - 3] + "..."
-
-
-def value_of(value: Value) -> page.Value:
-    known = isinstance(value.type, TensorType)
-    size = nbytes(value)
-    shape = None if value.shape is None else [dim if isinstance(dim, int) else str(dim) for dim in value.shape]
-    made: page.Value = {
-        "type": "unknown" if value.type is None else str(value.type),
-        "dtype": value.dtype if known else None,
-        "shape": shape,
-        "bytes": size if size is None or isinstance(size, int) else str(size),
-    }
-    if value.constant is not None:
-        made["constant"] = in_short(value.constant)
-    return made
-
-
-def in_short(constant: Any) -> str:
-    """Its elements where they are few, else what they are between."""
-    array = np.asarray(constant)
-    if array.size <= FEW:
-        return str(array.tolist())
-    if array.dtype.kind in "biuf":
-        return f"min {array.min():.4g}, mean {array.mean(dtype=np.float64):.4g}, max {array.max():.4g}"
-    return f"{array.size} elements"
-
-
-def stage_of(nodes: Iterable[str]) -> page.Stage:
-    return {
-        "id": "partitioned",
-        "title": "Partitioned",
-        "level": "",
-        "note": "Each node has the provider that runs it.",
-        "removed": [],
-        "added": list(nodes),
-        "changes": [],
-    }
+def _now(value: Value, before: page.Value | None) -> page.Value:
+    given_up = isinstance(value.constant, Released)
+    return before if given_up and before is not None and "constant" in before else value_of(value)
 
 
 def _placement(place: Placement) -> page.Placement:
@@ -155,7 +90,8 @@ def _placement(place: Placement) -> page.Placement:
     }
 
 
-def _partitions(level: Level, explanation: Explanation, names: Names) -> Iterator[page.Partition]:
+def _partitions(level: Level, subject: Subject, names: Names, story: Story) -> Iterator[page.Partition]:
+    explanation, fused = subject.explanation, subject.fused
     for found in level.partitions:
         yield {
             "name": found.name,
@@ -166,16 +102,15 @@ def _partitions(level: Level, explanation: Explanation, names: Names) -> Iterato
             "inputs": names.keys(found.inputs),
             "outputs": names.keys(found.outputs),
             "facts": dict(explanation.facts.get(found.name, {})),
-            "fused": [],
+            "fused": fused_nodes(fused[found.name], found, story.compiled) if found.name in fused else [],
         }
 
 
 def _copies(level: Level, names: Names) -> Iterator[page.Copy]:
     for copy in level.copies:
-        size = nbytes(copy.value)
         yield {
             "value": names.values[copy.value],
-            "bytes": size if size is None or isinstance(size, int) else str(size),
+            "bytes": size_of(copy.value),
             "route": [str(copy.hops[0].source), *(str(hop.destination) for hop in copy.hops)],
             "reader": copy.reader,
             "graph": names.paths[level.graph],

@@ -1,8 +1,9 @@
 """What a page shows, as plain data: what `collect` makes and the page's scripts read, one key at a time, as JSON.
 
-Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: its name, and where a node of
-that name came to have other operands or attributes, a number behind it ("Add_1~2"). Values have keys as well: in the main graph
-their names, in a body the body's path before it ("If_0.then_branch/sum").
+Names of nodes are unique in a model at one moment; a page shows several moments. So a node has a key: in the stage "partitioned", and
+nearly everywhere, its name; where a node of that name has other operands or attributes in other stages, a number behind it ("Add_1~2").
+Values have keys as well: in the main graph their names, in a body the body's path before it ("If_0.then_branch/sum"), where
+compilation made them the partition's name.
 """
 
 from typing import NotRequired, TypedDict
@@ -41,21 +42,24 @@ class Body(TypedDict):
 
 
 class Stage(TypedDict):
-    """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all."""
+    """One moment. Its nodes are those of the stage before, less `removed`, and `added`, all of them keys; the first adds all.
+
+    A node that only reads something else now is in both lists, under another key, and in none of `changes`.
+    """
 
     id: str  # "loaded", "transform:NUMBER", "partitioned", "compiled"
-    title: str  # "As loaded", "fold_constants", ...
-    level: str  # of the transform that made it, or ""
-    note: str  # one sentence
+    title: str  # "As loaded", "fold_constants", "fuse_conv_bias and 2 more rules", ...
+    level: str  # of the transforms that made it, the highest, or ""
+    note: str  # what it is about, a sentence or two
     removed: list[str]
     added: list[str]
     changes: list["Change"]
 
 
 class Change(TypedDict):
-    """What one rule did once: keys of nodes that went and of nodes that came."""
+    """What one rule did once, or several of which one goes on with what the other made: keys of nodes that went and that came."""
 
-    rule: str
+    rule: str  # names with ", " between them; of what partitioning inserted the reason
     removed: list[str]
     added: list[str]
 
@@ -86,7 +90,7 @@ class Copy(TypedDict):
 class Fused(TypedDict):
     """A node of the compiled partition, and the keys of those of the stage "partitioned" that it is made of."""
 
-    name: str
+    name: str  # its key
     operator: str
     parts: list[str]
 
@@ -197,4 +201,4 @@ class Document(TypedDict):
     memory: list[Arena]
     timeline: Timeline | None  # of one profiled run
     costs: dict[str, Cost]  # by key, of the stage "partitioned"
-    other: NotRequired["Document"]  # to compare with
+    other: NotRequired["Document"]  # to compare with; without the values that are equal in both

@@ -4,16 +4,29 @@ import json
 import os
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ort_lite.record import Record
 from ort_lite.view.document import Document
 from ort_lite.view.page import page_of
+
+if TYPE_CHECKING:
+    from ort_lite.graph.model import Model
+    from ort_lite.serialization.source import ModelSource
 
 
 class View(Record):
     """A document, and the page that shows it."""
 
     document: Document
+
+    def beside(self, other: "View") -> "View":
+        """This one with another one to compare it with; values that are equal in both are in this one alone."""
+        known = self.document["values"]
+        theirs: Document = {**other.document}
+        theirs["values"] = {key: value for key, value in theirs["values"].items() if known.get(key) != value}
+        theirs.pop("other", None)
+        return View({**self.document, "other": theirs})
 
     @property
     def html(self) -> str:
@@ -24,6 +37,27 @@ class View(Record):
         """Writes the page. Raises OSError where that is not possible."""
         file = Path(path)
         file.write_text(self.html, encoding="utf-8")
+        return file
+
+    def save_model_explorer(self, path: str | os.PathLike[str]) -> Path:
+        """Writes JSON that Model Explorer opens. Raises OSError where that is not possible."""
+        from ort_lite.view.model_explorer import model_explorer_json
+
+        file = Path(path)
+        file.write_text(model_explorer_json(self.document), encoding="utf-8")
+        return file
+
+    def annotate(self, model: "ModelSource | Model", path: str | os.PathLike[str]) -> Path:
+        """Writes the model with who runs each node and why, as metadata that Netron shows. `model`: the one that this is a view of.
+
+        Weights are inside, whatever file they were in. Raises what loading it raises, InvalidProtobuf above 2 GiB, and OSError.
+        """
+        from ort_lite.serialization.load import load
+        from ort_lite.serialization.proto import serialize
+        from ort_lite.view.annotate import annotated
+
+        file = Path(path)
+        file.write_bytes(serialize(annotated(load(model), self.document)))
         return file
 
     def to_json(self, indent: int | None = None) -> str:

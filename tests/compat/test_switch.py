@@ -261,5 +261,5 @@ def test_no_program_is_said(
 
     monkeypatch.setenv("PYTHONPATH", "")
     monkeypatch.setattr(sys, "argv", sys.argv)
-    assert main(["exec", *given]) == 1
+    assert main(["exec", *given]) == 2
     assert why in capsys.readouterr().err

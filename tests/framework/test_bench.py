@@ -11,9 +11,9 @@ import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
-from ort_lite.commands.bench import LENGTH, lengths
 from ort_lite.commands.benchmark.operator import attribute_of, operator_model, shape_of
 from ort_lite.commands.benchmark.rivals import RIVALS, rival
+from ort_lite.commands.feeds import LENGTH, lengths
 from ort_lite.errors import InvalidArgument
 from ort_lite.session.metadata import NodeArg
 

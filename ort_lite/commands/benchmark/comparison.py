@@ -1,11 +1,12 @@
 """A model here and on a rival: first the results, then the times, and the rival against itself."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ort_lite.commands.benchmark.blocks import Run, quietest
-from ort_lite.record import Record
+from ort_lite.commands.benchmark.load import Load
+from ort_lite.record import Record, field
 from ort_lite.verification.compare import DEFAULTS, TensorReport, Tolerance, compare
 
 NOISE = 0.03
@@ -21,6 +22,8 @@ class Result(Record):
     control: float | None = None
     differences: tuple[str, ...] = ()
     failed: str = ""
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    """By runtime, under several callers at once, where that was asked for."""
 
     @property
     def ratio(self) -> float | None:
@@ -38,7 +41,8 @@ class Result(Record):
 
     def as_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in ("name", "ours", "theirs", "control", "ratio", "noise", "failed")}
-        return {**shown, "differences": list(self.differences)}
+        loads = {runtime: load.as_dict() for runtime, load in self.loads.items()}
+        return {**shown, "differences": list(self.differences), "loads": loads}
 
 
 def timed(name: str, ours: Run, seconds: float) -> Result:

@@ -1,217 +1,22 @@
-"""Where the time of a run goes: a line for each node, or for nodes that became one, from the providers' own profiles."""
+"""Where the time of a session's runs goes, by node."""
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from ort_lite.commands.benchmark.operations import MOVING, bytes_read, operations, sizes_of
-from ort_lite.compile.lifecycle import with_hook
 from ort_lite.errors import InvalidArgument
-from ort_lite.graph.graph import Node, Value
-from ort_lite.graph.types import TensorType
-from ort_lite.partition.cost.work import Sizes, nbytes
-from ort_lite.provider.ask import ask
-from ort_lite.provider.provider import ProfileEvent
-from ort_lite.record import Record
+from ort_lite.partition.cost.operations import sizes_of
+from ort_lite.pipeline.node_times import Profile, dims_of, events_of, profile_of, recorded
 from ort_lite.session.session import InferenceSession
-from ort_lite.transform.contract import all_graphs
-
-FEWEST, MOST = 3, 200
-"""Runs that are recorded."""
-
-Span = tuple[int, int]
-"""When a run began and ended."""
-
-
-class Line(Record):
-    """`name` is that of the event: names of nodes that became one are joined by "+". `share` is of the whole run.
-
-    `nbytes` are those of the tensors that go in and come out, each once; `operations` is None where data alone tells sizes.
-    """
-
-    name: str
-    operator: str
-    shapes: str
-    seconds: float
-    share: float
-    nbytes: float
-    operations: float | None
-
-
-class Profile(Record):
-    """Sorted by time. `runs` are those that count, `seconds` is their median: an instruction at a time, so longer than of others."""
-
-    lines: tuple[Line, ...]
-    seconds: float
-    runs: int
 
 
 def profile(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> Profile:
     """Of a session that was made with `enable_profiling`. Raises InvalidArgument where none of its providers records nodes."""
     assignment = session.explain().assignment
-    every = _recorded(session, feeds, seconds)
-    spans = quiet(every)
-    providers = with_hook(assignment.providers.values(), "end_profiling")
-    events = [event for provider in providers for event in ask(provider, "end_profiling")]
+    spans = recorded(partial(session.run, None, feeds), seconds)
+    events = events_of(assignment)
     if not events:
-        raise InvalidArgument(f"--nodes: none of {', '.join(assignment.providers)} records what its nodes take")
-    found = medians(events, spans)
-    by_name: dict[str, list[ProfileEvent]] = {name: [] for name in found}
-    for event in events:
-        if event.name in by_name and event.begin >= every[0][0]:
-            by_name[event.name].append(event)
-    told = {name: together(own, len(every)) for name, own in by_name.items()}
-    nodes = [node for part in assignment.partitions for node in _all(part.nodes)]
-    groups = parts({name: args["op_name"] for name, args in told.items()}, nodes)
-    size = sizes_of(_dims(assignment.graph.inputs, feeds))
-    whole = median(stop - start for start, stop in spans) / 1e9
-    lines = [_line(name, told[name], groups[name], found[name], whole, size) for name in found]
-    return Profile(tuple(sorted(lines, key=lambda line: -line.seconds)), whole, len(spans))
-
-
-def _recorded(session: InferenceSession, feeds: Mapping[str, Any], seconds: float) -> list[Span]:
-    session.run(None, feeds)
-    spans: list[Span] = []
-    end = time.perf_counter() + seconds
-    while len(spans) < FEWEST or (time.perf_counter() < end and len(spans) < MOST):
-        begin = time.perf_counter_ns()
-        session.run(None, feeds)
-        spans.append((begin, time.perf_counter_ns()))
-    return spans
-
-
-def quiet(spans: Sequence[Span]) -> list[Span]:
-    """The shortest quarter of the runs, in order: in the others something else was at work too."""
-    return sorted(sorted(spans, key=lambda span: span[1] - span[0])[: max(FEWEST, len(spans) // 4)])
-
-
-def medians(events: Iterable[ProfileEvent], spans: Sequence[Span]) -> dict[str, float]:
-    """Seconds by name, the median over runs of what its events take in a run. What is inside of an event (a body) is not its own."""
-    own = sorted(_own(events), key=lambda pair: pair[0].begin)
-    found: dict[str, list[float]] = {}
-    run = 0
-    for event, seconds in own:
-        while run < len(spans) and event.begin > spans[run][1]:
-            run += 1
-        if run < len(spans) and event.begin >= spans[run][0]:
-            found.setdefault(event.name, [0.0] * len(spans))[run] += seconds
-    return {name: median(times) for name, times in found.items()}
-
-
-def together(events: Sequence[ProfileEvent], runs: int) -> dict[str, str]:
-    """What events of one name say: operator, bytes of a run, and their shapes where they are the same in each."""
-    args = [event.args for event in events]
-    shapes = list(dict.fromkeys(one.get("shapes", "") for one in args))
-    moved = sum(float(one.get("bytes", 0)) for one in args) / runs
-    shown = shapes[0] if len(shapes) == 1 else f"{len(shapes)} sets of shapes"
-    return {"op_name": args[-1].get("op_name", ""), "shapes": shown, "bytes": str(moved)}
-
-
-def parts(operators: Mapping[str, str], nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """The nodes behind each event; `operators` of the events by name. A node that none is named after is in the loop of a node that
-    reads it, unless it does nothing.
-    """
-    known = {node.name: node for node in reversed(nodes)}
-    groups = {name: [known[part] for part in _names(name, operator, known)] for name, operator in operators.items()}
-    owner = {node: group for group in groups.values() for node in group}
-    for node in reversed(nodes):
-        if node not in owner and node.op_type not in MOVING:
-            readers = [
-                owner[reader] for value in node.outputs if value is not None for reader in value.readers if reader in owner
-            ]
-            if readers:
-                readers[0].insert(0, node)
-                owner[node] = readers[0]
-    return groups
-
-
-def _names(name: str, operator: str, known: Mapping[str, Node]) -> list[str]:
-    """Nodes that became one are called by their names joined with "+", or by the operator that they became and the last one's name."""
-    unmade = name.removeprefix(f"{operator}_")
-    return _joined(name.split("+"), known) or ([unmade] if unmade in known else [])
-
-
-def _joined(pieces: Sequence[str], known: Mapping[str, Node]) -> list[str]:
-    """Known names that are the pieces in order: one that was joined itself has several. Empty where there are none such."""
-    for stop in range(len(pieces), 0, -1):
-        first, rest = "+".join(pieces[:stop]), pieces[stop:]
-        if first in known and (found := _joined(rest, known) if rest else [first]):
-            return [first, *found] if rest else found
-    return []
-
-
-def _own(events: Iterable[ProfileEvent]) -> Iterator[tuple[ProfileEvent, float]]:
-    """Each event with its seconds, without those of events inside of it."""
-    open_: list[list[Any]] = []
-    for event in sorted(events, key=lambda event: (event.begin, -event.end)):
-        while open_ and open_[-1][0].end <= event.begin:
-            closed, taken = open_.pop()
-            yield closed, taken / 1e9
-        if open_ and event.end <= open_[-1][0].end:
-            open_[-1][1] -= event.end - event.begin
-        open_.append([event, event.end - event.begin])
-    yield from ((closed, taken / 1e9) for closed, taken in open_)
-
-
-def _line(name: str, told: Mapping[str, str], group: Sequence[Node], seconds: float, whole: float, size: Sizes) -> Line:
-    """`told` holds where the nodes do not say it: copies that providers insert, and sizes that data tells."""
-    operator = "+".join(node.op_type for node in group) or told["op_name"]
-    shapes, moved = told["shapes"], float(told["bytes"])
-    made: float | None = 0.0
-    try:
-        if group:
-            shapes, moved = _moved(group, size)
-            made = sum(operations(node, size) for node in group)
-    except KeyError:
-        made = None
-    return Line(name, operator, shapes, seconds, seconds / whole if whole else 0.0, moved, made)
-
-
-def _moved(group: Sequence[Node], size: Sizes) -> tuple[str, float]:
-    """Shapes of what goes in and comes out, and its bytes; what nodes of the group pass on to each other is neither.
-
-    Raises KeyError for sizes that are not known before the run.
-    """
-    inside = set(group)
-    outputs = [value for node in group for value in node.outputs if value is not None and _leaves(value, inside)]
-    written = float(sum(nbytes(value, size) for value in outputs))
-    read = {
-        value: bytes_read(node, place, nbytes(value, size), written)
-        for node in group
-        for place, value in enumerate(node.inputs)
-        if value is not None and value.producer not in inside
-    }
-    texts = [", ".join(_text(value, size) for value in values) for values in (read, outputs)]
-    return " -> ".join(texts), sum(read.values()) + written
-
-
-def _leaves(value: Value, inside: set[Node]) -> bool:
-    return value.is_graph_output() or not inside.issuperset(value.readers)
-
-
-def _text(value: Value, size: Sizes) -> str:
-    if not isinstance(value.type, TensorType):
-        return str(value.type)
-    if value.type.shape is None:
-        raise KeyError(value.name)
-    return f"{value.type.dtype}{[size(dim) for dim in value.type.shape]}"
-
-
-def _all(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes and those of their bodies."""
-    for node in nodes:
-        yield node
-        for body in node.subgraphs():
-            for graph in all_graphs(body):
-                yield from graph
-
-
-def _dims(values: Sequence[Value], feeds: Mapping[str, Any]) -> dict[str, int]:
-    """The free dimensions of these feeds, by the names that the graph has for them."""
-    pairs = [pair for value in values if value.name in feeds for pair in _pairs(value, feeds[value.name])]
-    return {str(dim): size for dim, size in pairs if not isinstance(dim, int)}
-
-
-def _pairs(value: Value, array: Any) -> Iterator[tuple[Any, int]]:
-    return zip(value.shape or (), getattr(array, "shape", ()), strict=False)
+        raise InvalidArgument(
+            f"none of {', '.join(assignment.providers)} records what its nodes take; --providers chooses who runs the model"
+        )
+    return profile_of(events, spans, assignment, sizes_of(dims_of(assignment.graph.inputs, feeds)))

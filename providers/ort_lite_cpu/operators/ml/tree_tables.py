@@ -59,7 +59,7 @@ class Forest(Record, eq=False):
     single: bool
     """Whether each leaf has one weight."""
     levels: int
-    """Of the deepest tree: no row passes more nodes of a tree."""
+    """Of the deepest tree: after as many steps every row is at a leaf of each tree."""
 
 
 def order_keys(values: Array) -> Array:
@@ -73,7 +73,6 @@ def order_keys(values: Array) -> Array:
 def forest(trees: Trees) -> Forest:
     """Raises ValueError for trees that are none: children that do not exist, cycles, features below zero or beyond int32."""
     _check(trees)
-    levels = _levels(trees)
     trees = _with_members(trees)
     integer = np.int32 if trees.splits.dtype == np.float32 else np.int64
     features, keys, low_next, high_next, missing = _comparisons(trees, integer)
@@ -81,17 +80,19 @@ def forest(trees: Trees) -> Forest:
     if inner + leaves > np.iinfo(np.int32).max:
         raise ValueError(f"{inner + leaves} nodes are too many")
     itself = np.arange(inner, inner + leaves)
+    roots, low_next, high_next = (_numbered(nodes, inner) for nodes in (trees.roots, low_next, high_next))
+    levels = _levels(roots, low_next, high_next)
     single = bool((np.diff(trees.starts) == 1).all())
     columns = [
         np.concatenate([features, np.zeros(leaves, np.int64)]),
         np.concatenate([keys, np.full(leaves, np.iinfo(integer).max)]),
-        np.concatenate([_numbered(low_next, inner), itself]),
-        np.concatenate([_numbered(high_next, inner), trees.weights.view(integer) if single else itself]),
+        np.concatenate([low_next, itself]),
+        np.concatenate([high_next, trees.weights.view(integer) if single else itself]),
     ]
     seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
     return Forest(
         nodes=np.stack(columns, axis=1).astype(integer),
-        roots=_numbered(trees.roots, inner),
+        roots=roots,
         inner=inner,
         starts=trees.starts,
         targets=trees.targets,
@@ -138,17 +139,18 @@ def _check(trees: Trees) -> None:
             raise ValueError(f"a node asks for feature {feature}")
 
 
-def _levels(trees: Trees) -> int:
+def _levels(roots: Array, low_next: Array, high_next: Array) -> int:
     """Number of levels. Raises ValueError for cycles. O(nodes) for trees; nodes that several others share are seen again."""
-    level, visits = trees.roots[trees.roots >= 0], 0
+    inner = len(low_next)
+    level, visits = roots[roots < inner], 0
     for count in range(DEEPEST):
         visits += len(level)
         if not len(level):
             return count
-        if visits > len(trees.features) + len(trees.roots) + MOST_VISITS:
+        if visits > inner + len(roots) + MOST_VISITS:
             break
-        children = np.concatenate([trees.true[level], trees.false[level]])
-        level = np.unique(children[children >= 0])
+        children = np.concatenate([low_next[level], high_next[level]])
+        level = np.unique(children[children < inner])
     raise ValueError(f"the nodes form a cycle, or a tree of more than {DEEPEST} levels")
 
 

@@ -19,8 +19,10 @@ from ort_lite_cpu.registry import REAL, operator
 
 GROUP = 16
 """Trees that a row goes down in step: so many loads that do not wait for each other."""
+SHALLOW = 4
+"""Levels that all rows go down without a look at whether they are there already."""
 STRIDE = 2
-"""Levels between two looks at whether all are there."""
+"""Levels between two such looks."""
 BLOCK = 64
 """Rows that stay in a cache while all trees pass."""
 ML = "ai.onnx.ml"
@@ -39,25 +41,26 @@ def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: 
 
 
 @native
-def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, inner: int, nan: int, missing: Static) -> None:
+def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, inner: int, levels: int, nan: int, missing: Static) -> None:
     """at[:count] = the leaves where the row x ends in the trees at `roots`. missing: NaN is low for features below zero."""
     for t in range(count):
         at[t] = roots[t]
-    waiting = count
-    while waiting > 0:
-        for _ in range(STRIDE):
+    for level in range(levels):
+        if level >= SHALLOW and level % STRIDE == 0:
+            waiting = 0
             for t in range(count):
-                node = shift(nodes, at[t] * 4)
-                feature = node[0]
-                if missing:
-                    key = x[~feature if feature < 0 else feature]
-                    high = key > node[1] and not (feature < 0 and key == nan)
-                else:
-                    high = x[feature] > node[1]
-                at[t] = node[3 if high else 2]
-        waiting = 0
+                waiting += 1 if at[t] < inner else 0
+            if waiting == 0:
+                break
         for t in range(count):
-            waiting += 1 if at[t] < inner else 0
+            node = shift(nodes, at[t] * 4)
+            feature = node[0]
+            if missing:
+                key = x[~feature if feature < 0 else feature]
+                high = key > node[1] and not (feature < 0 and key == nan)
+            else:
+                high = x[feature] > node[1]
+            at[t] = node[3 if high else 2]
 
 
 @native
@@ -100,6 +103,7 @@ def walk(
     features: int,
     trees: int,
     inner: int,
+    levels: int,
     outputs: int,
     nan: int,
     missing: Static,
@@ -111,7 +115,7 @@ def walk(
     """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
 
     `leaves` are the nodes once more, as floats. Nothing is compared here: `tree_tables.forest` has seen that all numbers in the
-    tables are nodes, leaves and features, and that there is a way down; `_forest` that targets are below `outputs`.
+    tables are nodes, leaves and features, and that `levels` steps lead to leaves; `_forest` that targets are below `outputs`.
     """
     first, last = rows * part // parts, rows * (part + 1) // parts
     mine = shift(at, part * GROUP)
@@ -124,9 +128,15 @@ def walk(
             count = min(GROUP, trees - group)
             for row in range(block, end):
                 if count == GROUP:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, nan, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, levels, nan, missing)
                 else:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, inner, nan, missing)
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, inner, levels, nan, missing)
+                if single and aggregate == "sum" and outputs == 1:
+                    total = sums[row]
+                    for t in range(count):
+                        total = total + leaves[mine[t] * 4 + 3]
+                    sums[row], seen[row] = total, like(seen, 1)
+                    continue
                 for t in range(count):
                     leaf = mine[t] - inner
                     if single:
@@ -350,6 +360,7 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: s
         features=features,
         trees=len(trees.roots),
         inner=trees.inner,
+        levels=trees.levels,
         outputs=outputs,
         nan=nan,
         missing=trees.missing,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ort_lite.commands.benchmark.operations import bytes_read, operations, sizes_of
 from ort_lite.graph import Node, TensorType, Value
+from ort_lite.partition.cost.operations import bytes_read, operations, sizes_of
 from ort_lite.shapes.dims import symbol
 
 Shapes = list[tuple[Any, ...] | None]

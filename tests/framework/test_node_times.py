@@ -10,8 +10,9 @@ import pytest
 
 import ort_lite
 from ort_lite.commands.benchmark.machine import Peaks, cpu, peaks
-from ort_lite.commands.benchmark.nodes import FEWEST, Profile, medians, profile, quiet, together
+from ort_lite.commands.benchmark.nodes import profile
 from ort_lite.errors import InvalidArgument
+from ort_lite.pipeline.node_times import FEWEST, Profile, medians, quiet, together
 from ort_lite.provider import ProfileEvent
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
 from tests.models.light_models import randomised
@@ -131,7 +132,7 @@ def test_sizes_that_data_tells_are_the_providers(tmp_path: Path) -> None:
 
 def test_a_session_without_events_is_an_error(tmp_path: Path) -> None:
     model = text("(float[8] x) => (float[8] y) { y = Identity(x) }")
-    with pytest.raises(InvalidArgument, match="--nodes: none of NumpyExecutionProvider, CPUExecutionProvider records"):
+    with pytest.raises(InvalidArgument, match="none of NumpyExecutionProvider, CPUExecutionProvider records"):
         profiled(model, {"x": np.ones(8, np.float32)}, tmp_path, [NumpyProvider(), CpuStandIn()])
 
 

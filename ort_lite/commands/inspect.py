@@ -1,0 +1,161 @@
+"""`ort-lite inspect MODEL.onnx`: what a model holds: inputs, operators, weights, and what a run has to do. Nothing is compiled."""
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ort_lite.commands import model
+from ort_lite.commands.feeds import dims_of, shapes_of
+from ort_lite.commands.printing import print_json, print_table, print_text
+from ort_lite.errors import InvalidGraph, NotImplemented, told
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.graph.model import Model
+from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
+from ort_lite.partition.cost.operations import operations, sizes_of
+from ort_lite.partition.cost.work import Sizes, nbytes
+from ort_lite.pipeline.preparation import Arguments, prepare_until
+from ort_lite.session.metadata import NodeArg, node_args
+from ort_lite.shapes.dims import symbols
+from ort_lite.shapes.expr import Expr
+
+LARGEST = 10
+
+
+def main(arguments: Namespace) -> None:
+    loaded, doubt = _typed(arguments)
+    inputs = node_args([value for value in loaded.graph.inputs if value.constant is None], loaded.unnamed_dims)
+    dims = _dims(arguments, loaded.graph, inputs)
+    report = {
+        "model": _facts(loaded),
+        "inputs": [_arg(arg) for arg in inputs],
+        "outputs": [_arg(arg) for arg in node_args(loaded.graph.outputs, loaded.unnamed_dims)],
+        "operators": dict(sorted(Counter(node.operator for node in loaded.graph.all_nodes()).items())),
+        "weights": _weights(loaded.graph),
+        "run": {"dims": dims, **_work(loaded.graph, sizes_of(dims)), "doubt": doubt},
+    }
+    if arguments.json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _typed(arguments: Namespace) -> tuple[Model, str]:
+    """The model as the file has it, its values with their types; and why they have none, where the model is wrong."""
+    plain = SessionOptions()
+    plain.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    given = Arguments(model.providers(arguments))
+    try:
+        return prepare_until("transform", arguments.model, plain, given).loaded.model, ""
+    except (InvalidGraph, NotImplemented) as error:
+        return prepare_until("load", arguments.model, plain, given).loaded.model, told(error).splitlines()[0]
+
+
+def _dims(arguments: Namespace, graph: Graph, inputs: Iterable[NodeArg]) -> dict[str, int]:
+    """Sizes of the free dimensions, as the graph calls them: those of --shape and --dim, and 1 for others."""
+    found = {symbol.name: 1 for value in graph.inputs for symbol in symbols(value.shape or ())}
+    shapes = shapes_of(arguments, list(inputs))
+    for value in graph.inputs:
+        for dim, size in zip(value.shape or (), shapes.get(value.name, ()), strict=False):
+            if isinstance(dim, Expr):
+                found[str(dim)] = size
+    return {**found, **dims_of(arguments)}
+
+
+def _facts(loaded: Model) -> dict[str, Any]:
+    return {
+        "graph": loaded.graph.name,
+        "producer": f"{loaded.producer_name} {loaded.producer_version}".strip(),
+        "IR version": loaded.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in sorted(loaded.opset_imports.items())},
+        "model version": loaded.model_version,
+        "functions": len(loaded.functions),
+        "metadata": dict(sorted(loaded.metadata_props.items())),
+    }
+
+
+def _arg(arg: NodeArg) -> dict[str, Any]:
+    return {"name": arg.name, "type": arg.type, "shape": arg.shape}
+
+
+def _weights(graph: Graph) -> dict[str, Any]:
+    found = [value for body in _graphs(graph) for value in body.initializers.values() if value.constant is not None]
+    by_type: dict[str, dict[str, int]] = {}
+    for value in found:
+        row = by_type.setdefault(str(value.dtype), {"tensors": 0, "elements": 0, "bytes": 0})
+        row["tensors"] += 1
+        row["elements"] += int(getattr(value.constant, "size", 0))
+        row["bytes"] += _size(value)
+    largest = sorted(found, key=lambda value: (-_size(value), value.name))[:LARGEST]
+    return {
+        "tensors": len(found),
+        "elements": sum(row["elements"] for row in by_type.values()),
+        "bytes": sum(row["bytes"] for row in by_type.values()),
+        "by type": dict(sorted(by_type.items())),
+        "largest": [{"name": v.name, "type": str(v.type), "bytes": _size(v)} for v in largest],
+    }
+
+
+def _graphs(graph: Graph) -> Iterable[Graph]:
+    yield graph
+    for node in graph:
+        for body in node.subgraphs():
+            yield from _graphs(body)
+
+
+def _size(value: Value) -> int:
+    return int(getattr(value.constant, "nbytes", 0))
+
+
+def _work(graph: Graph, size: Sizes) -> dict[str, Any]:
+    """Operations of one run and bytes of what nodes compute, bodies once; `unknown` counts nodes whose sizes only the data tells."""
+    made = moved = 0.0
+    unknown = 0
+    most: Counter[str] = Counter()
+    for node in graph.all_nodes():
+        counted = _of(node, size)
+        if counted is None:
+            unknown += 1
+            continue
+        made, moved = made + counted[0], moved + counted[1]
+        most[node.operator] += int(counted[0])
+    by_operator = {name: count for name, count in most.most_common() if count}
+    return {"operations": int(made), "bytes of results": int(moved), "unknown": unknown, "operations by operator": by_operator}
+
+
+def _of(node: Node, size: Sizes) -> tuple[float, float] | None:
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    if any(value.shape is None for value in values):
+        return None
+    try:
+        return operations(node, size), float(sum(nbytes(value, size) for value in node.outputs))
+    except KeyError:
+        return None
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    facts = report["model"]
+    opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
+    print_text(
+        f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; made by {facts['producer'] or 'nobody who says so'}"
+    )
+    for key, text in facts["metadata"].items():
+        print_text(f"metadata {key}: {text if len(text) <= 200 else text[:197] + '...'}")
+    rows = [(side[:-1], arg["name"], arg["type"], str(arg["shape"])) for side in ("inputs", "outputs") for arg in report[side]]
+    print_table(("is", "name", "type", "shape"), rows)
+    weights = report["weights"]
+    print_text(f"\n{weights['tensors']} weights of {weights['elements']:,} elements, {weights['bytes']:,} bytes; the largest:")
+    print_table(("name", "type", "bytes"), [(w["name"], w["type"], f"{w['bytes']:,}") for w in weights["largest"]], ("bytes",))
+    run = report["run"]
+    sizes = ", ".join(f"{name} = {size}" for name, size in run["dims"].items())
+    more = f"; sizes of {run['unknown']} nodes are not known before a run" if run["unknown"] else ""
+    print_text(f"\na run{f' with {sizes}' if sizes else ''}: {run['operations'] / 1e9:.4g} GFLOP{more}")
+    if run["doubt"]:
+        print_text(f"shapes are not known: {run['doubt']}")
+    counts = run["operations by operator"]
+    order = sorted(report["operators"], key=lambda name: (-counts.get(name, 0), name))
+    print_table(
+        ("operator", "nodes", "GFLOP"),
+        [(name, report["operators"][name], f"{counts[name] / 1e9:.4g}" if name in counts else "") for name in order],
+        ("nodes", "GFLOP"),
+    )

@@ -1,0 +1,57 @@
+"""What is said of a model as a whole: where it is from, how large it is, how much there is to do in a run, what looked at it."""
+
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+
+from ort_lite._version import __version__
+from ort_lite.graph.graph import Graph, Value
+from ort_lite.graph.model import Model
+from ort_lite.native.cpu import host
+from ort_lite.partition.cost.operations import operations, sizes_of
+
+Facts = list[tuple[str, str]]
+
+_STEPS = (1000, "", "k", "M", "G", "T", "P")
+_BYTES = (1024, " bytes", " KiB", " MiB", " GiB", " TiB", " PiB")
+
+
+def facts_of(model: Model | None, graph: Graph, values: Iterable[Value], dims: Mapping[str, int]) -> Facts:
+    """`model` is as its file has it, `graph` as it is run, `values` all that are in it, `dims` known sizes of free dimensions."""
+    constants = [value.constant for value in values if value.constant is not None]
+    facts = [] if model is None else _origin(model)
+    facts.append(("Nodes", f"{sum(1 for _ in graph.all_nodes()):,}"))
+    facts.append(("Parameters", _short(sum(constant.size for constant in constants), _STEPS)))
+    facts.append(("Weights", _short(sum(constant.nbytes for constant in constants), _BYTES)))
+    if (count := _operations(graph, dims)) is not None:
+        facts.append(("Operations of a run", _short(count, _STEPS)))
+    facts.append(("Processor", host().name))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("onnx", "numba", "numpy"))
+    facts.append(("Versions", f"ort_lite {__version__}, {packages}, Python {platform.python_version()}"))
+    return facts
+
+
+def _origin(model: Model) -> Facts:
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in model.opset_imports.items())
+    producer = f"{model.producer_name} {model.producer_version}".strip()
+    said = [("Producer", producer), ("Opsets", opsets), ("IR version", str(model.ir_version))]
+    return [(label, text) for label, text in said if text]
+
+
+def _operations(graph: Graph, dims: Mapping[str, int]) -> int | None:
+    """Of the nodes of the main graph; None where sizes are not known before the run."""
+    size = sizes_of(dims)
+    try:
+        return round(sum(operations(node, size) for node in graph))
+    except KeyError:
+        return None
+
+
+def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:
+    """Three digits: "1.24 M"."""
+    step, *units = scale
+    value, place = float(number), 0
+    while value >= step and place < len(units) - 1:
+        value, place = value / step, place + 1
+    unit = units[place]
+    return f"{value:.3g}{unit if unit.startswith(' ') else f' {unit}'.rstrip()}" if place else f"{number}{unit}"
