@@ -49,8 +49,14 @@ export function themeColours() {
   return found;
 }
 
-/** Calls when the theme changes: by the page's button or by the system's. */
+/** Calls when the theme changes, by the page's button or by the system's; answers a function that ends that. */
 export function onTheme(call) {
-  new MutationObserver(call).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", call);
+  const observer = new MutationObserver(call);
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  system.addEventListener("change", call);
+  return () => {
+    observer.disconnect();
+    system.removeEventListener("change", call);
+  };
 }

@@ -10,7 +10,7 @@ import { createTree } from "./tree.js";
 const ROOM_FOR_LIST = 1100; // pixels of width from which the list is there at first
 const ROOM_FOR_DETAILS = 640;
 
-/** Fills the panel of the graph. It follows `node` and `stage` of the state, and tells it nodes that are selected: {key(event)}. */
+/** Fills the panel of the graph. It follows `node` and `stage` of the state, and tells it nodes that are selected: {key(event), close()}. */
 export function makeExplorer(root, model, state) {
   const [list, drawing, panel] = ["aside", "div", "aside"].map((tag) => element(tag));
   list.setAttribute("aria-label", "What is in the graph");
@@ -35,7 +35,7 @@ export function makeExplorer(root, model, state) {
   root.append(toolbar(model, view, state, told, { list, panel }), element("div", { class: "columns" }, list, drawing, panel));
   followState(model, view, state, told);
   told.details.show(view.selected);
-  return { key: (event) => explorerKey(event, told.search) };
+  return { key: (event) => explorerKey(event, told.search), close: view.close };
 }
 
 function followState(model, view, state, told) {

@@ -19,7 +19,8 @@ const SHIFTS = { ArrowUp: [0, 80], ArrowDown: [0, -80], ArrowLeft: [80, 0], Arro
  * Draws a stage of a model in `root`, which has a size of its own.
  *
  * Options: `stage`, its number; `marks`, a Map of node keys to "came" or "gone"; `choose(id)` hears what is selected, null of nothing;
- * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS. Ids are those of nesting.js: "n:" and a node's key.
+ * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS; `label`: what the drawing is called. Ids are those
+ * of nesting.js: "n:" and a node's key. `close()` ends what a view listens to, once it is no longer on the page.
  */
 export function createGraphView(root, model, options = {}) {
   const view = new GraphView(root, model, options);
@@ -52,11 +53,17 @@ class GraphView {
     this.canvas.addEventListener("dblclick", (event) => this.#open(this.#itemAt(event)?.id));
     this.canvas.addEventListener("pointermove", (event) => this.#hover(event));
     this.canvas.addEventListener("keydown", (event) => this.#key(event));
-    new ResizeObserver(() => this.#resize()).observe(root);
-    onTheme(() => {
+    const sizes = new ResizeObserver(() => this.#resize());
+    sizes.observe(root);
+    const endThemes = onTheme(() => {
       this.theme = themeColours();
       this.redraw();
     });
+    this.close = () => {
+      sizes.disconnect();
+      endThemes();
+      this.layouter.stop();
+    };
   }
 
   /** Shows another stage; what is selected stays so where it is there. */

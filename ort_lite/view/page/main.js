@@ -6,7 +6,7 @@ import { readAddress, writeAddress } from "./address.js";
 import { createState, element } from "./state.js";
 import { addThemes } from "./theme.js";
 
-/** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at; it may answer {key(event)}. */
+/** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at; it may answer {key(event), close()}. */
 const TABS = [
   { id: "graph", title: "Graph", has: () => true, make: makeExplorer },
 ];
@@ -40,6 +40,7 @@ export function show(shown) {
   document.getElementById("tabs").replaceChildren();
   document.getElementById("panels").replaceChildren();
   document.getElementById("title").textContent = shown.title;
+  for (const { close } of page.made.values()) close?.();
   page.made.clear();
   const model = createModel(shown);
   const asked = readAddress(shown);
@@ -75,7 +76,7 @@ function tabKey(event) {
 function pageKey(event, help) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
   if (event.key === "?") help.showModal();
-  else if (!page.made.get(page.state.get("tab"))?.key?.(event)) return;
+  else if (!page.made.get(page.state?.get("tab"))?.key?.(event)) return;
   event.preventDefault();
 }
 
@@ -85,8 +86,9 @@ function start() {
   const help = addHelp(tools);
   document.getElementById("tabs").addEventListener("keydown", tabKey);
   document.addEventListener("keydown", (event) => pageKey(event, help));
-  addEventListener("hashchange", () => followAddress(page));
-  show(JSON.parse(document.getElementById("document").textContent));
+  addEventListener("hashchange", () => page.shown && followAddress(page));
+  const first = JSON.parse(document.getElementById("document").textContent);
+  if (first) show(first);
 }
 
 globalThis.ortLite = { show };
