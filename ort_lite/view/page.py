@@ -5,14 +5,43 @@ import gzip
 import json
 import lzma
 import re
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from ort_lite.view.document import Document
 
-SCRIPTS = ("state", "document", "layout", "graph", "details", "search", "stages", "memory", "timeline", "compare", "main")
-"""Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name is exported once."""
+SCRIPTS = (
+    "state",
+    "document",
+    "units",
+    "colours",
+    "nesting",
+    "layout",
+    "faces",
+    "paint",
+    "walk",
+    "graph",
+    "blocks",
+    "subjects",
+    "legend",
+    "tree",
+    "details",
+    "search",
+    "explore",
+    "stages",
+    "memory",
+    "timeline",
+    "compare",
+    "address",
+    "theme",
+    "help",
+    "main",
+)
+"""Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name at top level is unique in all
+of them. A module may have a style sheet of its name."""
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js", "elk-api.js")
 _IMPORT = re.compile(r'^import .* from "\./[a-z]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILINE)
@@ -33,7 +62,7 @@ def _template() -> str:
     """All but the document, the same for every model."""
     folder = files("ort_lite.view")
     parts = {
-        "<!--style-->": folder.joinpath("page", "style.css").read_text(encoding="utf-8"),
+        "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
         "<!--libraries-->": "\n".join(folder.joinpath("vendor", name).read_text(encoding="utf-8") for name in _LIBRARIES),
         "<!--layout-->": _packed(lzma.decompress(folder.joinpath("vendor", "elk-worker.min.js.xz").read_bytes())),
         "<!--script-->": "\n".join(
@@ -44,6 +73,13 @@ def _template() -> str:
     for place, text in parts.items():
         made = made.replace(place, text)
     return made
+
+
+def _styles(page: Traversable) -> Iterator[str]:
+    for name in ("style", *SCRIPTS):
+        sheet = page.joinpath(f"{name}.css")
+        if sheet.is_file():
+            yield sheet.read_text(encoding="utf-8")
 
 
 def _script(module: str) -> str:

@@ -1,1 +1,146 @@
-// To come.
+// The panel of what is known of what is selected; of nodes here, of all else in subjects.js.
+import { factList, leadTo, listed, madeValue, nodeText, providerBadge, readValue, section } from "./blocks.js";
+import { nodesIn, partsOf } from "./nesting.js";
+import { element } from "./state.js";
+import { modelParts, SUBJECTS } from "./subjects.js";
+import { bytesText, countText, shareText, timeText } from "./units.js";
+
+/** A panel in `root` beside a view of graph.js: {show(id)}, null for the model. */
+export function createDetails(root, model, view) {
+  return {
+    show(id) {
+      const { kind, name } = id === null ? {} : partsOf(id);
+      const parts = id === null ? modelParts(model, view) : kind === "n" ? nodeParts(model, view, name, id) : SUBJECTS[kind](model, view, name, id);
+      root.replaceChildren(...parts.filter(Boolean));
+      root.scrollTop = 0;
+    },
+  };
+}
+
+function nodeParts(model, view, key, id) {
+  const node = model.document.nodes[key];
+  return [
+    element("h2", {}, node.operator),
+    element("p", { class: "name" }, node.name),
+    documentation(model.document.operators[node.operator], node.operator),
+    whyHere(model, view, key),
+    costParts(model, key),
+    listed("Inputs", node.inputs.map((value) => readValue(model, view, value))),
+    listed("Outputs", node.outputs.map((value) => madeValue(model, view, value))),
+    listed("Read by its bodies", (node.captures ?? []).map((value) => readValue(model, view, value))),
+    bodiesOf(model, view, node, id),
+    section("Attributes", factList(Object.entries(node.attributes))),
+    compiledInto(model, view, key),
+    memoryParts(model, key),
+    historyParts(model, view, key),
+  ];
+}
+
+function documentation(operator, name) {
+  if (!operator) return null;
+  const since = `${name}, since version ${operator.since}`;
+  const link = operator.url ? element("a", { href: operator.url, target: "_blank", rel: "noopener noreferrer" }, since) : since;
+  const text = operator.doc && element("details", {}, element("summary", {}, "Documentation"), element("div", { class: "doc" }, operator.doc.trim()));
+  return element("div", { class: "operator" }, link, text || "");
+}
+
+/** Who runs it, and what each other provider has to do with it. */
+function whyHere(model, view, key) {
+  const place = view.tree.wiring.partitions.size ? model.document.placements[key] : undefined;
+  if (!place) return null;
+  const reasons = place.reasons.map((reason) =>
+    element(
+      "li",
+      { class: `reason ${reason.verdict}` },
+      providerBadge(model, reason.provider),
+      element("span", { class: "verdict" }, `${reason.verdict}: ${reason.code}`),
+      element("span", { class: "type" }, reason.detail),
+    ),
+  );
+  return section(
+    "Why here",
+    factList([
+      ["runs on", providerBadge(model, place.provider)],
+      ["partition", leadTo(view, `p:${place.partition}`, place.partition)],
+      ["by the rule", place.rule],
+      ["inserted", place.inserted],
+    ]),
+    reasons.length ? element("ul", { class: "values" }, ...reasons) : null,
+  );
+}
+
+/** Operations and bytes in a microsecond are mega-operations and megabytes in a second. */
+function costParts(model, key) {
+  const keys = model.partsOf(key).filter((part) => model.document.costs[part]);
+  if (!keys.length) return null;
+  const costs = keys.map((part) => model.document.costs[part]);
+  const total = (name) => (costs.every((cost) => cost[name] !== undefined) ? d3.sum(costs, (cost) => cost[name]) : null);
+  const time = total("microseconds");
+  const rate = (amount, unit) => (amount === null || !time ? "" : `, ${prefixed((1e6 * amount) / time)}${unit}/s`);
+  const [flops, bytes] = [total("flops"), total("bytes")];
+  const shared = d3.max(costs, (cost) => cost.shared);
+  return section(
+    "Cost",
+    factList([
+      ["time", `${timeText(time)}, ${shareText(total("share"))} of a run`],
+      ["operations", flops === null ? null : `${prefixed(flops)}FLOP${rate(flops, "FLOP")}`],
+      ["moves", bytes === null ? null : `${bytesText(bytes)}${rate(bytes, "B")}`],
+      ["measured with", shared > 1 ? `${countText(shared - 1, "other node")}: an equal part of what they took as one` : null],
+    ]),
+  );
+}
+
+/** "5.55 M", to be followed by a unit. */
+const prefixed = (number) => d3.format(".3~s")(number).replace(/([a-zµ]?)$/i, " $1");
+
+function bodiesOf(model, view, node, id) {
+  const bodies = (node.bodies ?? []).map((path) =>
+    element("li", {}, leadTo(view, `b:${path}`, path.slice(node.name.length + 1)), element("span", { class: "type" }, bodyCount(view, path))),
+  );
+  const folded = view.folded.has(id);
+  const button = element("button", { onclick: () => view.fold(id) }, folded ? "Unfold" : "Fold");
+  return bodies.length ? section("Bodies", element("ul", { class: "values" }, ...bodies), button) : null;
+}
+
+const bodyCount = (view, path) => countText(nodesIn(view.tree, `b:${path}`).length, "node");
+
+/** What it is compiled to, or what it is compiled from. */
+function compiledInto(model, view, key) {
+  const made = model.document.partitions.flatMap(({ fused }) => fused);
+  const lines = made
+    .filter(({ name, parts }) => name === key || parts.includes(key))
+    .map(({ name, operator, parts }) => {
+      const links = parts.map((part) => leadTo(view, `n:${part}`, part));
+      return element("li", {}, leadTo(view, `n:${name}`, operator), element("span", { class: "readers" }, "of ", ...links));
+    });
+  return listed("Compiled", lines);
+}
+
+/** Its outputs in the memory plans. */
+function memoryParts(model, key) {
+  const lines = model.document.memory.flatMap((arena) =>
+    arena.tensors
+      .filter((tensor) => tensor.node === key)
+      .map(({ name, offset, size, first, last, role }) => {
+        const where = `${bytesText(size)} at byte ${offset.toLocaleString("en")} of ${arena.memory} (${role})`;
+        return element("li", {}, name, element("span", { class: "type" }, where), element("span", { class: "type" }, `alive in steps ${first} to ${last}`));
+      }),
+  );
+  return listed("Memory", lines);
+}
+
+/** The stages at which it came and went, what it was made of and what became of it. */
+function historyParts(model, view, key) {
+  const lines = model.document.stages.flatMap((stage, number) => {
+    const came = stage.added.includes(key) && number > 0;
+    const went = stage.removed.includes(key);
+    if (!came && !went) return number === 0 && stage.added.includes(key) ? [element("li", {}, stage.title)] : [];
+    const change = stage.changes.find(({ added, removed }) => (came ? added : removed).includes(key));
+    const others = change ? (came ? change.removed : change.added) : [];
+    const links = others.map((other) => leadTo(view, `n:${other}`, nodeText(model, other)));
+    const says = came ? (others.length ? "came of" : "came") : others.length ? "became" : "went";
+    const rule = change && change.rule !== stage.title ? ` (${change.rule})` : "";
+    return [element("li", {}, `${stage.title}${rule}: ${says}`, element("span", { class: "readers" }, ...links))];
+  });
+  return model.document.stages.length > 1 ? listed("History", lines) : null;
+}

@@ -1,9 +1,12 @@
-// The document with what is looked up in it: who reads and makes a value, which nodes a stage has.
+// The document with what is looked up in it: which nodes a stage has, who makes and reads a value, what is in what.
 
 /** Indexes of a document. O(nodes). */
 export function createModel(document) {
   const colours = new Map(document.providers.map((provider, index) => [provider.name, index]));
-  return {
+  const wiring = new Map();
+  const compiled = new Map();
+  for (const { provider, fused } of document.partitions) for (const { name, parts } of fused) compiled.set(name, { provider, parts });
+  const model = {
     document,
     /** The number of a provider's colour, -1 of none. */
     colour: (provider) => colours.get(provider) ?? -1,
@@ -16,5 +19,81 @@ export function createModel(document) {
       }
       return keys;
     },
+    /** The wiring of a stage (see `wire`), made when it is first asked for. */
+    at(stage) {
+      if (!wiring.has(stage)) wiring.set(stage, wire(document, stage, model.keysAt(stage)));
+      return wiring.get(stage);
+    },
+    /** The provider of a node that is partitioned or compiled. */
+    providerOf: (key) => (compiled.get(key) ?? document.placements[key] ?? document.placements[document.nodes[key].name])?.provider,
+    /** The nodes of the stage "partitioned" that a compiled node is made of, else the node itself. */
+    partsOf: (key) => compiled.get(key)?.parts ?? [document.placements[key] ? key : document.nodes[key].name],
+    /** A weight: what no node makes and no feed gives. */
+    isConstant: (value) => document.values[value]?.constant !== undefined,
   };
+  return model;
+}
+
+/** The stage that is shown at first: the one that says who runs what, else the last. */
+export function firstStage(document) {
+  const stage = partitionedStage(document);
+  return stage < Infinity ? stage : document.stages.length - 1;
+}
+
+/** The number of the first stage whose nodes have providers; Infinity where none has. */
+export function partitionedStage(document) {
+  const found = document.stages.findIndex((stage) => stage.id === "partitioned");
+  return found < 0 ? Infinity : found;
+}
+
+/** {keys, makers: value -> node, readers: value -> nodes, graphs: path -> body, partitions: name -> partition, partitionOf: node -> name}. */
+function wire(document, stage, unordered) {
+  const makers = new Map();
+  const readers = new Map();
+  for (const key of unordered) {
+    for (const value of document.nodes[key].outputs) if (value !== null) makers.set(value, key);
+  }
+  const keys = inOrder(document, unordered, makers);
+  for (const key of keys) {
+    for (const value of new Set(document.nodes[key].inputs)) if (value !== null) append(readers, value, key);
+  }
+  const graphs = new Map(document.graphs.filter((body) => body.node === null || keys.has(body.node)).map((body) => [body.path, body]));
+  const partitions = new Map();
+  const partitionOf = new Map();
+  if (stage >= partitionedStage(document)) {
+    for (const partition of document.partitions) partitions.set(partition.name, partition);
+    const homes = new Map(document.partitions.flatMap(({ name, nodes, fused }) => [...nodes, ...fused.map((made) => made.name)].map((key) => [key, name])));
+    for (const key of keys) {
+      const home = homes.get(key) ?? homes.get(document.nodes[key].name); // a key with a number: it reads what a fusion made
+      if (home !== undefined) partitionOf.set(key, home);
+    }
+  }
+  return { keys, makers, readers, graphs, partitions, partitionOf };
+}
+
+/** Makers before readers. Without recursion: a chain may be as long as the model. */
+function inOrder(document, keys, makers) {
+  const ordered = new Set();
+  const entered = new Set();
+  const waiting = [...keys].reverse();
+  while (waiting.length) {
+    const key = waiting.at(-1);
+    if (entered.has(key)) {
+      ordered.add(waiting.pop());
+      continue;
+    }
+    entered.add(key);
+    const { inputs, captures = [] } = document.nodes[key];
+    for (const value of [...captures, ...inputs].reverse()) {
+      const maker = makers.get(value);
+      if (maker !== undefined && !entered.has(maker)) waiting.push(maker);
+    }
+  }
+  return ordered;
+}
+
+/** Appends to the list of a key in a map of lists. */
+export function append(lists, key, value) {
+  if (lists.has(key)) lists.get(key).push(value);
+  else lists.set(key, [value]);
 }
