@@ -22,7 +22,7 @@ def models_of(given: Sequence[str]) -> dict[str, Path]:
         else:
             raise NoSuchFile(f"{text}: there is no such file or folder")
     if not found:
-        raise InvalidArgument(f"{', '.join(given)}: no file in it ends in .onnx")
+        raise InvalidArgument(f"{', '.join(given)}: no model in it: a file that ends in .onnx, and is no link to elsewhere")
     if len(found) > MOST:
         raise InvalidArgument(f"{', '.join(given)}: more than {MOST} models; name a folder with fewer")
     return found
