@@ -1,7 +1,7 @@
 """HTTP for the page of a desk: on this machine alone, for who has the token of its address alone, in small bounded requests.
 
-Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`, how far it is, and of `job/result`, what came of it; POST
-to `job` starts what the body asks for (`ort_lite.commands.desk.wish`), 409 while something else runs; DELETE of `job` ends it.
+Behind /TOKEN/: GET of the page itself, of `about`, what can be chosen, of `job`, how far it is, and of `job/result`, what came of it;
+POST to `job` starts what the body asks for (`ort_lite.commands.desk.wish`), 409 while something else runs; DELETE of `job` ends it.
 """
 
 import json
