@@ -53,7 +53,7 @@ def wish_of(body: bytes, models: Collection[str], providers: Collection[str]) ->
     """Raises InvalidArgument that names the field, what came and what was expected."""
     try:
         given = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second of lists in lists in lists
         raise InvalidArgument(f"the request is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise InvalidArgument("the request is no JSON object")

@@ -112,7 +112,11 @@ function makeDesk(about) {
   const status = makeStatus();
   const results = element("div", { class: "desk-results" });
   let before = null;
-  const start = makeWorker(status.tell, (result) => {
+  const told = (job) => {
+    status.tell(job);
+    results.classList.toggle("stale", job.state !== "done");
+  };
+  const start = makeWorker(told, (result) => {
     const plain = { ...result.document };
     const same = before && before.model === result.model;
     showAgain(same ? { ...plain, other: before.document } : plain);

@@ -25,7 +25,7 @@ function sharesOf(document) {
   const counts = new Map();
   for (const { provider } of Object.values(document.placements)) counts.set(provider, (counts.get(provider) ?? 0) + 1);
   const partitions = (name) => document.partitions.filter(({ provider }) => provider === name).length;
-  return [...counts].map(([name, count]) => [short(name), many(count, "node"), many(partitions(name), "partition")]);
+  return [...counts].map(([name, count]) => [short(name), count, partitions(name)]);
 }
 
 function table(caption, head, rows) {
