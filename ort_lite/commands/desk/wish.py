@@ -1,7 +1,6 @@
 """What the page of a desk asks for, read from JSON that anybody may have written: a Wish, or one sentence about what is wrong."""
 
 import json
-import math
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -95,6 +94,6 @@ def _texts(given: Mapping[str, Any], field: str) -> tuple[str, ...]:
 
 def _number(given: Mapping[str, Any], field: str, least: float, most: float) -> float:
     found = given.get(field, least)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found) or not least <= found <= most:
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not least <= found <= most:
         raise InvalidArgument(f"{field}: {str(found)[:80]}, expected a number from {least:g} to {most:g}")
     return found
