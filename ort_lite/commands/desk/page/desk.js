@@ -96,14 +96,6 @@ function makeStatus() {
   };
 }
 
-/** Keeps the tab that is looked at. */
-function showAgain(shown) {
-  const tab = document.querySelector('[role="tab"][aria-selected="true"]')?.id;
-  show(shown);
-  if (tab) document.getElementById(tab)?.click();
-  document.getElementById("title").textContent = shown.title;
-}
-
 function makeDesk(about) {
   const model = element("select", {}, ...options(about.models.map(({ name }) => name)));
   const providers = makeProviders(about.providers, about.chosen.providers, () => look());
@@ -119,7 +111,7 @@ function makeDesk(about) {
   const start = makeWorker(told, (result) => {
     const plain = { ...result.document };
     const same = before && before.model === result.model;
-    showAgain(same ? { ...plain, other: before.document } : plain);
+    show(same ? { ...plain, other: before.document } : plain);
     inputs.show(result.inputs, result.model);
     results.replaceChildren(...changesOf(plain, same ? before.document : null), ...tableOf(result.outputs));
     before = { model: result.model, document: plain };
@@ -134,10 +126,24 @@ function makeDesk(about) {
   return [form, status.root, results];
 }
 
+/** The button that folds the panel, in the page's header; there is room for both where the window is wide. */
+function makeFold(root) {
+  const button = element("button", { type: "button", "aria-controls": "desk" }, "Desk");
+  const fold = (open) => {
+    button.setAttribute("aria-expanded", open);
+    root.hidden = !open;
+    document.body.classList.toggle("has-desk", open);
+  };
+  button.addEventListener("click", () => fold(root.hidden));
+  fold(matchMedia("(min-width: 1000px)").matches);
+  return button;
+}
+
 async function openDesk() {
-  const root = element("aside", { id: "desk", "aria-label": "Desk" }, element("h2", {}, "Desk"));
-  document.body.classList.add("has-desk");
-  document.querySelector("header").before(root);
+  const root = element("aside", { id: "desk", "aria-label": "Desk" });
+  const header = document.querySelector("header");
+  header.prepend(makeFold(root));
+  header.after(root);
   try {
     root.append(...makeDesk(await ask("GET", "about")));
   } catch (error) {
