@@ -56,7 +56,8 @@ function makeWorker(told, shown) {
 }
 
 function field(label, input) {
-  return element("label", { class: "field" }, element("span", {}, label), input);
+  input.id = `desk-${label.match(/\w+/)[0].toLowerCase()}`;
+  return element("div", { class: "field" }, element("label", { for: input.id }, label), input);
 }
 
 function options(names, chosen) {

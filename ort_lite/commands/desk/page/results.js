@@ -73,9 +73,9 @@ function inputRow({ name, type, shape }, known) {
 export function makeInputs(chosen) {
   const known = { shape: entries(chosen.shapes), value: entries(chosen.values) };
   const list = element("div", {});
-  const seed = element("input", { type: "number", min: 0, max: 2 ** 32 - 1, value: chosen.seed });
+  const seed = element("input", { id: "desk-seed", type: "number", min: 0, max: 2 ** 32 - 1, value: chosen.seed });
   const root = element("details", { hidden: true }, element("summary", {}, "Inputs"), list,
-    element("label", { class: "field" }, element("span", {}, "Seed of random ones"), seed));
+    element("div", { class: "field" }, element("label", { for: "desk-seed" }, "Seed of random ones"), seed));
   let of = null;
   const filled = (what) =>
     [...list.querySelectorAll(`[data-what="${what}"]`)]
