@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from ort_lite.commands.desk.desk import Desk
 from ort_lite.commands.desk.server import DeskServer
-from ort_lite.commands.printing import print_text
+from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument
 from ort_lite.view.page import page_of
 
@@ -20,7 +20,10 @@ def main(arguments: Namespace) -> None:
         raise InvalidArgument(f"--port {arguments.port}: expected 0 to {(1 << 16) - 1}")
     desk = Desk(arguments)
     with DeskServer(desk, desk_page(), arguments.port) as server:
-        print_text(f"{server.address}\nCtrl-C ends it.")
+        if arguments.json:
+            print_json({"address": server.address, "models": [*desk.models]})
+        else:
+            print_text(f"{server.address}\nCtrl-C ends it.")
         try:
             if not arguments.no_open:
                 webbrowser.open(server.address)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ort_lite.commands.desk.jobs import Job, Jobs
 from ort_lite.commands.desk.models import models_of, titles
-from ort_lite.commands.desk.wish import LEVELS, wish_of
+from ort_lite.commands.desk.wish import wish_of
 from ort_lite.commands.desk.work import done
+from ort_lite.commands.parser import LEVELS
 from ort_lite.commands.providers import row
 from ort_lite.plugins import plugins
 

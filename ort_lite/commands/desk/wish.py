@@ -5,10 +5,10 @@ from argparse import Namespace
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ort_lite.commands.parser import LEVELS
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record
 
-LEVELS = ("disable", "basic", "extended", "all")
 LONGEST = 3600.0
 """Seconds that a run may be given."""
 _TEXT = 10_000

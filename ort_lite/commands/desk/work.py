@@ -9,7 +9,7 @@ from typing import Any
 from ort_lite.commands import model
 from ort_lite.commands.desk.jobs import Job
 from ort_lite.commands.desk.wish import Wish
-from ort_lite.commands.feeds import feeds_of
+from ort_lite.commands.feeds import dims_of, feeds_of, lengths
 from ort_lite.commands.run import summary
 from ort_lite.session.session import InferenceSession
 
@@ -20,14 +20,20 @@ def done(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
     job.say("Loading, transforming, partitioning.")
     with model.session(arguments, str(path)) as session:
         inputs = [{"name": arg.name, "type": arg.type, "shape": [*arg.shape]} for arg in session.get_inputs()]
-        outputs = _run(job, wish, session, arguments) if wish.run else None
-        job.say("Collecting what the page shows.")
-        return {"document": session.view().document, "inputs": inputs, "outputs": outputs, "model": wish.model}
+        feeds = _feeds(arguments, session) if wish.run else None
+        outputs = None if feeds is None else _run(job, wish, session, feeds)
+        job.say("Collecting what the page shows." if feeds is None else "Running again, for what each node takes.")
+        return {"document": session.view(feeds).document, "inputs": inputs, "outputs": outputs, "model": wish.model}
 
 
-def _run(job: Job, wish: Wish, session: InferenceSession, arguments: Namespace) -> dict[str, Any]:
-    """One run, the first: milliseconds, and a row for each output."""
-    feeds = feeds_of(arguments, session.get_inputs(), known=False)
+def _feeds(arguments: Namespace, session: InferenceSession) -> dict[str, Any]:
+    """Names of inputs that the model does not have are those of other models of the desk."""
+    inputs = session.get_inputs()
+    return feeds_of(arguments, inputs, lengths(inputs, dims_of(arguments)), known=False)
+
+
+def _run(job: Job, wish: Wish, session: InferenceSession, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """One run, the first, which can be ended: milliseconds, and a row for each output."""
     job.say(f"Running on {', '.join(session.get_providers())}.")
     start = time.perf_counter()
     results = session.run(None, feeds, job.run_options, timeout=wish.timeout)
