@@ -23,7 +23,9 @@ def done(job: Job, wish: Wish, path: Path, given: Namespace) -> dict[str, Any]:
         feeds = _feeds(arguments, session) if wish.run else None
         outputs = None if feeds is None else _run(job, wish, session, feeds)
         job.say("Collecting what the page shows." if feeds is None else "Running again, for what each node takes.")
-        return {"document": session.view(feeds).document, "inputs": inputs, "outputs": outputs, "model": wish.model}
+        document = session.view(feeds).document
+        job.say("Closing.")
+        return {"document": document, "inputs": inputs, "outputs": outputs, "model": wish.model}
 
 
 def _feeds(arguments: Namespace, session: InferenceSession) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 import { show } from "../../../view/page/main.js";
 import { element, say } from "../../../view/page/state.js";
 import { makeProviders } from "./providers.js";
-import { changesOf, makeInputs, tableOf } from "./results.js";
+import { changesOf, makeInputs, outputsOf } from "./results.js";
 
 const BETWEEN = 200; // milliseconds from asking how far it is to asking again
 
@@ -114,7 +114,8 @@ function makeDesk(about) {
     const same = before && before.model === result.model;
     show(same ? { ...plain, other: before.document } : plain);
     inputs.show(result.inputs, result.model);
-    results.replaceChildren(...changesOf(plain, same ? before.document : null), ...tableOf(result.outputs));
+    const changes = changesOf(plain, same && !result.outputs ? before.document : null);
+    results.replaceChildren(...outputsOf(result.outputs), ...changes);
     before = { model: result.model, document: plain };
     say(`${result.model} is shown.`);
   });

@@ -47,15 +47,15 @@ export function changesOf(document, before) {
   return [...made, element("h3", {}, "Changed"), list];
 }
 
-/** The outputs of a run; nothing where there was none. */
-export function tableOf(outputs) {
+/** What came out of a run, an output below the other; nothing where there was none. */
+export function outputsOf(outputs) {
   if (!outputs) return [];
-  const columns = ["output", "type", "shape", "min", "mean", "max", "first"];
-  const shown = columns.filter((column) => outputs.rows.some((row) => row[column] !== undefined));
-  const rows = outputs.rows.map((row) => shown.map((column) => row[column]));
-  const wide = element("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Outputs" });
-  wide.append(table(`${outputs.milliseconds.toPrecision(4)} ms, the first run`, shown, rows));
-  return [wide];
+  const time = element("p", { class: "quiet" }, `${outputs.milliseconds.toPrecision(4)} ms, the first run`);
+  const tables = outputs.rows.map(({ output, ...facts }) => {
+    const rows = Object.entries(facts).map(([name, text]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, text)));
+    return element("table", { class: "output" }, element("caption", {}, output), element("tbody", {}, ...rows));
+  });
+  return [element("h3", {}, "Outputs"), time, ...tables];
 }
 
 function entries(list) {
