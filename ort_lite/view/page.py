@@ -18,6 +18,8 @@ SCRIPTS = (
     "document",
     "units",
     "colours",
+    "table",
+    "chart",
     "nesting",
     "layout",
     "faces",
