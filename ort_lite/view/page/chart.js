@@ -2,12 +2,12 @@
 import { onTheme, themeColours } from "./colours.js";
 import { element, say } from "./state.js";
 
-const LEFT = 70; // pixels beside the picture, for the other axis
-const RIGHT = 14;
-const FOOT = 26; // below it, for this one
-const FONT = "12px system-ui, sans-serif";
-const KEYS = "Arrow keys walk, Enter selects, plus and minus zoom, Shift and arrows move, 0 shows all.";
-const STEPS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" };
+const CHART_LEFT = 70; // pixels beside the picture, for the other axis
+const CHART_RIGHT = 14;
+const CHART_FOOT = 26; // below it, for this one
+const CHART_FONT = "12px system-ui, sans-serif";
+const CHART_KEYS = "Arrow keys walk, Enter selects, plus and minus zoom, Shift and arrows move, 0 shows all.";
+const WALKS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" };
 
 /**
  * A chart over 0 to `length`. Its owner has
@@ -21,8 +21,8 @@ const STEPS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown
 export class Chart {
   constructor(owner) {
     Object.assign(this, { owner, pointed: null, band: null, frame: null, transform: d3.zoomIdentity, width: 0, theme: themeColours() });
-    this.left = owner.left ?? LEFT;
-    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": `${owner.label}. ${KEYS}` });
+    this.left = owner.left ?? CHART_LEFT;
+    this.canvas = element("canvas", { tabindex: 0, role: "application", "aria-label": `${owner.label}. ${CHART_KEYS}` });
     this.tip = element("div", { class: "tip", hidden: true });
     this.inner = element("div", { class: "chart-inner" }, this.canvas, this.tip);
     this.root = element("div", { class: "chart" }, this.inner);
@@ -41,7 +41,7 @@ export class Chart {
   /** Takes another owner's items, from the beginning. */
   reset(owner) {
     Object.assign(this, { owner });
-    this.canvas.setAttribute("aria-label", `${owner.label}. ${KEYS}`);
+    this.canvas.setAttribute("aria-label", `${owner.label}. ${CHART_KEYS}`);
     this.#point(null);
     this.#resize();
     this.fit();
@@ -189,7 +189,7 @@ export class Chart {
   }
 
   #walk({ key, shiftKey }) {
-    const direction = STEPS[key];
+    const direction = WALKS[key];
     if (shiftKey && (direction === "left" || direction === "right")) this.#shift(direction === "left" ? 80 : -80);
     else if (direction) {
       const next = this.owner.walk(this.pointed, direction);
@@ -216,8 +216,8 @@ export class Chart {
   #resize() {
     const { clientWidth, clientHeight } = this.root;
     if (!clientWidth || !clientHeight) return;
-    const height = Math.max(60, this.owner.height(clientHeight - FOOT) + FOOT);
-    Object.assign(this, { width: clientWidth, height, right: clientWidth - RIGHT, bottom: height - FOOT });
+    const height = Math.max(60, this.owner.height(clientHeight - CHART_FOOT) + CHART_FOOT);
+    Object.assign(this, { width: clientWidth, height, right: clientWidth - CHART_RIGHT, bottom: height - CHART_FOOT });
     Object.assign(this.canvas, { width: Math.round(clientWidth * devicePixelRatio), height: Math.round(height * devicePixelRatio) });
     this.canvas.style.height = `${height}px`;
     const extent = [[this.left, 0], [this.right, height]];
@@ -232,7 +232,7 @@ export class Chart {
     pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     pen.fillStyle = this.theme.ground;
     pen.fillRect(0, 0, this.width, this.height);
-    pen.font = FONT;
+    pen.font = CHART_FONT;
     pen.textBaseline = "middle";
     this.owner.draw(pen, this);
     if (this.band) this.#paintBand(pen);

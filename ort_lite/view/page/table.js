@@ -1,14 +1,14 @@
 // A table that sorts by a click on a head, and whose rows are walked through by keyboard.
 import { element } from "./state.js";
 
-const PORTION = 300; // rows at a time: all of a large model would take a second
+const ROWS_AT_FIRST = 300; // rows at a time: all of a large model would take a second
 
 /**
  * `columns`: {title, value(row), text?(row), numeric?, note?}; `value` is sorted by, `text` is shown.
  * `choose(row)` hears of clicks and Enter. Answers {root, mark(test)}, which marks the rows that pass a test.
  */
 export function createTable({ label, columns, rows, choose = null, sortedBy = null, descending = true }) {
-  const table = { columns, rows: [...rows], choose, by: sortedBy, descending, shown: PORTION, test: () => false };
+  const table = { columns, rows: [...rows], choose, by: sortedBy, descending, shown: ROWS_AT_FIRST, test: () => false };
   table.body = element("tbody");
   table.heads = columns.map((column, index) => headOf(table, column, index));
   table.more = element("button", { class: "more", onclick: () => showMore(table) });
