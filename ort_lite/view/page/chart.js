@@ -262,6 +262,7 @@ export function drawFoot(pen, chart, ticks, text) {
   pen.strokeStyle = chart.theme.line;
   pen.fillStyle = chart.theme.quiet;
   pen.textAlign = "center";
+  pen.font = CHART_FONT;
   pen.beginPath();
   pen.moveTo(chart.left, chart.bottom + 0.5);
   pen.lineTo(chart.right, chart.bottom + 0.5);

@@ -2,13 +2,17 @@
 import { createModel } from "./document.js";
 import { makeExplorer } from "./explore.js";
 import { addHelp } from "./help.js";
+import { makeMemory } from "./memory.js";
 import { readAddress, writeAddress } from "./address.js";
 import { createState, element } from "./state.js";
 import { addThemes } from "./theme.js";
+import { makeTimeline } from "./timeline.js";
 
 /** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at; it may answer {key(event), close()}. */
 const TABS = [
   { id: "graph", title: "Graph", has: () => true, make: makeExplorer },
+  { id: "memory", title: "Memory", has: ({ memory }) => memory.length > 0, make: makeMemory },
+  { id: "timeline", title: "Timeline", has: ({ timeline }) => (timeline?.events.length ?? 0) > 0, make: makeTimeline },
 ];
 
 /** What is on the page: {shown: a document, state, made: tab id -> what `make` answered}. */

@@ -1,7 +1,7 @@
 // The tab of memory: what each partition plans to hold, steps across and bytes up, a rectangle for each tensor.
 import { factList } from "./blocks.js";
 import { Chart, zoomButtons } from "./chart.js";
-import { arenaOwner, COLOURED_BY } from "./rectangles.js";
+import { arenaOwner, COLOURED_BY, runWith } from "./rectangles.js";
 import { element } from "./state.js";
 import { createTable } from "./table.js";
 import { bytesText, countText, shareText } from "./units.js";
@@ -60,8 +60,8 @@ function fillMemory(tab) {
 }
 
 function markTensors(tab) {
-  const node = tab.state.get("node");
-  tab.table?.mark((tensor) => node !== null && tensor.node === node);
+  const nodes = runWith(tab.model, tab.state.get("node"));
+  tab.table?.mark((tensor) => nodes.has(tensor.node));
   tab.chart.redraw();
 }
 

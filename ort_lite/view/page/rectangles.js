@@ -1,11 +1,12 @@
 // What a chart draws of an arena: tensors as rectangles, bytes alive, and the bound.
 import { clipped, drawFoot } from "./chart.js";
-import { heatColour, inkOn, listColour } from "./colours.js";
+import { inkOn, listColour } from "./colours.js";
 import { fitted } from "./faces.js";
 import { bytesText, countText } from "./units.js";
 
 const TOP = 24; // pixels above the arena's size, for its label
 const LABEL = "11px system-ui, sans-serif";
+const SHADES = [0.15, 0.92]; // of Viridis: its ends are too near to black and to white
 const OPERATORS = 6; // that have a colour of their own
 const REST = "#8a8f98";
 
@@ -17,23 +18,24 @@ export const COLOURED_BY = [
 ];
 
 function bySize(arena) {
-  const scale = d3.scaleLog(sizesOf(arena), [0.12, 0.95]);
-  return ({ size }) => heatColour(scale(Math.max(size, 1)));
+  const scale = d3.scaleSqrt([0, d3.max(arena.tensors, ({ size }) => size)], SHADES);
+  return ({ size }) => shade(scale(size));
 }
 
-function sizesOf({ tensors }) {
-  const [least, most] = d3.extent(tensors, ({ size }) => Math.max(size, 1));
-  return [least, Math.max(most, least * 1.01)];
+function shade(part) {
+  return d3.color(d3.interpolateViridis(part)).formatHex();
 }
 
 function sizeLegend(arena) {
-  const [least, most] = sizesOf(arena);
+  const [least, most] = d3.extent(arena.tensors, ({ size }) => size);
   const colour = bySize(arena);
-  return [least, Math.sqrt(least * most), most].map((size) => [colour({ size }), bytesText(Math.round(size))]);
+  const sizes = new Set([most, ...[0.5, 0.25].map((part) => Math.round(most * part)).filter((size) => size > least), least]);
+  return [...sizes].map((size) => [colour({ size }), bytesText(size)]);
 }
 
 function byLife(arena) {
-  return ({ first, last }) => heatColour(0.12 + (0.83 * (last - first)) / Math.max(arena.steps.length - 1, 1));
+  const scale = d3.scaleSqrt([0, Math.max(arena.steps.length - 1, 1)], SHADES);
+  return ({ first, last }) => shade(scale(last - first));
 }
 
 function lifeLegend(arena) {
@@ -63,6 +65,14 @@ function operatorLegend(arena, model) {
   const operators = largestOperators(arena, model);
   const colours = operators.map((operator, index) => [listColour(index), operator]);
   return arena.tensors.some((tensor) => !operators.includes(operatorOf(tensor, model))) ? [...colours, [REST, "others"]] : colours;
+}
+
+/** A node and those that are fused with it, which are run as one. */
+export function runWith(model, key) {
+  for (const { fused } of model.document.partitions) {
+    for (const { parts } of fused) if (parts.includes(key)) return new Set(parts);
+  }
+  return new Set(key === null ? [] : [key]);
 }
 
 /** An owner of a chart (see chart.js) for `tab.arena`, coloured by `tab.by`. */
@@ -121,13 +131,13 @@ function aboutTensor({ name, node, offset, size, first, last, role }, arena, mod
 
 function drawArena(pen, chart, tab, y) {
   const { arena, model, state, by } = tab;
-  const node = state.get("node");
-  const chosen = arena.tensors.some((tensor) => tensor.node === node);
+  const nodes = runWith(model, state.get("node"));
+  const chosen = arena.tensors.some((tensor) => nodes.has(tensor.node));
   const colour = by.colour(arena, model);
   drawBytes(pen, chart, y);
   clipped(pen, chart, () => {
-    for (const tensor of arena.tensors) drawTensor(pen, chart, tensor, boxOf(tensor, chart.x, y), colour(tensor), chosen && tensor.node !== node);
-    for (const tensor of arena.tensors) if (tensor === chart.pointed || (chosen && tensor.node === node)) outline(pen, chart, boxOf(tensor, chart.x, y));
+    for (const tensor of arena.tensors) drawTensor(pen, chart, tensor, boxOf(tensor, chart.x, y), colour(tensor), chosen && !nodes.has(tensor.node));
+    for (const tensor of arena.tensors) if (tensor === chart.pointed || nodes.has(tensor.node)) outline(pen, chart, boxOf(tensor, chart.x, y));
     drawLive(pen, chart, arena.live, y);
   });
   drawLimits(pen, chart, arena, y);
@@ -152,7 +162,7 @@ function drawBytes(pen, chart, y) {
     const at = Math.round(y(tick)) + 0.5;
     pen.moveTo(chart.left, at);
     pen.lineTo(chart.right, at);
-    pen.fillText(bytesText(tick), chart.left - 8, at);
+    pen.fillText(bytesText(tick).replace(/(\.\d*?)0+ /, "$1 ").replace(". ", " "), chart.left - 8, at);
   }
   pen.globalAlpha = 0.5;
   pen.stroke();

@@ -45,7 +45,7 @@ function sortRows(table) {
 }
 
 function fillRows(table) {
-  table.body.replaceChildren(...table.rows.slice(0, table.shown).map((row) => rowOf(table, row)));
+  table.body.replaceChildren(...table.rows.slice(0, table.shown).map((row) => tableRow(table, row)));
   if (table.body.firstChild && table.choose) table.body.firstChild.tabIndex = 0;
   const left = table.rows.length - table.shown;
   table.more.hidden = left <= 0;
@@ -58,7 +58,7 @@ function showMore(table) {
   fillRows(table);
 }
 
-function rowOf(table, row) {
+function tableRow(table, row) {
   const cells = table.columns.map((column) => {
     const text = column.text ? column.text(row) : String(column.value(row) ?? "");
     return element("td", { class: column.numeric ? "number" : null, title: text.length > 24 ? text : null }, text);
