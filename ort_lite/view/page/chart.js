@@ -52,8 +52,10 @@ export class Chart {
     this.#moved().call(this.zoom.transform, d3.zoomIdentity);
   }
 
+  /** About what is pointed at, or the middle. */
   zoomBy(factor) {
-    this.#moved().call(this.zoom.scaleBy, factor);
+    const box = this.pointed && this.owner.box(this.pointed, this);
+    this.#moved().call(this.zoom.scaleBy, factor, box ? [box.x + box.width / 2, 0] : undefined);
   }
 
   /** Shows `from` to `to`, and something beside them. */
@@ -95,6 +97,7 @@ export class Chart {
       .on("zoom", ({ transform, sourceEvent }) => {
         this.transform = transform;
         if (sourceEvent?.type === "mousemove") this.root.scrollTop -= sourceEvent.movementY;
+        if (sourceEvent && this.pointed !== null) this.#point(null);
         this.redraw();
       });
     d3.select(this.canvas).call(this.zoom).on("dblclick.zoom", null);
@@ -137,8 +140,8 @@ export class Chart {
     if (item === null) return;
     const [title, ...lines] = this.owner.describe(item);
     this.tip.replaceChildren(element("strong", {}, title), ...lines.map((line) => element("div", {}, line)));
-    const { x, y, width, height } = this.owner.box(item, this);
-    this.#placeTip(...(place ?? [Math.max(this.left, x + width / 2), y + height]));
+    this.walked = place === null;
+    this.#placeTip(...(place ?? this.#below(item)));
   }
 
   /** Beside a point, where it covers nothing of it and is in sight. */
@@ -236,6 +239,13 @@ export class Chart {
     pen.textBaseline = "middle";
     this.owner.draw(pen, this);
     if (this.band) this.#paintBand(pen);
+    if (this.walked && this.pointed !== null) this.#placeTip(...this.#below(this.pointed));
+  }
+
+  /** Where the tip of an item stands that was walked to. */
+  #below(item) {
+    const { x, y, width, height } = this.owner.box(item, this);
+    return [Math.min(Math.max(this.left, x + width / 2), this.right), y + height];
   }
 
   #paintBand(pen) {

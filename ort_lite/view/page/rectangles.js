@@ -7,6 +7,7 @@ import { bytesText, countText } from "./units.js";
 const TOP = 24; // pixels above the arena's size, for its label
 const LABEL = "11px system-ui, sans-serif";
 const SHADES = [0.15, 0.92]; // of Viridis: its ends are too near to black and to white
+const FAINT = 0.4; // what stands back behind what is chosen
 const OPERATORS = 6; // that have a colour of their own
 const REST = "#8a8f98";
 
@@ -134,18 +135,32 @@ function drawArena(pen, chart, tab, y) {
   const nodes = runWith(model, state.get("node"));
   const chosen = arena.tensors.some((tensor) => nodes.has(tensor.node));
   const colour = by.colour(arena, model);
+  const shown = arena.tensors
+    .map((tensor) => ({ tensor, box: boxOf(tensor, chart.x, y), colour: colour(tensor), faint: chosen && !nodes.has(tensor.node) }))
+    .filter(({ box }) => box.x <= chart.right && box.x + box.width >= chart.left);
   drawBytes(pen, chart, y);
   clipped(pen, chart, () => {
-    for (const tensor of arena.tensors) drawTensor(pen, chart, tensor, boxOf(tensor, chart.x, y), colour(tensor), chosen && !nodes.has(tensor.node));
-    for (const tensor of arena.tensors) if (tensor === chart.pointed || nodes.has(tensor.node)) outline(pen, chart, boxOf(tensor, chart.x, y));
+    for (const one of shown) drawTensor(pen, one);
+    pen.font = LABEL;
+    pen.textAlign = "left";
+    for (const one of shown) nameTensor(pen, chart, one);
+    pen.globalAlpha = 1;
     drawLive(pen, chart, arena.live, y);
+    for (const { tensor, box } of shown) if (tensor === chart.pointed || nodes.has(tensor.node)) outline(pen, chart, box);
   });
   drawLimits(pen, chart, arena, y);
+  drawSteps(pen, chart, arena);
+}
+
+/** Numbers of steps, and what they run where that fits. */
+function drawSteps(pen, chart, arena) {
   const [from, to] = chart.x.domain().map((step) => Math.min(Math.max(step, 0), arena.steps.length));
-  const roomy = chart.x(1) - chart.x(0) > 90;
+  if (chart.x(1) - chart.x(0) > 90) {
+    const middles = d3.range(Math.floor(from), Math.ceil(to)).map((step) => step + 0.5);
+    return drawFoot(pen, chart, middles, (tick) => stepText(arena, tick, chart));
+  }
   const ticks = chart.x.ticks(Math.max(2, Math.min((chart.right - chart.left) / 70, to - from))).filter(Number.isInteger);
-  if (roomy) drawFoot(pen, chart, d3.range(Math.floor(from), Math.ceil(to)).map((step) => step + 0.5), (tick) => stepText(arena, tick, chart));
-  else drawFoot(pen, chart, ticks, (tick) => (tick === ticks[0] ? `step ${tick}` : String(tick)));
+  return drawFoot(pen, chart, ticks, (tick) => (tick === ticks[0] ? `step ${tick}` : String(tick)));
 }
 
 function stepText(arena, tick, chart) {
@@ -169,21 +184,22 @@ function drawBytes(pen, chart, y) {
   pen.globalAlpha = 1;
 }
 
-function drawTensor(pen, chart, tensor, box, colour, faint) {
-  if (box.x > chart.right || box.x + box.width < chart.left) return;
-  pen.globalAlpha = faint ? 0.25 : 1;
+function drawTensor(pen, { box, colour, faint }) {
+  pen.globalAlpha = faint ? FAINT : 1;
   pen.fillStyle = colour;
   const gap = box.width > 4 && box.height > 3 ? 1 : 0;
   pen.fillRect(box.x, box.y, box.width - gap, box.height - gap);
+}
+
+function nameTensor(pen, chart, { tensor, box, colour, faint }) {
   const from = Math.max(box.x, chart.left);
-  const room = Math.min(box.x + box.width, chart.right) - from - 10;
-  if (room > 24 && box.height > 14) {
-    pen.font = LABEL;
-    pen.textAlign = "left";
-    pen.fillStyle = inkOn(colour);
-    pen.fillText(fitted(tensor.name, LABEL, room), from + 5, box.y + box.height / 2);
-  }
-  pen.globalAlpha = 1;
+  const room = Math.min(box.x + box.width, chart.right) - from - 8;
+  if (room < 20 || box.height < 14) return;
+  const text = fitted(tensor.name, LABEL, room);
+  if (text !== tensor.name && room < 50) return;
+  pen.globalAlpha = faint ? FAINT : 1;
+  pen.fillStyle = inkOn(colour);
+  pen.fillText(text, from + 5, box.y + box.height / 2);
 }
 
 function outline(pen, chart, { x, y, width, height }) {
@@ -198,11 +214,13 @@ function outline(pen, chart, { x, y, width, height }) {
 
 function drawLive(pen, chart, live, y) {
   pen.beginPath();
-  live.forEach((bytes, step) => {
-    pen.lineTo(chart.x(step), y(bytes));
-    pen.lineTo(chart.x(step + 1), y(bytes));
-  });
-  for (const [colour, width] of [[chart.theme.ground, 4], [chart.theme.accent, 2]]) {
+  const [from, to] = chart.x.domain();
+  for (let step = Math.max(0, Math.floor(from)); step < Math.min(live.length, Math.ceil(to)); step += 1) {
+    pen.lineTo(chart.x(step), y(live[step]));
+    pen.lineTo(chart.x(step + 1), y(live[step]));
+  }
+  const roomy = chart.x(1) - chart.x(0) > 8;
+  for (const [colour, width] of [[chart.theme.ground, 4], [chart.theme.accent, roomy ? 2 : 1.2]].slice(roomy ? 0 : 1)) {
     pen.strokeStyle = colour;
     pen.lineWidth = width;
     pen.stroke();

@@ -11,6 +11,15 @@ import { bytesText, countText, shareText, timeText } from "./units.js";
 
 const WORK = new Set(["Kernel", "Copy", "Node"]); // categories whose time is somebody's
 const OPERATORS_SHOWN = 12;
+/** Options of horizontal bars with their labels in the theme's colours, of this page's width. */
+export const BARS = {
+  width: 360,
+  margin: 5,
+  marginLeft: 132,
+  marginRight: 62,
+  style: { background: "none", color: "var(--text)", fontSize: "12px", maxWidth: "100%" },
+  x: { axis: null },
+};
 
 /** Fills the panel of the timeline. */
 export function makeTimeline(root, model, state) {
@@ -73,16 +82,16 @@ function timeTable(rows, chart, state) {
     label: "Slowest first",
     columns: [
       { title: "Node", value: ({ name }) => name },
+      number("Time", ({ time }) => time, ({ time }) => timeText(time)),
+      number("Share", ({ share }) => share, ({ share }) => shareText(share), "of the time of all that is listed"),
       { title: "Operator", value: ({ operator }) => operator },
       { title: "Provider", value: ({ provider }) => provider },
       number("Runs", ({ events }) => events.length),
-      number("Time", ({ time }) => time, ({ time }) => timeText(time)),
-      number("Share", ({ share }) => share, ({ share }) => shareText(share), "of the time of all that is listed"),
       number("Bytes", ({ bytes }) => bytes, ({ bytes }) => (bytes ? bytesText(bytes) : "")),
       number("GB/s", speed, (row) => (speed(row) ? speed(row).toPrecision(3) : "")),
     ],
     rows,
-    sortedBy: 4,
+    sortedBy: 1,
     choose({ node, events }) {
       state.set("node", node ?? null);
       chart.show(events[0].start, ends(events[0]));
@@ -96,25 +105,27 @@ function speed({ bytes, time }) {
 }
 
 function operatorBars(rows, model) {
-  const sums = d3.rollups(rows, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator).sort((a, b) => b[1] - a[1]);
-  const shown = sums.slice(0, OPERATORS_SHOWN).map(([operator]) => operator);
-  const named = rows.map((row) => ({ ...row, operator: shown.includes(row.operator) ? row.operator : "others" }));
-  const parts = d3.flatRollup(named, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator, ({ provider }) => provider);
-  const totals = d3.rollups(named, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator);
-  const order = sums.length > shown.length ? [...shown, "others"] : shown;
+  const parts = operatorTimes(rows);
+  const order = d3.groupSort(parts, (some) => -d3.sum(some, ({ time }) => time), ({ operator }) => operator);
+  const totals = d3.rollups(parts, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator).map(([operator, time]) => ({ operator, time }));
+  const title = ({ operator, provider, time }) => `${operator}, ${provider}: ${timeText(time)}`;
   return Plot.plot({
+    ...BARS,
     ariaLabel: "Time by operator",
-    width: 360,
     height: 24 * order.length + 10,
-    margin: 5,
-    marginLeft: 132,
-    marginRight: 62,
-    style: { background: "none", color: "var(--text)", fontSize: "12px", maxWidth: "100%" },
-    x: { axis: null },
     y: { domain: order, label: null, tickSize: 0, tickFormat: (operator) => (operator.length > 19 ? `${operator.slice(0, 18)}…` : operator) },
     marks: [
-      Plot.barX(parts, Plot.stackX({ x: 2, y: 0, fill: ([, provider]) => providerColour(model, provider), title: ([operator, provider, time]) => `${operator}, ${provider}: ${timeText(time)}` })),
-      Plot.text(totals, { x: 1, y: 0, text: ([, time]) => timeText(time), textAnchor: "start", dx: 5, fill: "currentColor" }),
+      Plot.barX(parts, { x: "time", y: "operator", fill: ({ provider }) => providerColour(model, provider), title }),
+      Plot.text(totals, { x: "time", y: "operator", text: ({ time }) => timeText(time), textAnchor: "start", dx: 5 }),
     ],
   });
+}
+
+/** [{operator, provider, time}], small ones put together. */
+function operatorTimes(rows) {
+  const sums = d3.rollups(rows, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator).sort((a, b) => b[1] - a[1]);
+  const shown = new Set(sums.slice(0, OPERATORS_SHOWN).map(([operator]) => operator));
+  const name = ({ operator }) => (shown.has(operator) ? operator : "others");
+  const times = d3.flatRollup(rows, (some) => d3.sum(some, ({ time }) => time), name, ({ provider }) => provider);
+  return times.map(([operator, provider, time]) => ({ operator, provider, time }));
 }

@@ -8,6 +8,7 @@ import { bytesText, timeText } from "./units.js";
 const ROW = 22; // pixels of a depth of a track
 const GAP = 12; // between two tracks
 const HEAD = 8;
+const LEAST_CUT = 60; // pixels from which a part of a name is worth reading
 const BAR_FONT = "11px system-ui, sans-serif";
 
 /** Events with their depths in their tracks, those of each row in order: {rows: [{track, depth, events}], rowOf: event -> row}. O(n log n). */
@@ -118,6 +119,8 @@ function drawTimeline(pen, chart, all) {
   clipped(pen, chart, () => {
     drawLines(pen, chart, ticks);
     const nodes = runWith(all.model, all.state.get("node"));
+    pen.font = BAR_FONT;
+    pen.textAlign = "left";
     rows.forEach(({ events }, index) => drawRow(pen, chart, events, all.tops[index], all, nodes));
     drawFlows(pen, chart, all);
     if (chart.pointed) frameBar(pen, chart, barBox(chart.pointed, chart, all.tops[all.nested.places.get(chart.pointed)]));
@@ -176,18 +179,20 @@ function drawBar(pen, chart, event, box, colour, faint) {
   if (event.category === "Copy") hatchBar(pen, chart, box);
   const from = Math.max(box.x, chart.left);
   const room = Math.min(box.x + box.width, chart.right) - from - 8;
-  if (room > 16) {
-    pen.font = BAR_FONT;
-    pen.textAlign = "left";
+  const text = barText(event, room);
+  if (text) {
     pen.fillStyle = inkOn(colour);
-    pen.fillText(barText(event, room), from + 4, box.y + box.height / 2 + 0.5);
+    pen.fillText(text, from + 4, box.y + box.height / 2 + 0.5);
   }
   pen.globalAlpha = 1;
 }
 
+/** As much as fits; "" where that is too little to tell anything. */
 function barText({ name, details, duration }, room) {
-  const long = `${name}  ${details?.op_name && details.op_name !== name ? `${details.op_name}  ` : ""}${timeText(duration)}`;
-  return room > 6.5 * long.length ? long : fitted(name, BAR_FONT, room);
+  if (room < 14) return "";
+  const operator = details?.op_name && details.op_name !== name ? `${details.op_name}  ` : "";
+  for (const text of [`${name}  ${operator}${timeText(duration)}`, name]) if (fitted(text, BAR_FONT, room) === text) return text;
+  return room < LEAST_CUT ? "" : fitted(name, BAR_FONT, room);
 }
 
 /** A copy is told from a kernel without its colour as well. */
