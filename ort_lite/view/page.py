@@ -33,6 +33,7 @@ SCRIPTS = (
     "details",
     "search",
     "explore",
+    "changes",
     "stages",
     "rectangles",
     "memory",

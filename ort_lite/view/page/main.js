@@ -4,6 +4,7 @@ import { makeExplorer } from "./explore.js";
 import { addHelp } from "./help.js";
 import { makeMemory } from "./memory.js";
 import { readAddress, writeAddress } from "./address.js";
+import { makeStages } from "./stages.js";
 import { createState, element } from "./state.js";
 import { addThemes } from "./theme.js";
 import { makeTimeline } from "./timeline.js";
@@ -11,6 +12,7 @@ import { makeTimeline } from "./timeline.js";
 /** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at; it may answer {key(event), close()}. */
 const TABS = [
   { id: "graph", title: "Graph", has: () => true, make: makeExplorer },
+  { id: "stages", title: "Stages", has: ({ stages }) => stages.length > 1, make: makeStages },
   { id: "memory", title: "Memory", has: ({ memory }) => memory.length > 0, make: makeMemory },
   { id: "timeline", title: "Timeline", has: ({ timeline }) => (timeline?.events.length ?? 0) > 0, make: makeTimeline },
 ];
