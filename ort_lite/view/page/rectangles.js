@@ -7,7 +7,7 @@ import { bytesText, countText } from "./units.js";
 const TOP = 24; // pixels above the arena's size, for its label
 const LABEL = "11px system-ui, sans-serif";
 const SHADES = [0.15, 0.92]; // of Viridis: its ends are too near to black and to white
-const FAINT = 0.4; // what stands back behind what is chosen
+const BEHIND = 0.4; // what stands back behind what is chosen
 const OPERATORS = 6; // that have a colour of their own
 const REST = "#8a8f98";
 
@@ -185,7 +185,7 @@ function drawBytes(pen, chart, y) {
 }
 
 function drawTensor(pen, { box, colour, faint }) {
-  pen.globalAlpha = faint ? FAINT : 1;
+  pen.globalAlpha = faint ? BEHIND : 1;
   pen.fillStyle = colour;
   const gap = box.width > 4 && box.height > 3 ? 1 : 0;
   pen.fillRect(box.x, box.y, box.width - gap, box.height - gap);
@@ -197,7 +197,7 @@ function nameTensor(pen, chart, { tensor, box, colour, faint }) {
   if (room < 20 || box.height < 14) return;
   const text = fitted(tensor.name, LABEL, room);
   if (text !== tensor.name && room < 50) return;
-  pen.globalAlpha = faint ? FAINT : 1;
+  pen.globalAlpha = faint ? BEHIND : 1;
   pen.fillStyle = inkOn(colour);
   pen.fillText(text, from + 5, box.y + box.height / 2);
 }
