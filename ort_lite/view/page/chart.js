@@ -113,11 +113,16 @@ export class Chart {
     canvas.addEventListener("keydown", (event) => this.#key(event));
     canvas.addEventListener("pointerdown", (event) => this.#startBand(event));
     canvas.addEventListener("pointerup", () => this.#endBand());
-    new ResizeObserver(() => this.#resize()).observe(this.root);
-    onTheme(() => {
+    const sizes = new ResizeObserver(() => this.#resize());
+    sizes.observe(this.root);
+    const endThemes = onTheme(() => {
       this.theme = themeColours();
       this.redraw();
     });
+    this.close = () => {
+      sizes.disconnect();
+      endThemes();
+    };
   }
 
   #itemAt(event) {

@@ -76,6 +76,8 @@ class GraphView {
     this.folded = firstFolded(this.tree);
     this.colourBy(this.colouring);
     this.first = true;
+    this.scene = null;
+    this.goal = null;
     this.#lay();
   }
 
@@ -159,18 +161,21 @@ class GraphView {
     const id = [this.stage, ...[...this.folded].sort()].join("\n");
     const before = anchor && this.#place(anchor);
     let scene = this.scenes.get(id);
+    this.wanted = id;
     if (!scene) {
       const shown = visible(this.model, this.tree, this.folded);
       scene = await this.#laid(shown);
       if (!scene) return;
       this.scenes.set(id, scene);
+      if (this.wanted !== id) return;
     }
     this.scene = scene;
     const after = anchor && this.#place(anchor);
     if (before && after) this.#jumpBy((before.x - after.x) * this.transform.k, (before.y - after.y) * this.transform.k);
     if (this.first && this.width) this.#jumpTo(this.#firstTransform());
     if (this.width) this.first = false;
-    if (goal) this.#centre(goal);
+    if (goal ?? this.goal) this.#centre(goal ?? this.goal);
+    this.goal = null;
     this.highlight(this.found);
     this.changed();
   }
@@ -228,6 +233,7 @@ class GraphView {
 
   #centre(id) {
     const item = this.#place(id);
+    if (!this.scene) this.goal = id; // while it is laid out
     if (!item || !this.width) return;
     const k = Math.max(this.transform.k, 0.7);
     const [x, y] = [item.x + Math.min(item.width / 2, 200), item.y + Math.min(item.height / 2, 100)];

@@ -6,7 +6,7 @@ import { element } from "./state.js";
 import { createTable } from "./table.js";
 import { bytesText, countText, shareText } from "./units.js";
 
-/** Fills the panel of memory. The nodes of rectangles are those of the graph: choosing one chooses the other. */
+/** Fills the panel of memory: {close()}. The nodes of rectangles are those of the graph: choosing one chooses the other. */
 export function makeMemory(root, model, state) {
   const tab = { model, state, arenas: model.document.memory, arena: model.document.memory[0], by: COLOURED_BY[0], asTable: false };
   tab.owner = arenaOwner(tab);
@@ -17,6 +17,7 @@ export function makeMemory(root, model, state) {
   root.append(tab.plot);
   fillMemory(tab);
   state.listen("node", () => markTensors(tab));
+  return { close: () => tab.chart.close() };
 }
 
 /** "p3 on cpu: scratch, 3.10 MB". */

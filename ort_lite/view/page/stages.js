@@ -6,7 +6,7 @@ import { countText } from "./units.js";
 
 const CHANGES_AT_FIRST = 100; // of a rule that are listed at once
 
-/** Fills the panel of stages: {key(event)}. */
+/** Fills the panel of stages: {key(event), close()}. */
 export function makeStages(root, model, state) {
   const { stages } = model.document;
   const tab = { model, state, before: 0, after: 1, at: -1, views: [] };
@@ -20,13 +20,17 @@ export function makeStages(root, model, state) {
   const first = Math.max(1, stages.findIndex(({ changes }) => changes.length));
   compareStages(tab, first - 1, first);
   state.listen("node", (key) => selectIn(tab, key));
-  return { key: (event) => stagesKey(tab, event.key) };
+  return {
+    key: (event) => stagesKey(tab, event.key),
+    close: () => tab.views.forEach((view) => view.close()),
+  };
 }
 
 function stageList(tab) {
   const options = tab.model.document.stages.map((stage, index) => {
-    const counts = [[stage.removed.length, "gone", "−"], [index ? stage.added.length : 0, "came", "+"]].filter(([count]) => count);
-    const signs = counts.map(([count, side, sign]) => element("span", { class: side }, `${sign}${count}`));
+    const { gone, came } = betweenStages(tab.model, Math.max(0, index - 1), index);
+    const counts = [["gone", "−", gone.size], ["came", "+", came.size]].filter(([, , count]) => count);
+    const signs = counts.map(([side, sign, count]) => element("span", { class: side }, `${sign}${count}`));
     const title = element("span", { class: "title" }, `${index + 1}. ${stage.title}`);
     const pick = () => index && compareStages(tab, index - 1, index);
     return element("div", { role: "option", tabindex: -1, title: stage.note, "aria-disabled": index === 0 ? "true" : null, onclick: pick }, title, ...signs);

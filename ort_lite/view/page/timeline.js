@@ -21,7 +21,7 @@ export const BARS = {
   x: { axis: null },
 };
 
-/** Fills the panel of the timeline. */
+/** Fills the panel of the timeline: {close()}. */
 export function makeTimeline(root, model, state) {
   const nested = nestEvents(model.document.timeline);
   const chart = new Chart(timelineOwner(nested, model, state));
@@ -41,6 +41,7 @@ export function makeTimeline(root, model, state) {
     if (row && state.get("tab") !== "timeline") chart.show(row.events[0].start, ends(row.events[0]));
   });
   mark(state.get("node"));
+  return { close: () => chart.close() };
 }
 
 function runBar(model, chart) {
