@@ -39,6 +39,7 @@ SCRIPTS = (
     "memory",
     "tracks",
     "timeline",
+    "differences",
     "compare",
     "address",
     "theme",

@@ -1,4 +1,5 @@
 // Puts the page together: a tab for each thing to look at, shown when there is something in it.
+import { makeCompare } from "./compare.js";
 import { createModel } from "./document.js";
 import { makeExplorer } from "./explore.js";
 import { addHelp } from "./help.js";
@@ -15,6 +16,7 @@ const TABS = [
   { id: "stages", title: "Stages", has: ({ stages }) => stages.length > 1, make: makeStages },
   { id: "memory", title: "Memory", has: ({ memory }) => memory.length > 0, make: makeMemory },
   { id: "timeline", title: "Timeline", has: ({ timeline }) => (timeline?.events.length ?? 0) > 0, make: makeTimeline },
+  { id: "compare", title: "Compare", has: ({ other }) => other !== undefined, make: makeCompare },
 ];
 
 /** What is on the page: {shown: a document, state, made: tab id -> what `make` answered}. */
