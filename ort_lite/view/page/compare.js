@@ -44,22 +44,22 @@ function showDifferent(tab, title, rows) {
   const timed = rows.some(({ slower }) => slower !== null);
   const time = (label, index) => ({ title: label, numeric: true, value: ({ times }) => times[index] ?? -1, text: ({ times }) => knownTime(times[index]) });
   const times = [
+    { title: "Slower there", numeric: true, note: "Sorted by how much", value: ({ slower }) => Math.abs(slower ?? 0), text: ({ slower }) => signedTime(slower) },
     time("Time here", 0),
     time("Time there", 1),
-    { title: "There slower by", numeric: true, value: ({ slower }) => slower ?? 0, text: ({ slower }) => signedTime(slower) },
   ];
   tab.table = createTable({
     label: title,
     columns: [
       { title: "Node", value: ({ key }) => key },
-      { title: "Operator", value: ({ operator }) => operator },
+      ...(timed ? times : []),
       { title: "Here", value: ({ here }) => here ?? "" },
       { title: "There", value: ({ there }) => there ?? "" },
-      ...(timed ? times : []),
+      { title: "Operator", value: ({ operator }) => operator },
       ...(rows.some(({ why }) => why) ? [{ title: "Why", value: ({ why }) => why }] : []),
     ],
     rows,
-    sortedBy: timed ? 6 : 0,
+    sortedBy: timed ? 1 : 0,
     descending: timed,
     choose: ({ kind, key }) => tab.state.set("node", kind === "only there" ? null : key),
   });

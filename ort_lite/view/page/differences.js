@@ -32,12 +32,12 @@ export function providerTotals(documents) {
   return [...names].map((provider) => ({
     provider,
     nodes: documents.map(({ placements }) => d3.sum(Object.values(placements), (place) => place.provider === provider)),
-    times: documents.map((document) => timeOf(document, (key) => document.placements[key]?.provider === provider)),
+    times: documents.map((document) => sumOfTimes(document, (key) => document.placements[key]?.provider === provider)),
   }));
 }
 
 /** Of the nodes that pass a test; null where no node's time is known. */
-function timeOf({ costs }, test) {
+function sumOfTimes({ costs }, test) {
   const known = Object.entries(costs);
   return known.length ? d3.sum(known.filter(([key]) => test(key)), ([, { microseconds }]) => microseconds) : null;
 }
@@ -47,7 +47,7 @@ export function wholeTotals(documents) {
   const of = (title, unit, call) => [title, unit, ...documents.map(call)];
   const sum = (list, name) => (list.length ? d3.sum(list, (entry) => entry[name]) : null);
   return [
-    of("Time of all nodes", "time", (document) => timeOf(document, () => true)),
+    of("Time of all nodes", "time", (document) => sumOfTimes(document, () => true)),
     of("Nodes", "count", ({ placements }) => Object.keys(placements).length),
     of("Partitions", "count", ({ partitions }) => partitions.length),
     of("Copies", "count", ({ copies }) => copies.length),
