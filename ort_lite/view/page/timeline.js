@@ -73,7 +73,8 @@ function isWork(event, parents, holders) {
 
 function timeRow(events, document) {
   const [{ name, node, provider, category, details }] = events;
-  const operator = details?.op_name ?? document.nodes[node]?.operator ?? category;
+  const whole = document.partitions.some((partition) => partition.name === name);
+  const operator = whole ? "whole partitions" : (details?.op_name ?? document.nodes[node]?.operator ?? category);
   return { name, node, provider, operator, events, time: d3.sum(events, ({ duration }) => duration), bytes: d3.sum(events, ({ bytes }) => bytes ?? 0) };
 }
 
@@ -114,7 +115,7 @@ function operatorBars(rows, model) {
     ...BARS,
     ariaLabel: "Time by operator",
     height: 24 * order.length + 10,
-    y: { domain: order, label: null, tickSize: 0, tickFormat: (operator) => (operator.length > 19 ? `${operator.slice(0, 18)}…` : operator) },
+    y: { domain: order, label: null, tickSize: 0, tickFormat: (operator) => (operator.length > 17 ? `${operator.slice(0, 16)}…` : operator) },
     marks: [
       Plot.barX(parts, { x: "time", y: "operator", fill: ({ provider }) => providerColour(model, provider), title }),
       Plot.text(totals, { x: "time", y: "operator", text: ({ time }) => timeText(time), textAnchor: "start", dx: 5 }),

@@ -8,6 +8,8 @@ import { bytesText, timeText } from "./units.js";
 const ROW = 22; // pixels of a depth of a track
 const GAP = 12; // between two tracks
 const HEAD = 8;
+const BOW = 16; // how far an arrow hangs below its row
+const FEW_FLOWS = 40; // that are all drawn full
 const LEAST_CUT = 60; // pixels from which a part of a name is worth reading
 const BAR_FONT = "11px system-ui, sans-serif";
 
@@ -49,7 +51,7 @@ export function timelineOwner(nested, model, state) {
     label: "Events by thread and device, time across",
     length,
     closest: Math.max(length / 1e5, 0.5),
-    left: 118,
+    left: 24 + Math.min(190, Math.max(60, ...timeline.tracks.map(({ name }) => 7 * name.length))),
     height: () => height,
     draw: (pen, chart) => drawTimeline(pen, chart, { nested, model, state, tops }),
     find(chart, x, y) {
@@ -218,16 +220,25 @@ function frameBar(pen, chart, { x, y, width, height }) {
   pen.lineWidth = 1;
 }
 
-/** Arrows from where a value is ready to where it is taken. */
-function drawFlows(pen, chart, { nested, model, tops }) {
+/** Arrows from where a value is ready to where it is taken; where there are many, those of other events than the one pointed at are faint. */
+function drawFlows(pen, chart, all) {
+  const { flows } = all.model.document.timeline;
   pen.strokeStyle = pen.fillStyle = chart.theme.copy;
   pen.lineWidth = 1.5;
-  for (const { source, target } of model.document.timeline.flows) {
-    const [from, to] = [source, target].map(([track, time]) => [chart.x(time), tops[rowAt(nested, track, time)]]);
-    if (from[1] === undefined || to[1] === undefined || Math.max(from[0], to[0]) < chart.left || Math.min(from[0], to[0]) > chart.right) continue;
-    drawArrow(pen, from[0], from[1] + ROW / 2, to[0], to[1] + ROW / 2);
+  for (const { source, target } of flows) {
+    const [from, to] = [source, target].map(([track, time]) => ({ x: chart.x(time), row: rowAt(all.nested, track, time), track, time }));
+    const seen = from.row !== undefined && to.row !== undefined && Math.max(from.x, to.x) >= chart.left && Math.min(from.x, to.x) <= chart.right;
+    if (!seen) continue;
+    pen.globalAlpha = flows.length <= FEW_FLOWS || [from, to].some((end) => touches(chart.pointed, end)) ? 1 : 0.3;
+    if (from.row === to.row) drawBow(pen, from.x, to.x, all.tops[from.row] + ROW - 3);
+    else drawArrow(pen, from.x, all.tops[from.row] + ROW / 2, to.x, all.tops[to.row] + ROW / 2);
   }
+  pen.globalAlpha = 1;
   pen.lineWidth = 1;
+}
+
+function touches(event, { track, time }) {
+  return event !== null && event.track === track && event.start <= time + 0.001 && ends(event) >= time - 0.001;
 }
 
 /** The deepest row of a track that has an event at a time, else its first. */
@@ -246,9 +257,20 @@ function drawArrow(pen, x1, y1, x2, y2) {
   pen.moveTo(x1, y1);
   pen.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2 - 5, y2);
   pen.stroke();
+  drawTip(pen, [x2, y2], [x2 - 7, y2 - 4], [x2 - 7, y2 + 4]);
+}
+
+/** Within a row: below its bars, whose names it does not cross. */
+function drawBow(pen, x1, x2, y) {
   pen.beginPath();
-  pen.moveTo(x2, y2);
-  pen.lineTo(x2 - 7, y2 - 4);
-  pen.lineTo(x2 - 7, y2 + 4);
+  pen.moveTo(x1, y);
+  pen.bezierCurveTo(x1, y + BOW, x2, y + BOW, x2, y + 5);
+  pen.stroke();
+  drawTip(pen, [x2, y], [x2 - 3.5, y + 6], [x2 + 3.5, y + 6]);
+}
+
+function drawTip(pen, ...corners) {
+  pen.beginPath();
+  for (const corner of corners) pen.lineTo(...corner);
   pen.fill();
 }
