@@ -21,7 +21,7 @@ export function makeCompare(root, model, state) {
   const documents = [model.document, model.document.other];
   const rows = nodeDifferences(...documents);
   const tab = { model, state, documents, rows, holder: element("div", { class: "rows" }) };
-  const side = element("aside", { "aria-label": "Totals" }, ...totalsOf(tab), ...slowerBars(rows));
+  const side = element("aside", { "aria-label": "Totals", tabindex: 0 }, ...totalsOf(tab), ...slowerBars(rows));
   root.append(element("div", { class: "plot compare" }, filterBar(tab), tab.holder, side));
   state.listen("node", () => markDifferent(tab));
 }

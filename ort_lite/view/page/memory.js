@@ -11,7 +11,7 @@ export function makeMemory(root, model, state) {
   const tab = { model, state, arenas: model.document.memory, arena: model.document.memory[0], by: COLOURED_BY[0], asTable: false };
   tab.owner = arenaOwner(tab);
   tab.chart = new Chart(tab.owner);
-  tab.side = element("aside", { "aria-label": "About this memory" });
+  tab.side = element("aside", { "aria-label": "About this memory", tabindex: 0 });
   tab.plot = element("div", { class: "plot" });
   tab.bar = barOf(tab);
   root.append(tab.plot);

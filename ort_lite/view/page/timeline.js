@@ -9,7 +9,7 @@ import { createTable } from "./table.js";
 import { ends, nestEvents, timelineOwner } from "./tracks.js";
 import { bytesText, countText, shareText, timeText } from "./units.js";
 
-const WORK = new Set(["Kernel", "Copy", "Node"]); // categories whose time is somebody's
+const WORK = new Set(["Kernel", "Node"]); // categories whose time is somebody's; a device's Copy is in the Node that waits for it
 const OPERATORS_SHOWN = 12;
 /** Options of horizontal bars with their labels in the theme's colours, of this page's width. */
 export const BARS = {
@@ -27,7 +27,7 @@ export function makeTimeline(root, model, state) {
   const chart = new Chart(timelineOwner(nested, model, state));
   const rows = timesOf(nested, model);
   const table = timeTable(rows, chart, state);
-  const side = element("aside", { "aria-label": "Time by operator" });
+  const side = element("aside", { "aria-label": "Time by operator", tabindex: 0 });
   root.append(element("div", { class: "plot run" }, runBar(model, chart), chart.root, table.root, side));
   side.replaceChildren(element("h2", {}, "Time by operator"), operatorBars(rows, model));
   const mark = (key) => {
@@ -58,7 +58,8 @@ function timesOf({ parents }, { document }) {
   const holders = new Set([...parents].filter(([event]) => WORK.has(event.category)).map(([, parent]) => parent));
   const found = new Map();
   for (const event of parents.keys()) if (isWork(event, parents, holders)) append(found, `${event.provider}\n${event.name}`, event);
-  const rows = [...found.values()].map((events) => timeRow(events, document));
+  const copies = new Set(document.timeline.events.filter(({ category }) => category === "Copy").map(({ name }) => name));
+  const rows = [...found.values()].map((events) => timeRow(events, document, copies));
   const whole = d3.sum(rows, ({ time }) => time) || 1;
   for (const row of rows) row.share = row.time / whole;
   return d3.sort(rows, ({ time }) => -time);
@@ -71,10 +72,11 @@ function isWork(event, parents, holders) {
   return !parent || parent.category === "Node" || !isWork(parent, parents, holders);
 }
 
-function timeRow(events, document) {
+function timeRow(events, document, copies) {
   const [{ name, node, provider, category, details }] = events;
   const whole = document.partitions.some((partition) => partition.name === name);
-  const operator = whole ? "whole partitions" : (details?.op_name ?? document.nodes[node]?.operator ?? category);
+  const known = details?.op_name ?? document.nodes[node]?.operator ?? category;
+  const operator = whole ? "whole partitions" : copies.has(name) ? "copies" : known;
   return { name, node, provider, operator, events, time: d3.sum(events, ({ duration }) => duration), bytes: d3.sum(events, ({ bytes }) => bytes ?? 0) };
 }
 
