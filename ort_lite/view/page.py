@@ -20,6 +20,7 @@ SCRIPTS = (
     "colours",
     "table",
     "chart",
+    "bars",
     "nesting",
     "layout",
     "faces",

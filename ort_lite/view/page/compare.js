@@ -1,9 +1,9 @@
 // The tab that compares: what became of the model here, and in another session.
+import { drawBars } from "./bars.js";
 import { providerBadge } from "./blocks.js";
 import { nodeDifferences, providerTotals, wholeTotals } from "./differences.js";
 import { element } from "./state.js";
 import { createTable } from "./table.js";
-import { BARS } from "./timeline.js";
 import { bytesText, countText, timeText } from "./units.js";
 
 const BARS_SHOWN = 24;
@@ -88,7 +88,7 @@ function totalsOf({ model, documents }) {
     line("nodes", "count", ...nodes),
     ...(times.every((time) => time === null) ? [] : [line("time", "time", ...times)]),
   ]);
-  const heads = ["", "Here", "There", ""].map((title) => element("th", { scope: "col" }, title));
+  const heads = ["Total", "Here", "There", "Change"].map((title) => element("th", { scope: "col" }, title));
   const lists = documents.map(({ providers }) => providers.map(({ name }) => name).join(", ") || "none");
   return [
     element("dl", {}, element("dt", {}, "Here"), element("dd", {}, lists[0]), element("dt", {}, "There"), element("dd", {}, lists[1])),
@@ -108,15 +108,13 @@ function slowerBars(rows) {
   if (!known.length) return [];
   const shown = d3.sort(known, ({ slower }) => -Math.abs(slower)).slice(0, BARS_SHOWN).sort((a, b) => b.slower - a.slower);
   const most = d3.max(shown, ({ slower }) => Math.abs(slower));
-  const name = (key) => (key.length > 17 ? `…${key.slice(-16)}` : key);
   const text = (side) => ({ x: "slower", y: "key", text: ({ slower }) => signedTime(slower), textAnchor: side > 0 ? "start" : "end", dx: 4 * side, filter: ({ slower }) => Math.sign(slower) === side });
-  const plot = Plot.plot({
-    ...BARS,
-    marginRight: 8,
-    ariaLabel: "How much slower nodes are there",
-    height: 20 * shown.length + 10,
-    x: { axis: null, domain: [-1.7 * most, 1.7 * most] },
-    y: { domain: shown.map(({ key }) => key), label: null, tickSize: 0, tickFormat: name },
+  const plot = drawBars({
+    label: "How much slower nodes are there",
+    names: shown.map(({ key }) => key),
+    keep: "end",
+    rowHeight: 20,
+    x: { domain: [-1.7 * most, 1.7 * most] },
     marks: [
       Plot.barX(shown, { x: "slower", y: "key", fill: ({ slower }) => (slower > 0 ? "var(--gone)" : "var(--came)"), title: ({ key, slower }) => `${key}: ${signedTime(slower)}` }),
       Plot.ruleX([0], { stroke: "currentColor" }),

@@ -8,7 +8,8 @@ import { bytesText, countText, shareText } from "./units.js";
 
 /** Fills the panel of memory: {close()}. The nodes of rectangles are those of the graph: choosing one chooses the other. */
 export function makeMemory(root, model, state) {
-  const tab = { model, state, arenas: model.document.memory, arena: model.document.memory[0], by: COLOURED_BY[0], asTable: false };
+  const arenas = d3.sort(model.document.memory, ({ size }) => -size);
+  const tab = { model, state, arenas, arena: arenas[0], by: COLOURED_BY[0], asTable: false };
   tab.owner = arenaOwner(tab);
   tab.chart = new Chart(tab.owner);
   tab.side = element("aside", { "aria-label": "About this memory", tabindex: 0 });

@@ -1,4 +1,5 @@
 // The tab of the timeline: a run as it was profiled, and below it what took longest.
+import { drawBars } from "./bars.js";
 import { Chart, zoomButtons } from "./chart.js";
 import { providerBadge } from "./blocks.js";
 import { providerColour } from "./colours.js";
@@ -11,15 +12,6 @@ import { bytesText, countText, shareText, timeText } from "./units.js";
 
 const WORK = new Set(["Kernel", "Node"]); // categories whose time is somebody's; a device's Copy is in the Node that waits for it
 const OPERATORS_SHOWN = 12;
-/** Options of horizontal bars with their labels in the theme's colours, of this page's width. */
-export const BARS = {
-  width: 360,
-  margin: 5,
-  marginLeft: 132,
-  marginRight: 62,
-  style: { background: "none", color: "var(--text)", fontSize: "12px", maxWidth: "100%" },
-  x: { axis: null },
-};
 
 /** Fills the panel of the timeline: {close()}. */
 export function makeTimeline(root, model, state) {
@@ -113,11 +105,12 @@ function operatorBars(rows, model) {
   const order = d3.groupSort(parts, (some) => -d3.sum(some, ({ time }) => time), ({ operator }) => operator);
   const totals = d3.rollups(parts, (some) => d3.sum(some, ({ time }) => time), ({ operator }) => operator).map(([operator, time]) => ({ operator, time }));
   const title = ({ operator, provider, time }) => `${operator}, ${provider}: ${timeText(time)}`;
-  return Plot.plot({
-    ...BARS,
-    ariaLabel: "Time by operator",
-    height: 24 * order.length + 10,
-    y: { domain: order, label: null, tickSize: 0, tickFormat: (operator) => (operator.length > 17 ? `${operator.slice(0, 16)}…` : operator) },
+  return drawBars({
+    label: "Time by operator",
+    names: order,
+    keep: "start",
+    rowHeight: 24,
+    marginRight: 62,
     marks: [
       Plot.barX(parts, { x: "time", y: "operator", fill: ({ provider }) => providerColour(model, provider), title }),
       Plot.text(totals, { x: "time", y: "operator", text: ({ time }) => timeText(time), textAnchor: "start", dx: 5 }),
