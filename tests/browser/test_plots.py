@@ -96,6 +96,23 @@ def test_a_wheel_zooms_a_chart_about_the_pointer_and_zero_shows_all_of_it(open_t
     expect(tip).to_have_text("copy x")
 
 
+def test_a_part_that_is_dragged_over_with_shift_fills_the_chart(open_tab: OpenTab) -> None:
+    page = open_tab("Memory")
+    box = chart(page).bounding_box()
+    assert box is not None
+    y = box["y"] + 0.08 * box["height"]
+    expect(page.locator(".tip:visible")).to_have_count(0)
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + 0.7 * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * box["width"], y, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_timeout(400)
+    page.mouse.move(box["x"] + 0.15 * box["width"], y)
+    expect(page.locator(".tip:visible strong")).to_have_text("small")
+
+
 def test_a_head_sorts_its_table(open_tab: OpenTab) -> None:
     page = open_tab("Memory")
     page.get_by_role("button", name="Table").click()

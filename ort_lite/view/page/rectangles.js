@@ -86,7 +86,7 @@ export function arenaOwner(tab) {
   return {
     label: `Tensors of ${arena.partition} in ${arena.memory} memory, steps across and bytes up`,
     length: steps,
-    closest: Math.min(steps, 5),
+    closest: 1,
     height: (available) => available,
     draw: (pen, chart) => drawArena(pen, chart, tab, rising(chart)),
     find(chart, x, y) {
