@@ -1,6 +1,8 @@
 // What lies between two stages: which nodes went, which came, and by which rules.
 import { append } from "./document.js";
 
+const LONGEST_NAME = 32;
+
 /**
  * {gone, came, moved, rules: rule -> changes} from stage `before` to `after`, by number. `gone` and `came` are sets of keys; a node that
  * only reads something else has another key in both stages, which `moved` maps from the one to the other. O(nodes).
@@ -31,6 +33,11 @@ function sameNodes({ nodes }, gone, came) {
 /** "Conv_1, Relu_2 and 3 more"; "nothing" of none. */
 export function namesText(keys, most = 3) {
   if (!keys.length) return "nothing";
-  const named = keys.slice(0, most).join(", ");
+  const named = keys.slice(0, most).map(shortName).join(", ");
   return keys.length > most ? `${named} and ${keys.length - most} more` : named;
+}
+
+/** Its end, with a word joiner so that the ellipsis stays with it. */
+function shortName(name) {
+  return name.length > LONGEST_NAME ? `…\u2060${name.slice(1 - LONGEST_NAME)}` : name;
 }

@@ -19,8 +19,9 @@ const SHIFTS = { ArrowUp: [0, 80], ArrowDown: [0, -80], ArrowLeft: [80, 0], Arro
  * Draws a stage of a model in `root`, which has a size of its own.
  *
  * Options: `stage`, its number; `marks`, a Map of node keys to "came" or "gone"; `choose(id)` hears what is selected, null of nothing;
- * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS; `label`: what the drawing is called. Ids are those
- * of nesting.js: "n:" and a node's key. `close()` ends what a view listens to, once it is no longer on the page.
+ * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS; `label`: what the drawing is called; `scenes`, a
+ * Map that keeps layouts, which views of one model may share. Ids are those of nesting.js: "n:" and a node's key. `close()` ends what a
+ * view listens to, once it is no longer on the page.
  */
 export function createGraphView(root, model, options = {}) {
   const view = new GraphView(root, model, options);
@@ -29,9 +30,9 @@ export function createGraphView(root, model, options = {}) {
 }
 
 class GraphView {
-  constructor(root, model, { choose = () => {}, changed = () => {}, colouring = "provider", label = "Graph" }) {
+  constructor(root, model, { choose = () => {}, changed = () => {}, colouring = "provider", label = "Graph", scenes = new Map() }) {
     Object.assign(this, { model, choose, changed, colouring });
-    Object.assign(this, { selected: null, found: [], matches: new Set(), marks: new Map(), folded: new Set(), scenes: new Map(), scene: null });
+    Object.assign(this, { selected: null, found: [], matches: new Set(), marks: new Map(), folded: new Set(), scenes, scene: null });
     this.layouter = createLayouter();
     this.transform = d3.zoomIdentity;
     this.theme = themeColours();

@@ -9,7 +9,7 @@ const CHANGES_AT_FIRST = 100; // of a rule that are listed at once
 /** Fills the panel of stages: {key(event), close()}. */
 export function makeStages(root, model, state) {
   const { stages } = model.document;
-  const tab = { model, state, before: 0, after: 1, at: -1, views: [] };
+  const tab = { model, state, before: 0, after: 1, at: -1, views: [], scenes: new Map() };
   const sides = ["before", "after"].map((side) => sideOf(tab, side));
   tab.panes = sides.map(({ pane }) => pane);
   tab.selects = sides.map(({ select }) => select);
@@ -85,7 +85,7 @@ function showStage(tab, index, stage) {
   else {
     const label = index ? "Graph after" : "Graph before";
     const choose = (id) => id?.startsWith("n:") && tab.state.set("node", id.slice(2));
-    tab.views[index] = createGraphView(tab.panes[index], tab.model, { stage, marks, label, choose });
+    tab.views[index] = createGraphView(tab.panes[index], tab.model, { stage, marks, label, choose, scenes: tab.scenes });
   }
 }
 
