@@ -19,8 +19,9 @@ const SHIFTS = { ArrowUp: [0, 80], ArrowDown: [0, -80], ArrowLeft: [80, 0], Arro
  * Draws a stage of a model in `root`, which has a size of its own.
  *
  * Options: `stage`, its number; `marks`, a Map of node keys to "came" or "gone"; `choose(id)` hears what is selected, null of nothing;
- * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS; `label`: what the drawing is called. Ids are those
- * of nesting.js: "n:" and a node's key. `close()` ends what a view listens to, once it is no longer on the page.
+ * `changed()` hears of folding and of other stages; `colouring`: an id of COLOURINGS; `label`: what the drawing is called; `scenes`, a
+ * Map that keeps layouts, which views of one model may share. Ids are those of nesting.js: "n:" and a node's key. `close()` ends what a
+ * view listens to, once it is no longer on the page.
  */
 export function createGraphView(root, model, options = {}) {
   const view = new GraphView(root, model, options);
@@ -29,9 +30,9 @@ export function createGraphView(root, model, options = {}) {
 }
 
 class GraphView {
-  constructor(root, model, { choose = () => {}, changed = () => {}, colouring = "provider", label = "Graph" }) {
+  constructor(root, model, { choose = () => {}, changed = () => {}, colouring = "provider", label = "Graph", scenes = new Map() }) {
     Object.assign(this, { model, choose, changed, colouring });
-    Object.assign(this, { selected: null, found: [], matches: new Set(), marks: new Map(), folded: new Set(), scenes: new Map(), scene: null });
+    Object.assign(this, { selected: null, found: [], matches: new Set(), marks: new Map(), folded: new Set(), scenes, scene: null });
     this.layouter = createLayouter();
     this.transform = d3.zoomIdentity;
     this.theme = themeColours();
@@ -76,6 +77,8 @@ class GraphView {
     this.folded = firstFolded(this.tree);
     this.colourBy(this.colouring);
     this.first = true;
+    this.scene = null;
+    this.goal = null;
     this.#lay();
   }
 
@@ -159,18 +162,21 @@ class GraphView {
     const id = [this.stage, ...[...this.folded].sort()].join("\n");
     const before = anchor && this.#place(anchor);
     let scene = this.scenes.get(id);
+    this.wanted = id;
     if (!scene) {
       const shown = visible(this.model, this.tree, this.folded);
       scene = await this.#laid(shown);
       if (!scene) return;
       this.scenes.set(id, scene);
+      if (this.wanted !== id) return;
     }
     this.scene = scene;
     const after = anchor && this.#place(anchor);
     if (before && after) this.#jumpBy((before.x - after.x) * this.transform.k, (before.y - after.y) * this.transform.k);
     if (this.first && this.width) this.#jumpTo(this.#firstTransform());
     if (this.width) this.first = false;
-    if (goal) this.#centre(goal);
+    if (goal ?? this.goal) this.#centre(goal ?? this.goal);
+    this.goal = null;
     this.highlight(this.found);
     this.changed();
   }
@@ -228,6 +234,7 @@ class GraphView {
 
   #centre(id) {
     const item = this.#place(id);
+    if (!this.scene) this.goal = id; // while it is laid out
     if (!item || !this.width) return;
     const k = Math.max(this.transform.k, 0.7);
     const [x, y] = [item.x + Math.min(item.width / 2, 200), item.y + Math.min(item.height / 2, 100)];

@@ -150,8 +150,10 @@ export function createLayouter() {
   let asked = 0;
   let busy = false;
   let fail = null;
+  let leave = null;
   const stop = () => {
     elk?.terminateWorker();
+    leave?.();
     elk = null;
     busy = false;
   };
@@ -163,9 +165,12 @@ export function createLayouter() {
     const failed = new Promise((_, reject) => {
       fail = reject;
     });
+    const left = new Promise((resolve) => {
+      leave = () => resolve(null);
+    });
     elk ??= new ELK({ workerFactory: () => startWorker(address, () => fail) });
     busy = true;
-    const laid = await Promise.race([elk.layout(graph), failed]);
+    const laid = await Promise.race([elk.layout(graph), failed, left]);
     if (number !== asked) return null;
     busy = false;
     return laid;

@@ -1,14 +1,22 @@
 // Puts the page together: a tab for each thing to look at, shown when there is something in it.
+import { makeCompare } from "./compare.js";
 import { createModel } from "./document.js";
 import { makeExplorer } from "./explore.js";
 import { addHelp } from "./help.js";
+import { makeMemory } from "./memory.js";
 import { readAddress, writeAddress } from "./address.js";
+import { makeStages } from "./stages.js";
 import { createState, element } from "./state.js";
 import { addThemes } from "./theme.js";
+import { makeTimeline } from "./timeline.js";
 
 /** {id, title, has(document), make(root, model, state)}: `make` fills a panel when it is first looked at; it may answer {key(event), close()}. */
 const TABS = [
   { id: "graph", title: "Graph", has: () => true, make: makeExplorer },
+  { id: "stages", title: "Stages", has: ({ stages }) => stages.length > 1, make: makeStages },
+  { id: "memory", title: "Memory", has: ({ memory }) => memory.length > 0, make: makeMemory },
+  { id: "timeline", title: "Timeline", has: ({ timeline }) => (timeline?.events.length ?? 0) > 0, make: makeTimeline },
+  { id: "compare", title: "Compare", has: ({ other }) => other !== undefined, make: makeCompare },
 ];
 
 /** What is on the page: {shown: a document, state, made: tab id -> what `make` answered}. */
