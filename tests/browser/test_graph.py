@@ -175,7 +175,9 @@ def test_a_large_graph_begins_folded(open_page: OpenPage) -> None:
 
 DRAG = """() => new Promise((done) => {
   const canvas = document.querySelector('[role="application"]');
-  const send = (target, type, x, y) => target.dispatchEvent(new MouseEvent(type, { bubbles: true, clientX: x, clientY: y, view: window }));
+  const send = (target, type, x, y) => {
+    target.dispatchEvent(new MouseEvent(type, { bubbles: true, clientX: x, clientY: y, view: window }));
+  };
   const began = performance.now();
   let steps = 0;
   send(canvas, "mousedown", 700, 450);
@@ -209,8 +211,12 @@ def drawn_frames(page: Page, script: str) -> tuple[int, float]:
     session = page.context.new_cdp_session(page)
     events: list[dict[str, Any]] = []
     ended: list[object] = []
+
+    def end(message: object) -> None:  # Playwright takes no method of a list
+        ended.append(message)
+
     session.on("Tracing.dataCollected", lambda message: events.extend(message["value"]))
-    session.on("Tracing.tracingComplete", lambda message: ended.append(message))
+    session.on("Tracing.tracingComplete", end)
     session.send("Tracing.start", {"categories": "disabled-by-default-devtools.timeline.frame", "transferMode": "ReportEvents"})
     seconds = page.evaluate(script)
     session.send("Tracing.end")
