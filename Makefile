@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
+SAMPLES := plugins/ort-lite-sample plugins/ort-lite-accelerator
 WORKERS ?= 2
 
 # Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
@@ -12,14 +12,15 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
+.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
-	@echo "make demo          install into $(VENV) and run examples/demo.py"
+	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write the page of that session"
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
+	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
@@ -30,8 +31,9 @@ help:
 	@echo "make format        let ruff format and fix the sources"
 	@echo "make clean         remove the environments and what the tools left"
 
-demo: $(VENV)/installed
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/installed-demo
+	mkdir -p build
+	$(BIN)/python examples/semantic_search.py --page build/demo.html
 
 # One worker takes a test file whole: its tests share their compiled kernels. Files are taken in the order of tests/conftest.py.
 IN_FILES := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -81,6 +83,9 @@ test-plugins: $(ACCELERATORS:%=test-plugin-%)
 $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 	.venv-$*/bin/python -m pytest -p tests.no_skips -n $(WORKERS) plugins/ort-lite-$*/tests
 
+test-examples: .venv-examples/installed
+	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile examples/tests
+
 # In $(VENV): the page of the command line is what ort-lite's own parser says, and the tests run what the pages show.
 site: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -99,16 +104,23 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/installed: $(VENV)/created pyproject.toml ort_lite/_version.py $(EXAMPLES:%=%/pyproject.toml)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e . $(EXAMPLES:%=-e %)
+$(VENV)/installed-demo: $(VENV)/created pyproject.toml ort_lite/_version.py
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[demo]"
 	touch $@
 
-$(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" $(EXAMPLES:%=-e %)
+$(VENV)/installed-test: $(VENV)/created pyproject.toml ort_lite/_version.py $(SAMPLES:%=%/pyproject.toml)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" $(SAMPLES:%=-e %)
 	touch $@
 
-$(VENV)/installed-docs: $(VENV)/installed
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[docs]" $(EXAMPLES:%=-e %)
+# Of the package that ships OCR's models nothing but the models is used: without what it would import.
+.venv-examples/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-sample/pyproject.toml
+	$(PYTHON) -m venv .venv-examples
+	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet -e ".[examples]" -e plugins/ort-lite-sample
+	.venv-examples/bin/python -m pip install --disable-pip-version-check --quiet --no-deps rapidocr-onnxruntime==1.4.4
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/created pyproject.toml ort_lite/_version.py
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[docs]" $(SAMPLES:%=-e %)
 	touch $@
 
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml

@@ -1,12 +1,12 @@
-"""Train the small residual CNN that `make demo` runs, and write `examples/digits/`.
+"""Train the small residual CNN that several examples run, and write `examples/digits/`.
 
-The demo needs only what this script wrote, which is committed. To train again (about a minute on one core):
+The examples need only what this script wrote, which is committed. To train again (about a minute on one core):
 
     pip install scikit-learn torch onnx
     python examples/train_digits.py
 
 Data: the 1,797 images of 8 x 8 pixels of `sklearn.datasets.load_digits` (UCI "Optical Recognition of Handwritten
-Digits", CC BY 4.0). One image in five, stratified by digit, is held out; the held-out images are the demo's test set
+Digits", CC BY 4.0). One image in five, stratified by digit, is held out; the held-out images are the examples' test set
 and no choice was made on them.
 """
 

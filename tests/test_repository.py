@@ -15,10 +15,13 @@ from ort_lite._version import __version__
 ROOT = Path(__file__).parents[1]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = sorted(
-    page for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md") for page in ROOT.glob(pattern)
+    page
+    for pattern in ("*.md", "docs/**/*.md", "plugins/*/*.md", "tests/data/*/*.md", "examples/data/*/*.md")
+    for page in ROOT.glob(pattern)
 )
 COMMITTED_DATA_LIMIT = 300_000
 DIGITS = ROOT / "examples" / "digits"
+EXAMPLE_DATA = sorted([*DIGITS.iterdir(), *(ROOT / "examples" / "data").glob("*/*")])
 
 
 def text(*parts: str) -> str:
@@ -89,13 +92,13 @@ def test_every_dependency_has_its_reason() -> None:
     assert names == {name for name in names if f"`{name}`" in page}
 
 
-@pytest.mark.parametrize("file", sorted(DIGITS.iterdir()), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", EXAMPLE_DATA, ids=lambda file: file.name)
 def test_committed_example_data_is_small(file: Path) -> None:
     assert 0 < file.stat().st_size < COMMITTED_DATA_LIMIT
 
 
 def test_the_digits_model_is_valid_and_accurate() -> None:
-    """By onnxruntime: what the demo then shows of ort-lite is ort-lite's doing."""
+    """By onnxruntime: what the examples then show of ort-lite is ort-lite's doing."""
     onnx.checker.check_model(DIGITS / "digits_cnn.onnx", full_check=True)
     session = onnxruntime.InferenceSession(DIGITS / "digits_cnn.onnx", providers=["CPUExecutionProvider"])
     assert session.get_inputs()[0].shape == ["N", 1, 8, 8]

@@ -1,8 +1,10 @@
 """Pages link to files of the repository, as GitHub shows them; in the site such a link leads to a page with the file.
 
-A page of docs/ keeps its place. Any other file that a page links to becomes `source/PATH`: Markdown as it is, sources as code.
+A page of docs/ keeps its place. Any other file that a page links to becomes `source/PATH`: Markdown as it is, of notebooks
+words and code, sources as code.
 """
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator
@@ -84,5 +86,13 @@ def _content(path: str) -> str:
     text = (ROOT / path).read_text(encoding="utf-8")
     if path.endswith(".md"):
         return text
+    if path.endswith(".ipynb"):
+        return SHOWN + _cells(text)
     language = LANGUAGES.get(Path(path).suffix, "text")
     return f"{SHOWN}# {path}\n\n`````{language}\n{text}\n`````\n"
+
+
+def _cells(notebook: str) -> str:
+    """Words and code of a notebook, without outputs."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook)["cells"]]
+    return "\n\n".join(f"```python\n{source}\n```" if kind == "code" else source for kind, source in cells)

@@ -136,9 +136,7 @@ def _of(node: Node, size: Sizes) -> tuple[float, float] | None:
 def _show(report: Mapping[str, Any]) -> None:
     facts = report["model"]
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
-    print_text(
-        f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; made by {facts['producer'] or 'nobody who says so'}"
-    )
+    print_text(f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; producer: {facts['producer'] or 'not stated'}")
     for key, text in facts["metadata"].items():
         print_text(f"metadata {key}: {text if len(text) <= 200 else text[:197] + '...'}")
     rows = [(side[:-1], arg["name"], arg["type"], str(arg["shape"])) for side in ("inputs", "outputs") for arg in report[side]]

@@ -36,7 +36,8 @@ def main(arguments: Namespace) -> None:
 
 
 def _show(name: str, plan: MemoryPlan, top: int) -> None:
-    print_text(f"{name}\n{plan}")
+    shapes = ", ".join(f"{value} {list(shape)}" for value, shape in plan.shapes.items())
+    print_text(f"{name}{f', for {shapes}' if shapes else ''}\n{plan}")
     rows = list(_rows(plan))
     shown = rows[:top] if top > 0 else rows
     print_table(COLUMNS, ([_text(row[column]) for column in COLUMNS] for row in shown), COLUMNS[2:6])
@@ -80,4 +81,5 @@ def _data(plan: MemoryPlan) -> dict[str, Any]:
         memory: {"peak": found.peak, "lower bound": found.lower_bound, "gap": found.gap}
         for memory, found in plan.certificates.items()
     }
-    return {"planner": plan.planner, "arenas": arenas, "certificates": proofs, "tensors": list(_rows(plan))}
+    told = {"planner": plan.planner, "shapes": plan.shapes, "steps": plan.steps}
+    return {**told, "arenas": arenas, "certificates": proofs, "tensors": list(_rows(plan))}

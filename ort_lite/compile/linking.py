@@ -117,9 +117,15 @@ class Linker:
         return self.count - 1
 
     def _step(
-        self, name: str, provider: str, function: CompiledPartition, inputs: Sequence[int], outputs: Sequence[int]
+        self,
+        name: str,
+        provider: str,
+        function: CompiledPartition,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        route: str = "",
     ) -> None:
-        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), ()))
+        self.steps.append(Step(name, provider, function, tuple(inputs), tuple(outputs), (), route))
 
     def _copies(self, reader: str) -> None:
         for value, hop in self.hops.get(reader, ()):
@@ -140,7 +146,7 @@ class Linker:
             rescuer, index, slots = self.rescued.get(value, (None, 0, []))
             function = CarefulMover(mover, hop, len(given), rescuer, index, hop.destination in self.forgiving)
             given += slots
-        self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)])
+        self._step(_copy_name(value, hop), reader, function, given, [self._new(value, hop.destination)], _route(hop))
 
     def _is_async(self, hop: Hop) -> bool:
         """Where a copy may be made good by a next provider, it blocks."""
@@ -164,7 +170,7 @@ class Linker:
         """What is copied stays until the wait is over: it is an input of it."""
         mover, made, notification = self._begin(value, hop, reader)
         given = [made, notification, self.slots[value, hop.source], *self._shapes_of(mover.witnesses)]
-        self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)])
+        self._step(_copy_name(value, hop), reader, mover.wait, given, [self._new(value, hop.destination)], _route(hop))
         self.notifications.append(notification)
 
     def _ends(self, value: Value, reader: str) -> tuple[str, ExecutionProvider | None]:
@@ -197,7 +203,11 @@ def _forgiving(away: Sequence[Partition], compiled: Mapping[str, CompiledPartiti
 
 
 def _copy_name(value: Value, hop: Hop) -> str:
-    return f"copy {value.name!r} {hop.source} -> {hop.destination}"
+    return f"copy {value.name!r} {_route(hop)}"
+
+
+def _route(hop: Hop) -> str:
+    return f"{hop.source} -> {hop.destination}"
 
 
 def _with_deaths(steps: Sequence[Step], kept: set[Any]) -> tuple[Step, ...]:

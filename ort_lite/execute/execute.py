@@ -15,12 +15,15 @@ from ort_lite.provider.current import CURRENT
 from ort_lite.provider.provider import CompiledPartition
 from ort_lite.record import Record, field
 
-Observer = Callable[["Step", int, int], None]
-"""Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`."""
+Observer = Callable[["Step", int, int, Sequence[Any], Sequence[Any]], None]
+"""Told of every step that ran: the step, begin and end in nanoseconds of `perf_counter_ns`, its inputs and its results."""
 
 
 class Step(Record):
-    """A partition or a copy. Values live in numbered slots; those in `dead` have no reader after this step."""
+    """A partition or a copy. Values live in numbered slots; those in `dead` have no reader after this step.
+
+    `route`: from where to where a copy goes, once it is there ("cpu:0 -> npu:0").
+    """
 
     name: str
     provider: str
@@ -28,6 +31,7 @@ class Step(Record):
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     dead: tuple[int, ...]
+    route: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.provider})"
@@ -72,9 +76,10 @@ class Executable(Record):
                 if options is not None and options.terminate:
                     raise options.ended(f"before {step.name}")
                 begin = perf_counter_ns() if observe is not None else 0
-                results = call_step(step, [slots[k] for k in step.inputs])
+                given = [slots[k] for k in step.inputs]
+                results = call_step(step, given)
                 if observe is not None:
-                    observe(step, begin, perf_counter_ns())
+                    observe(step, begin, perf_counter_ns(), given, results)
                 for k, result in zip(step.outputs, results, strict=True):
                     slots[k] = result
                 for k in step.dead:

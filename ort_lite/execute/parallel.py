@@ -193,9 +193,10 @@ class _Run:
         if options is not None and options.terminate:
             raise options.ended(f"before {step.name}")
         begin = perf_counter_ns() if observe is not None else 0
-        results = call_step(step, [self._slots[slot] for slot in step.inputs])
+        given = [self._slots[slot] for slot in step.inputs]
+        results = call_step(step, given)
         if observe is not None:
-            observe(step, begin, perf_counter_ns())
+            observe(step, begin, perf_counter_ns(), given, results)
         return results
 
     def _done(self, k: int, results: Sequence[Any] | None) -> None:

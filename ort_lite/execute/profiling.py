@@ -1,24 +1,14 @@
-"""Profiling: how a session was made, and what its runs did and when, as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's
-form.
+"""Profiling: how a session was made, and what its runs did and when. See `ort_lite.execute.trace` for what becomes of it."""
 
-Complete events ("ph": "X") with categories Session, Node and Kernel, and Creation for what happens inside of the stages that make a
-session; times in microseconds since the session began. Beside them metadata ("M"): names of threads and of tracks of devices; and
-flows ("s", "f"): from a step of a run to those that read what it made. They have a "dur" of 0, since readers of profiles expect one.
-Events of a thread lie inside of each other or apart.
-"""
-
-import json
-import os
 import threading
 import time
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ort_lite.execute.execute import Step
+from ort_lite.execute.trace import RUN, STEP, Event, Flow, Trace, order
 from ort_lite.provider.provider import ProfileEvent
 
-_RANKS = ("Session", "Creation", "Node", "Kernel")
-"""From the outside in: of events that look as long, begun at once, the outer one comes first."""
 _TRACKS = 1 << 30
 """Numbers of tracks that are no thread begin here: no system numbers a thread so."""
 
@@ -26,27 +16,35 @@ _TRACKS = 1 << 30
 class Profiler:
     """Collects events from any thread. `path` is the file that `end` writes: the prefix, date and time."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str = "") -> None:
         self.start = time.perf_counter_ns()
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S") + f"_{time.time_ns() // 1_000_000 % 1000:03d}"
         self.path = f"{prefix}_{stamp}.json" if not prefix.endswith("_") else f"{prefix}{stamp}.json"
-        self._events: list[dict[str, Any]] = []
-        self._flows: list[dict[str, Any]] = []
-        self._names: dict[int, str] = {}
-        """Of threads and tracks."""
+        self._events: list[Event] = []
+        self._apart: list[tuple[str, Event]] = []
+        """Events that are no thread's, with the names of their tracks."""
+        self._flows: list[Flow] = []
+        self._threads: dict[int, str] = {}
 
     def event(self, category: str, name: str, begin: int, end: int, **args: Any) -> None:
         """Of this thread. `begin` and `end` are nanoseconds of `perf_counter_ns`."""
-        self._add(category, name, begin, end, self._thread(), args)
+        self._events.append(self._made(category, name, begin, end, self._thread(), args))  # one append: safe from many threads
 
     def device_event(self, provider: str, event: ProfileEvent) -> None:
         """Of the thread that the event names, or on a track of the provider's own."""
-        thread = event.thread
-        if not thread:
-            tracks = [number for number, name in self._names.items() if number >= _TRACKS and name == provider]
-            thread = tracks[0] if tracks else _TRACKS + len(self._names)
-            self._names[thread] = provider
-        self._add("Kernel", event.name, event.begin, event.end, thread, {**event.args, "provider": provider})
+        made = self._made("Kernel", event.name, event.begin, event.end, event.thread, {**event.args, "provider": provider})
+        if event.thread:
+            self._events.append(made)
+        else:
+            self._apart.append((provider, made))
+
+    def copy(self, name: str, route: str, begin: int, end: int, **args: Any) -> None:
+        """Between two devices, on a track of the route."""
+        self._apart.append((route, self._made("Copy", name, begin, end, 0, {"route": route, **args})))
+
+    def ran(self, begin: int, end: int) -> None:
+        """A run of this thread, as a whole."""
+        self.event("Session", RUN, begin, end)
 
     def run(self) -> "RunTrace":
         """An Observer of the steps of one run (see ort_lite.execute.execute)."""
@@ -54,68 +52,61 @@ class Profiler:
 
     def flow(self, name: str, source: tuple[int, int], target: tuple[int, int]) -> None:
         """From a step's end to another's begin: (nanoseconds, thread) of each."""
-        number = len(self._flows)
-        for phase, (when, thread) in (("s", source), ("f", target)):
-            more = {"bp": "e"} if phase == "f" else {}
-            moment = (when - self.start) // 1000
-            self._flows.append(
-                {
-                    "cat": "Flow",
-                    "pid": os.getpid(),
-                    "tid": thread,
-                    "ts": moment,
-                    "dur": 0,
-                    "ph": phase,
-                    "id": number,
-                    "name": name,
-                    **more,
-                }
-            )
+        self._flows.append(Flow(name, (source[0] - self.start, source[1]), (target[0] - self.start, target[1])))
 
     def _thread(self) -> int:
         number = threading.get_native_id()
-        if number not in self._names:
-            self._names[number] = threading.current_thread().name
+        if number not in self._threads:
+            self._threads[number] = threading.current_thread().name
         return number
 
-    def _add(self, category: str, name: str, begin: int, end: int, thread: int, args: Any) -> None:
-        first = (begin - self.start) // 1000
-        self._events.append(  # one append: safe from many threads
-            {
-                "cat": category,
-                "pid": os.getpid(),
-                "tid": thread,
-                "dur": (end - self.start) // 1000 - first,
-                "ts": first,
-                "ph": "X",
-                "name": name,
-                "args": args,
-            }
-        )
+    def _made(self, category: str, name: str, begin: int, end: int, track: int, args: Any) -> Event:
+        return Event(category, name, begin - self.start, end - self.start, track, args)
+
+    def trace(self) -> Trace:
+        """What was recorded so far."""
+        apart, tracks = _on_tracks(list(self._apart))
+        return Trace(tuple(sorted([*self._events, *apart], key=order)), tuple(self._flows), {**self._threads, **tracks})
 
     def end(self) -> str:
-        """Writes the trace, events in the order in which they began, and returns its path. Later events are dropped."""
-        events, self._events = self._events, []
-        events.sort(key=lambda event: (event["ts"], -event["dur"], _RANKS.index(event["cat"])))
-        flows, self._flows = self._flows, []
-        names = {"process_name": {0: "ort_lite"}, "thread_name": self._names}
-        told = [
-            {
-                "cat": "__metadata",
-                "pid": os.getpid(),
-                "tid": thread,
-                "ts": 0,
-                "dur": 0,
-                "ph": "M",
-                "name": what,
-                "args": {"name": name},
-            }
-            for what, named in names.items()
-            for thread, name in sorted(named.items())
-        ]
-        lines = ",\n".join(json.dumps(event) for event in (*told, *events, *flows))
-        Path(self.path).write_text("[\n" + lines + "\n]\n", encoding="utf-8")
+        """Writes the trace and returns its path. Later events are dropped."""
+        trace = self.trace()
+        self._events, self._apart, self._flows = [], [], []
+        trace.save(self.path)
         return self.path
+
+
+def _on_tracks(apart: list[tuple[str, Event]]) -> tuple[list[Event], dict[int, str]]:
+    """The events with the numbers of tracks, and their names: where events of one name overlap, there are several tracks of it."""
+    lanes: dict[tuple[str, int], list[int]] = {}
+    """The ends of events that are not over, the outer ones first, by name and number of the lane."""
+    placed: list[tuple[tuple[str, int], Event]] = []
+    for name, event in sorted(apart, key=lambda pair: order(pair[1])):
+        lane = 0
+        while not _fits(lanes.setdefault((name, lane), []), event):
+            lane += 1
+        lanes[name, lane].append(event.end)
+        placed.append(((name, lane), event))
+    numbers = {key: _TRACKS + k for k, key in enumerate(sorted(lanes))}
+    tracks = {number: name if lane == 0 else f"{name} ({lane + 1})" for (name, lane), number in numbers.items()}
+    return [event.replace(track=numbers[key]) for key, event in placed], tracks
+
+
+def _fits(open_: list[int], event: Event) -> bool:
+    """Whether it is inside of what is not over, or nothing is left."""
+    while open_ and open_[-1] <= event.begin:
+        open_.pop()
+    return not open_ or event.end <= open_[-1]
+
+
+class _Made(NamedTuple):
+    """By which step a value was made."""
+
+    name: str
+    begin: int
+    end: int
+    thread: int
+    nbytes: int | None
 
 
 class RunTrace:
@@ -123,15 +114,30 @@ class RunTrace:
 
     def __init__(self, profiler: Profiler) -> None:
         self._profiler = profiler
-        self._made: dict[int, tuple[str, int, int]] = {}
-        """By slot: the step that made the value, its last nanosecond, its thread."""
+        self._made: dict[int, _Made] = {}
+        """By slot."""
 
-    def __call__(self, step: Step, begin: int, end: int) -> None:
+    def __call__(self, step: Step, begin: int, end: int, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         profiler = self._profiler
-        profiler.event("Node", f"{step.name}_kernel_time", begin, end, op_name=step.name, provider=step.provider)
+        profiler.event("Node", step.name + STEP, begin, end, op_name=step.name, provider=step.provider)
         thread = threading.get_native_id()
-        makers = {made for slot in step.inputs if (made := self._made.get(slot)) is not None}
-        for name, when, source in sorted(makers):
-            profiler.flow(f"{name} to {step.name}", (when - 1000, source), (begin, thread))
+        makers = sorted({made for slot in step.inputs if (made := self._made.get(slot)) is not None}, key=lambda made: made[:4])
+        for made in makers:
+            profiler.flow(
+                f"{made.name} to {step.name}", (max(made.end, made.begin + 1000) - 1000, made.thread), (begin, thread)
+            )
+        nbytes = _nbytes([*results[:1], *inputs[:1]])
+        if step.route:
+            begun = [made for made in makers if made.name == f"begin {step.name}"]  # as the Linker calls it
+            first = min((made.begin for made in begun), default=begin)
+            size = nbytes if nbytes is not None or not begun else begun[0].nbytes
+            profiler.copy(
+                step.name, step.route, first, end, provider=step.provider, **({} if size is None else {"bytes": size})
+            )
         for slot in step.outputs:
-            self._made[slot] = (step.name, max(end, begin + 1000), thread)
+            self._made[slot] = _Made(step.name, begin, end, thread, nbytes)
+
+
+def _nbytes(values: Sequence[Any]) -> int | None:
+    """Of the first that says it."""
+    return next((size for value in values if isinstance(size := getattr(value, "nbytes", None), int)), None)

@@ -175,6 +175,18 @@ class Assignment(Record):
             for depth, place in self.rows()
         ]
 
+    def _repr_html_(self) -> str:
+        """How many nodes each provider runs, and on demand the table."""
+        from ort_lite.partition.tables import folded, noted
+
+        counts = dict.fromkeys(self.providers, 0)
+        for place in self.placements.values():
+            counts[place.provider] += 1
+        said = ", ".join(f"{label} {count}" for label, count in counts.items())
+        return folded(f"{len(self.placements)} nodes: {said}", COLUMNS, self.table()) + noted(
+            "notes on copies, partitions and rules", self.notes()
+        )
+
     def _about(self, place: Placement) -> str:
         said = [f"inserted: {place.inserted}"] * bool(place.inserted) + [f"by {place.rule}"] * bool(place.rule)
         return "; ".join([*said, *filter(None, [self.why_not(place.node)])])

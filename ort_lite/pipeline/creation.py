@@ -52,6 +52,13 @@ class CreationTrace(Record):
     def __str__(self) -> str:
         return aligned([COLUMNS, *self.table()])
 
+    def _repr_html_(self) -> str:
+        """How long it took, and on demand the table."""
+        from ort_lite.partition.tables import folded
+
+        seconds = sum(event.seconds for event in self.events if not event.depth)
+        return folded(f"made in {seconds * 1e3:,.1f} ms", COLUMNS, self.table(), ("calls", "ms"))
+
     def table(self) -> list[tuple[str, ...]]:
         """A row of COLUMNS for each kind of event inside of each other."""
         rows: dict[tuple[Any, ...], list[CreationEvent]] = {}

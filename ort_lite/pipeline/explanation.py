@@ -95,7 +95,17 @@ class Explanation(Record):
         return json.dumps(self.as_dict(), indent=indent)
 
     def __str__(self) -> str:
-        lines = [str(self.assignment), *self.notes]
+        return "\n".join([str(self.assignment), *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        """The assignment, and what is to be said beside it."""
+        from ort_lite.partition.tables import noted
+
+        return self.assignment._repr_html_() + noted("remarks on partitions", self._remarks())
+
+    def _remarks(self) -> list[str]:
+        """Notes, what crosses the borders of partitions, what options cost, facts."""
+        lines = list(self.notes)
         for partition in self.assignment.partitions:
             sides = [
                 f"{side} {', '.join(_sized(value.name, nbytes(value)) for value in values)}"
@@ -107,7 +117,7 @@ class Explanation(Record):
         lines += map(str, self.controls())
         for name, facts in self.facts.items():
             lines.append(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
-        return "\n".join(lines)
+        return lines
 
 
 class ControlCost(Record):

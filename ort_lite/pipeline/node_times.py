@@ -46,6 +46,13 @@ class Profile(Record):
     seconds: float
     runs: int
 
+    def _repr_html_(self) -> str:
+        from ort_lite.partition.tables import table
+
+        columns = ("node", "operator", "us", "share", "shapes")
+        rows = [(x.name, x.operator, f"{x.seconds * 1e6:,.1f}", f"{x.share:.1%}", x.shapes) for x in self.lines]
+        return f"<p>{self.seconds * 1e6:,.1f} us a run, {self.runs} runs</p>{table(columns, rows, ('us', 'share'))}"
+
 
 def events_of(assignment: Assignment) -> list[ProfileEvent]:
     """What providers recorded since they were asked last."""

@@ -133,7 +133,7 @@ class Ready:
         try:
             return self._run(inputs, options, self._profiler.run())
         finally:
-            self._profiler.event("Session", "model_run", begin, time.perf_counter_ns())
+            self._profiler.ran(begin, time.perf_counter_ns())
 
 
 def _run_of(executable: Executable, workers: "Workers") -> lifecycle.Run:

@@ -17,8 +17,7 @@ from ort_lite.pipeline.opening import Params, source_to_keep
 from ort_lite.pipeline.preparation import Arguments, arguments_of
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
-from ort_lite.provider.abilities import plans_memory
-from ort_lite.provider.ask import ask, ask_made
+from ort_lite.provider.ask import ask
 from ort_lite.provider.provider import CPU, Device, ExecutionProvider
 from ort_lite.serialization.source import ModelSource
 from ort_lite.session.compatible import Compatible
@@ -354,15 +353,22 @@ class InferenceSession(Compatible):
     ) -> "View":
         """What became of the model, as a document and as a page for a browser: `session.view().save("page.html")`.
 
-        With `feeds` a second session like this one runs on them, and the page says what each node takes; with `profile` that is read
-        out of a file that `end_profiling` wrote. `other`: a session to compare with, of the same model. Raises InvalidArgument for
-        a file that is no profile, and where a second session cannot be made; and what making and running it raises.
+        With `feeds` a second session like this one runs on them, and the page says what each node takes, shows one of the runs and the
+        memory that it planned; with `profile` times are read out of a file that `end_profiling` wrote. `other`: a session to compare
+        with, of the same model. Raises InvalidArgument for a file that is no profile, and where a second session cannot be made; and
+        what making and running it raises.
         """
         from ort_lite.session.viewing import Origin, view_of
 
         origin = Origin(type(self), self._kept, self._arguments, self._own_params)
         view = view_of(self._state, origin, feeds, profile)
         return view if other is None else view.beside(other.view(feeds))
+
+    def _repr_html_(self) -> str:
+        from ort_lite.session.notebook import html_of
+
+        title = os.path.basename(self._model_path or "") or self.get_modelmeta().graph_name or "model"
+        return html_of(title, self.explain(), self._state.inputs, self._state.outputs)
 
     @property
     def creation_trace(self) -> "CreationTrace | None":
@@ -373,9 +379,7 @@ class InferenceSession(Compatible):
 
     def memory_plans(self) -> dict[str, Any]:
         """Where tensors live, by partition, as far as compiled partitions state it; those of runs so far."""
-        prepared = self._state.prepared
-        partitions = {} if prepared is None else prepared.compiled.partitions
-        return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
+        return self._state.memory_plans()
 
     def memory(self) -> dict[str, Any]:
         """What the session holds now, in bytes: constants (of them those that lie in mapped files), packed weights, scratch (held,

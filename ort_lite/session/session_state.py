@@ -21,6 +21,8 @@ from ort_lite.pipeline.pipeline import prepare
 from ort_lite.pipeline.preparation import Arguments, load_model, open_account
 from ort_lite.pipeline.prepared import Prepared
 from ort_lite.plugins import selection
+from ort_lite.provider.abilities import plans_memory
+from ort_lite.provider.ask import ask_made
 from ort_lite.provider.provider import CPU
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
@@ -66,6 +68,11 @@ class SessionState(Record):
         from ort_lite.pipeline.explanation import Explanation
 
         return Explanation(self.prepared.assignment, notes, self.prepared.compiled.facts())
+
+    def memory_plans(self) -> dict[str, Any]:
+        """See `InferenceSession.memory_plans`."""
+        partitions = {} if self.prepared is None else self.prepared.compiled.partitions
+        return {name: ask_made(p, "memory_plan", name) for name, p in partitions.items() if plans_memory(p)}
 
     def forms(self) -> list[Prepared]:
         """The compiled forms of the model: with overridable initialisers as constants, and perhaps as inputs."""

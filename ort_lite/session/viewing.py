@@ -1,20 +1,19 @@
 """What `InferenceSession.view()` puts together for a document of the session."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from ort_lite.errors import InvalidArgument, OrtLiteError
+from ort_lite.execute.trace import RUN, Trace, read
 from ort_lite.graph.model import Model
 from ort_lite.pipeline.node_times import dims_of
 from ort_lite.pipeline.preparation import Arguments, load_again
 from ort_lite.record import Record
 from ort_lite.serialization.source import ModelSource
-from ort_lite.session import costs
+from ort_lite.session.costs import costs_of_trace, measured
 from ort_lite.session.pickling import made_again, parts
 from ort_lite.session.session_state import SessionState
-from ort_lite.view import document as page
 from ort_lite.view.collect import Subject, collect
 from ort_lite.view.view import View
 
@@ -41,11 +40,8 @@ def view_of(
     """Loads the model again where it is still there, for the stages that a session keeps nothing of. See `InferenceSession.view`."""
     explanation, graph = state.explain(), state.explain().assignment.graph
     loaded, note = _loaded(state, origin)
-    spent: Mapping[str, page.Cost] = {}
-    if profile is not None:
-        spent = costs.out_of_trace(profile, explanation.assignment)
-    elif feeds is not None:
-        spent = _measured(state, origin, feeds)
+    dims = dims_of(graph.inputs, feeds or {})
+    trace, plans = _recorded(state, origin, feeds, profile)
     subject = Subject(
         explanation=explanation,
         title=_title(origin, state),
@@ -54,8 +50,10 @@ def view_of(
         loaded=loaded,
         fused={} if state.prepared is None else state.prepared.compiled.fused,
         notes=(note,) if note else (),
-        dims=dims_of(graph.inputs, feeds or {}),
-        costs=spent,
+        dims=dims,
+        costs={} if trace is None else costs_of_trace(trace, explanation.assignment, dims),
+        plans=plans,
+        trace=trace,
     )
     return View(collect(subject))
 
@@ -77,13 +75,29 @@ def _loaded(state: SessionState, origin: Origin) -> tuple[Model | None, str]:
     return None, f"The stages before partitioning are not known of this session: {why}."
 
 
-def _measured(state: SessionState, origin: Origin, feeds: Mapping[str, Any]) -> dict[str, page.Cost]:
-    """In a session made as this one is, which records what nodes take."""
+def _recorded(
+    state: SessionState, origin: Origin, feeds: Mapping[str, Any] | None, profile: "str | os.PathLike[str] | None"
+) -> tuple[Trace | None, Mapping[str, Any]]:
+    """What runs did, and the memory plans that there are then."""
+    trace = None if profile is None else _read(profile)
+    if feeds is None:
+        return trace, state.memory_plans()
+    with _second(state, origin) as session:
+        again = measured(session, feeds)
+        return trace or again, session.memory_plans()
+
+
+def _read(profile: "str | os.PathLike[str]") -> Trace:
+    trace = read(profile)
+    if not trace.runs:
+        raise InvalidArgument(f"{os.fspath(profile)}: no run is recorded in it (no event is called {RUN})")
+    return trace
+
+
+def _second(state: SessionState, origin: Origin) -> Any:
+    """A session made as this one is, which records what nodes take."""
     if origin.missing:
         raise InvalidArgument(f"view(feeds=...) needs a second session made as this one: {origin.missing}; make it from a path")
     kind, source, options, given = parts(origin.kind, origin.source, state.options, origin.given, origin.own_params)
-    with tempfile.TemporaryDirectory() as folder:
-        options.enable_profiling, options.profile_file_prefix = True, os.path.join(folder, "profile")
-        options.optimized_model_filepath = ""
-        with made_again(kind, source, options, given) as session:
-            return costs.measured(session, feeds)
+    options.enable_profiling, options.optimized_model_filepath = True, ""
+    return made_again(kind, source, options, given)

@@ -1,8 +1,10 @@
 """A document of a model: what the stages made of it, who runs what, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ort_lite.compile.fusing import Fused
+from ort_lite.execute.trace import Trace
 from ort_lite.graph.graph import Value
 from ort_lite.graph.model import Model
 from ort_lite.graph.released import Released
@@ -15,9 +17,11 @@ from ort_lite.record import Record, field
 from ort_lite.view import document as page
 from ort_lite.view.facts import facts_of
 from ort_lite.view.fused import fused_nodes
+from ort_lite.view.memory import arenas_of
 from ort_lite.view.names import Names, size_of, value_of
 from ort_lite.view.operators import operators_of
 from ort_lite.view.stages import Story, story_of
+from ort_lite.view.timeline import timeline_of
 
 
 class Subject(Record):
@@ -36,6 +40,9 @@ class Subject(Record):
     dims: Mapping[str, int] = field(default_factory=dict)
     """Sizes of free dimensions that are known, by the names that the graph has for them."""
     costs: Mapping[str, page.Cost] = field(default_factory=dict)
+    plans: Mapping[str, Any] = field(default_factory=dict)
+    """What partitions say of their memory, by their names: those that are MemoryPlans are shown."""
+    trace: Trace | None = None
 
 
 def collect(subject: Subject) -> page.Document:
@@ -46,7 +53,7 @@ def collect(subject: Subject) -> page.Document:
     facts = facts_of(subject.loaded, assignment.graph, names.values, subject.dims)
     story = story_of(subject.loaded, subject.providers, subject.options, assignment, names, subject.fused)
     paths = {body["path"] for body in names.bodies}
-    return {
+    made: page.Document = {
         "format": page.FORMAT,
         "title": subject.title,
         "facts": facts,
@@ -64,6 +71,9 @@ def collect(subject: Subject) -> page.Document:
         "timeline": None,
         "costs": dict(subject.costs),
     }
+    made["memory"] = arenas_of(subject.plans, made)
+    made["timeline"] = None if subject.trace is None else timeline_of(subject.trace, made)
+    return made
 
 
 def _values(story: Story, names: Names) -> dict[str, page.Value]:

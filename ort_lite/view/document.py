@@ -139,16 +139,17 @@ class Track(TypedDict):
 
 
 class Event(TypedDict):
-    """Microseconds from the beginning of the recording."""
+    """Microseconds from the beginning of the run. Events of a track lie inside of each other or apart, the outer ones first."""
 
     name: str
-    category: str  # "Session", "Creation", "Node", "Kernel", "Copy"
+    category: str  # "Session" (the run), "Node" (a step: partition or copy), "Kernel", "Copy" (on a track of its route)
     provider: str
     track: int
     start: float
     duration: float
     node: NotRequired[str]  # key
     bytes: NotRequired[int]
+    details: NotRequired[dict[str, str]]  # what the provider says of it: "kernel", "shapes", ...
 
 
 class Flow(TypedDict):
@@ -161,6 +162,7 @@ class Timeline(TypedDict):
     tracks: list[Track]
     events: list[Event]
     flows: list[Flow]
+    left_out: NotRequired[int]  # events that are too short to be shown beside so many others
 
 
 class Cost(TypedDict):

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import lzma
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -63,7 +64,7 @@ def _template() -> str:
     parts = {
         "<!--style-->": "\n".join(_styles(folder.joinpath("page"))),
         "<!--libraries-->": "\n".join(folder.joinpath("vendor", name).read_text(encoding="utf-8") for name in _LIBRARIES),
-        "<!--layout-->": _packed(folder.joinpath("vendor", "elk-worker.min.js").read_bytes()),
+        "<!--layout-->": _packed(lzma.decompress(folder.joinpath("vendor", "elk-worker.min.js.xz").read_bytes())),
         "<!--script-->": "\n".join(
             _script(folder.joinpath("page", f"{name}.js").read_text(encoding="utf-8")) for name in SCRIPTS
         ),

@@ -47,6 +47,18 @@ class View(Record):
         file.write_text(model_explorer_json(self.document), encoding="utf-8")
         return file
 
+    def save_trace(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the run of the timeline for Perfetto. Raises InvalidArgument where nothing was recorded, and OSError."""
+        from ort_lite.errors import InvalidArgument
+        from ort_lite.view.timeline import trace_of
+
+        timeline = self.document["timeline"]
+        if timeline is None:
+            raise InvalidArgument(
+                "the view has no timeline; session.view(feeds) records a run, and view(profile=FILE) reads one"
+            )
+        return trace_of(timeline).save(path)
+
     def annotate(self, model: "ModelSource | Model", path: str | os.PathLike[str]) -> Path:
         """Writes the model with who runs each node and why, as metadata that Netron shows. `model`: the one that this is a view of.
 

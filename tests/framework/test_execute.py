@@ -12,7 +12,7 @@ import pytest
 
 from ort_lite.compile.compile import compile_assignment
 from ort_lite.errors import InvalidArgument, ProviderError, RunTerminated, RuntimeException
-from ort_lite.execute.execute import Executable, Step, owned
+from ort_lite.execute.execute import Executable, owned
 from ort_lite.graph import Node
 from ort_lite.inference import ShapeRules
 from ort_lite.options import RunOptions
@@ -225,11 +225,15 @@ def test_terminate_that_is_set_before_the_run_ends_it_at_once() -> None:
 
 
 def test_an_observer_is_told_of_every_step() -> None:
-    seen: list[tuple[Step, int, int]] = []
+    seen: list[tuple[Any, ...]] = []
     made = executable(CHAIN, OtherDevice(named("b")), CpuStandIn())
-    made.run([X], observe=lambda step, begin, end: seen.append((step, begin, end)))
-    assert [step for step, _, _ in seen] == list(made.steps)
-    assert all(begin <= end for _, begin, end in seen)
+    made.run([X], observe=lambda *told: seen.append(told))
+    assert [step for step, *_ in seen] == list(made.steps)
+    assert all(begin <= end for _, begin, end, *_ in seen)
+    assert [(len(inputs), len(results)) for *_, inputs, results in seen] == [
+        (len(step.inputs), len(step.outputs)) for step in made.steps
+    ]
+    assert [step.route for step in made.steps] == ["", "cpu:0 -> box:0", "", "box:0 -> cpu:0", ""]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 import onnx.parser
+import pytest
 
 import ort_lite
+from ort_lite.compile import lifecycle
+from ort_lite.errors import InvalidArgument
+from ort_lite.execute.execute import Step
 from ort_lite.execute.profiling import Profiler
+from ort_lite.execute.trace import Trace, read
 from ort_lite.provider import ProfileEvent
-from tests.framework.numpy_provider import CpuStandIn, NumpyProvider
+from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, OtherDevice
 
 MODEL = '<ir_version: 8, opset_import: ["": 17]> main (float[N] x) => (float[N] y) { a = Abs(x)  y = Neg(a) }'
 
@@ -105,3 +110,74 @@ def test_events_of_devices_have_tracks_of_their_own(tmp_path: Path) -> None:
     names = {event["tid"]: event["args"]["name"] for event in written if event["name"] == "thread_name"}
     assert [names[event["tid"]] for event in written if event["ph"] == "X"] == ["A", "B", "A"]
     assert len(names) == 2
+
+
+def recorded(providers: list[Any], text: str, x: Any) -> Trace:
+    options = ort_lite.SessionOptions()
+    options.enable_profiling = True
+    made = ort_lite.InferenceSession(onnx.parser.parse_model(text), options, providers=providers)
+    made.run(None, {"x": x})
+    assert made._profiler is not None
+    lifecycle.collect_events(made._state.selection.providers, made._profiler)
+    return made._profiler.trace()
+
+
+def test_copies_are_on_tracks_of_their_routes_with_their_bytes() -> None:
+    trace = recorded([OtherDevice(lambda node: node.op_type == "Abs"), CpuStandIn()], MODEL, np.ones(3, np.float32))
+    copies = [event for event in trace.events if event.category == "Copy"]
+    assert [(trace.tracks[event.track], event.name, event.args["bytes"]) for event in copies] == [
+        ("cpu:0 -> box:0", "copy 'x' cpu:0 -> box:0", 12),
+        ("box:0 -> cpu:0", "copy 'a' box:0 -> cpu:0", 12),
+    ]
+    [out] = [event for event in trace.events if event.name == "copy 'a' box:0 -> cpu:0_kernel_time"]
+    assert (out.begin, out.end) == (copies[1].begin, copies[1].end)
+
+
+def test_a_copy_that_does_not_block_lasts_until_it_is_waited_for() -> None:
+    profiler = Profiler()
+    observe, start = profiler.run(), profiler.start
+    x = np.ones(5, np.float32)
+    begin = Step("begin copy 'x' cpu:0 -> box:0", "Box", list, (0,), (1, 2), ())
+    wait = Step("copy 'x' cpu:0 -> box:0", "Box", list, (1, 2, 0), (3,), (), "cpu:0 -> box:0")
+    observe(begin, start + 1000, start + 2000, [x], [object(), None])
+    observe(wait, start + 8000, start + 9000, [object(), None, x], [object()])
+    [copy] = [event for event in profiler.trace().events if event.category == "Copy"]
+    assert (copy.begin, copy.end, copy.args["bytes"]) == (1000, 9000, 20)
+
+
+def test_a_track_on_which_events_overlap_becomes_two() -> None:
+    profiler = Profiler()
+    for begin, end in ((0, 5), (1, 3), (4, 8), (8, 9)):
+        profiler.copy("copy", "a -> b", profiler.start + begin, profiler.start + end)
+    trace = profiler.trace()
+    assert [(event.begin, trace.tracks[event.track]) for event in trace.events] == [
+        (0, "a -> b"),
+        (1, "a -> b"),
+        (4, "a -> b (2)"),
+        (8, "a -> b"),
+    ]
+
+
+def facts(trace: Trace) -> list[Any]:
+    """What a file keeps of events, which has microseconds."""
+    return sorted([event.begin // 1000, event.name, event.category, event.track, str(event.args)] for event in trace.events)
+
+
+def test_what_is_written_is_in_the_order_of_time_and_can_be_read(tmp_path: Path) -> None:
+    trace = recorded([OtherDevice(lambda node: node.op_type == "Abs"), "CPUExecutionProvider"], MODEL, np.ones(3, np.float32))
+    path = trace.save(tmp_path / "trace.json")
+    moments = [event["ts"] for event in json.loads(path.read_text())]
+    assert moments == sorted(moments)
+    again = read(path)
+    assert again.tracks == trace.tracks
+    assert facts(again) == facts(trace)
+    assert len(again.flows) == len(trace.flows) == 3
+    assert [event.name for event in again.events if event.category == "Kernel"] == ["Neg_0"]
+
+
+@pytest.mark.parametrize("text", ["{}[", '{"a": 1}', "[1]", '[{"ph": "X"}]'])
+def test_another_file_is_no_trace(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(InvalidArgument, match=r"other\.json: it is no trace of a session, which is a JSON list of events"):
+        read(path)

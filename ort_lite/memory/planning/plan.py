@@ -1,13 +1,17 @@
 """What a memory plan says: for every tensor (role, memory, offset, source), for every arena its bytes, and how good it is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ort_lite.errors import InvalidArgument, OutOfMemory
 from ort_lite.memory.planning.lifetimes import TensorId, TensorLifetime
 from ort_lite.memory.planning.live import max_live
 from ort_lite.memory.planning.requests import ArenaRole, MemoryType, align_up
+
+if TYPE_CHECKING:
+    from ort_lite.memory.planning.picture import Box
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,8 @@ class MemoryPlan:
     """Every tensor's slot and every arena; each map of arenas has the memory that kernels see as its key.
 
     `aliases` maps a tensor to the tensor whose bytes it shares, both in `tensor_allocs`; others are not in it. `planner` is the
-    name of the one that packed the scratch.
+    name of the one that packed the scratch. `steps` has for scratch arenas the names of the nodes that operators belong to, in order;
+    `shapes` are those of the inputs that the plan is for, free dimensions that it does not depend on by name. Both may be empty.
     """
 
     tensor_allocs: dict[TensorId, TensorAllocation] = field(default_factory=dict)
@@ -122,6 +127,8 @@ class MemoryPlan:
     tensor_lifetimes: dict[TensorId, TensorLifetime] = field(default_factory=dict)
     aliases: Mapping[TensorId, TensorId] = field(default_factory=dict)
     planner: str = ""
+    steps: dict[MemoryType, Sequence[str]] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
 
     def bind(self, tensor_id: TensorId, binding: TensorBinding, size: int) -> None:
         """Gives a tensor `size` bytes where the binding says."""
@@ -166,6 +173,29 @@ class MemoryPlan:
                 notes = self._quality(memory) if role is ArenaRole.scratch else f"{arena.total_size:,} bytes"
                 lines.append(f"{role:<10}  {memory}  {notes}" + (f", from {arena.source_memory}" if arena.is_staged else ""))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """A picture of the scratch arenas: operators across, bytes up."""
+        from ort_lite.memory.planning.picture import Arena, html_of
+
+        arenas = [
+            Arena(f"{ArenaRole.scratch} {memory}: {self._quality(memory)}", self._boxes(memory), found.lower_bound)
+            for memory, found in self.certificates.items()
+        ]
+        return html_of(arenas, [line for line in str(self).splitlines() if not line.startswith(ArenaRole.scratch)])
+
+    def _boxes(self, memory: MemoryType) -> "list[Box]":
+        from ort_lite.memory.planning.picture import Box
+
+        return [
+            Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
+            for tensor, slot in self.tensor_allocs.items()
+            if self._is_scratch(slot, memory) and tensor not in self.aliases
+        ]
+
+    @staticmethod
+    def _is_scratch(slot: TensorAllocation, memory: MemoryType) -> bool:
+        return slot.memory == memory and (slot.binding is None or slot.binding.role is ArenaRole.scratch)
 
     def _quality(self, memory: MemoryType) -> str:
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")

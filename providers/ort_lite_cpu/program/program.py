@@ -131,10 +131,14 @@ class Program:
 
     def memory_plan(self) -> MemoryPlan:
         """Of the shapes bound last, by segment; empty before the first run."""
-        from ort_lite_cpu.program.plans import memory_plan
+        from ort_lite_cpu.program.plans import memory_plan, shapes_of
 
         runs = [(step.segment, step.cache.values()) for step in self.steps if isinstance(step, SegmentRun)]
-        return memory_plan([(segment, bound[-1]) for segment, bound in runs if bound], self.planner.name)
+        bound = [(segment, made[-1]) for segment, made in runs if made]
+        special = [program for program in self._checked.values() if program is not None]
+        if special and not bound:
+            return special[-1].memory_plan()
+        return memory_plan(bound, self.planner.name, shapes_of(self.source.inputs, self.lowered.input_infos, bound))
 
     def memory(self) -> Holdings:
         """What `InferenceSession.memory` shows of a partition: the constants that instructions read, and what is kept by shape.

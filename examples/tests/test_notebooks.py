@@ -1,0 +1,55 @@
+"""Notebooks, run from top to bottom as a reader would: what they print is what their words say."""
+
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[1]
+
+
+def outputs(name: str) -> list[str]:
+    """What each cell of code answers: printed text, or the richest form of its last value. Raises where a cell does."""
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
+    return ["".join(map(_text, cell.outputs)) for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _text(output: nbformat.NotebookNode) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    return str(output.data.get("text/html", output.data["text/plain"]))
+
+
+def test_two_providers() -> None:
+    _, verdicts, placements, copies, fewer, read = outputs("two_providers.ipynb")
+    assert "relu1          declined alone" in verdicts
+    assert {line.split()[2] for line in placements.splitlines()} >= {"CPUExecutionProvider_0", "SampleExecutionProvider_0"}
+    assert len(fewer.splitlines()) == len(copies.splitlines()) - 2
+    (both, right), (alone, as_right) = (line.split(": ") for line in read.splitlines())
+    assert (both, alone) == ("SampleExecutionProvider and CPUExecutionProvider", "CPUExecutionProvider")
+    assert right == as_right == "358 of 360 right"
+
+
+def test_memory_plan() -> None:
+    _, plan, drawn, greedy, checked, growth = outputs("memory_plan.ipynb")
+    assert "gap 0 (0.0%), packed by adaptive" in plan
+    assert len({len(line) for line in drawn.split()}) == 1
+    assert "packed by greedy" in greedy
+    assert "gap 0 " not in greedy
+    assert checked.count("nothing overlaps") == 2
+    peaks = [int(line.split()[5].replace(",", "")) for line in growth.splitlines()]
+    assert peaks == sorted(set(peaks))
+    assert len(peaks) == 4
+
+
+def test_session_view() -> None:
+    _, explanation, trace, memory, view = outputs("session_view.ipynb")
+    assert "python_steps 0" in explanation
+    assert "compile_partitions" in trace
+    assert "packed_weights" in memory
+    assert view.startswith("<iframe srcdoc=")
+
+
+def test_each_notebook_has_its_test() -> None:
+    assert {f"test_{path.stem}" for path in EXAMPLES.glob("*.ipynb")} <= set(globals())

@@ -1,0 +1,124 @@
+"""What was recorded, as data and as a Chrome trace (Perfetto, chrome://tracing), in onnxruntime's form.
+
+Complete events ("ph": "X") have categories Session, Node, Kernel and Copy, and Creation for what happens inside of the stages that make
+a session; times are in microseconds since the session began. Beside them there are metadata ("M"): names of threads and of tracks of
+devices; and flows ("s", "f"): from a step of a run to those that read what it made. They have a "dur" of 0, since readers of profiles
+expect one. Events of a thread, and of a track, lie inside of each other or apart.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ort_lite.errors import InvalidArgument
+from ort_lite.record import Record
+
+RANKS = ("Session", "Creation", "Node", "Kernel", "Copy")
+"""From the outside in: of events that look as long, begun at once, the outer one comes first."""
+RUN = "model_run"
+"""The name of the event of category Session that is a run; those of its steps end in STEP."""
+STEP = "_kernel_time"
+_PHASES = ("X", "s", "f")
+"""Of what is at one moment: a flow begins and ends in an event that is there."""
+
+
+class Event(Record):
+    """`begin` and `end` in nanoseconds since the recording began; `track` is a thread, or a number that no system gives to one."""
+
+    category: str
+    name: str
+    begin: int
+    end: int
+    track: int
+    args: Mapping[str, Any]
+
+
+class Flow(Record):
+    """From an event to one that needs it: (nanoseconds, track) of each."""
+
+    name: str
+    source: tuple[int, int]
+    target: tuple[int, int]
+
+
+class Trace(Record):
+    """Events in the order in which they began; `tracks` has the names of threads and of tracks."""
+
+    events: tuple[Event, ...]
+    flows: tuple[Flow, ...]
+    tracks: Mapping[int, str]
+
+    @property
+    def runs(self) -> list[Event]:
+        return [event for event in self.events if event.name == RUN]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes it for Perfetto, an event a line. Raises OSError where that is not possible."""
+        file = Path(path)
+        file.write_text("[\n" + ",\n".join(map(json.dumps, self.chrome())) + "\n]\n", encoding="utf-8")
+        return file
+
+    def chrome(self) -> list[dict[str, Any]]:
+        """Events of the trace format, metadata first, then in the order of time."""
+        told = [
+            _event("__metadata", what, "M", 0, track, args={"name": name})
+            for what, named in (("process_name", {0: "ort_lite"}), ("thread_name", self.tracks))
+            for track, name in sorted(named.items())
+        ]
+        timed = [*map(_complete, self.events), *_flows(self.flows)]
+        return [*told, *sorted(timed, key=lambda event: (event["ts"], _PHASES.index(event["ph"]), -event["dur"], _rank(event)))]
+
+
+def _complete(event: Event) -> dict[str, Any]:
+    first = event.begin // 1000
+    return _event(event.category, event.name, "X", first, event.track, event.end // 1000 - first, args=event.args)
+
+
+def _flows(flows: Iterable[Flow]) -> Iterator[dict[str, Any]]:
+    for number, flow in enumerate(flows):
+        for phase, (when, track) in (("s", flow.source), ("f", flow.target)):
+            more: dict[str, Any] = {"bp": "e"} if phase == "f" else {}
+            yield _event("Flow", flow.name, phase, when // 1000, track, id=number, **more)
+
+
+def _event(category: str, name: str, phase: str, ts: int, track: int, dur: int = 0, **more: Any) -> dict[str, Any]:
+    return {"cat": category, "pid": os.getpid(), "tid": track, "dur": dur, "ts": ts, "ph": phase, "name": name, **more}
+
+
+def _rank(event: Mapping[str, Any]) -> int:
+    return RANKS.index(event["cat"]) if event["cat"] in RANKS else len(RANKS)
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """A trace that a session wrote, this package's or onnxruntime's. Raises InvalidArgument for another file, OSError for none."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        by_phase: dict[str, list[Any]] = {}
+        for event in found:
+            by_phase.setdefault(event["ph"], []).append(event)
+        events = [_read(event) for event in by_phase.get("X", ())]
+        names = {e["tid"]: str(e["args"]["name"]) for e in by_phase.get("M", ()) if e["name"] == "thread_name"}
+        starts = {event["id"]: event for event in by_phase.get("s", ())}
+        ends = [event for event in by_phase.get("f", ()) if event["id"] in starts]
+        flows = [Flow(str(end["name"]), _moment(starts[end["id"]]), _moment(end)) for end in ends]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgument(f"{os.fspath(path)}: it is no trace of a session, which is a JSON list of events") from error
+    tracks = {event.track: f"thread {event.track}" for event in events} | names
+    return Trace(tuple(sorted(events, key=order)), tuple(flows), tracks)
+
+
+def order(event: Event) -> tuple[int, int, int]:
+    """By which events are sorted."""
+    return event.begin, -event.end, RANKS.index(event.category) if event.category in RANKS else len(RANKS)
+
+
+def _read(event: Mapping[str, Any]) -> Event:
+    (when, track) = _moment(event)
+    args = event.get("args") or {}
+    return Event(str(event["cat"]), str(event["name"]), when, when + round(float(event["dur"]) * 1000), track, dict(args))
+
+
+def _moment(event: Mapping[str, Any]) -> tuple[int, int]:
+    return round(float(event["ts"]) * 1000), int(event["tid"])

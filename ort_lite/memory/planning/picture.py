@@ -1,0 +1,86 @@
+"""A plan as a picture for a notebook: operators across, bytes up, a rectangle for each tensor. SVG without scripts or colours."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from ort_lite.record import Record
+
+MOST = 250
+"""Tensors that are drawn: of more, the largest."""
+_ARENAS = 3
+_WIDTH, _HEIGHT, _TOP = 720, 220, 22
+"""Of what is drawn to scale, in pixels, and of the room above it."""
+_NAME = 60
+
+
+class Box(Record):
+    """A tensor: bytes `offset` to `offset + size`, operators `begin` to `end`, which is exclusive."""
+
+    name: str
+    offset: int
+    size: int
+    begin: int
+    end: int
+
+
+class Arena(Record):
+    """`bound` is what any plan needs at least."""
+
+    title: str
+    boxes: Sequence[Box]
+    bound: int
+
+    @property
+    def size(self) -> int:
+        return max((box.offset + box.size for box in self.boxes), default=0)
+
+
+def html_of(arenas: Sequence[Arena], others: Sequence[str]) -> str:
+    """At most 50 kB: the largest arenas, with the bound of each as a line; what is left out is counted. `others` are lines of text."""
+    drawn = sorted(arenas, key=lambda arena: -arena.size)[:_ARENAS]
+    lines = [text for arena in drawn for text in _arena(arena, MOST // len(drawn))]
+    lines += [f"<p>{escape(line)}</p>" for line in others]
+    if len(arenas) > len(drawn):
+        lines.append(f"<p>{len(arenas) - len(drawn)} smaller arenas are not drawn.</p>")
+    return "\n".join(["<div>", *(lines or ["<p>Nothing is planned yet: a run plans its memory.</p>"]), "</div>"])
+
+
+def _arena(arena: Arena, most: int) -> Iterator[str]:
+    yield f"<p>{escape(arena.title)}</p>"
+    boxes = sorted(arena.boxes, key=lambda box: -box.size)
+    if arena.size:
+        yield _svg(arena, boxes[:most])
+    if len(boxes) > most:
+        yield f"<p>The {len(boxes) - most} smallest of {len(boxes)} tensors are not drawn.</p>"
+
+
+def _svg(arena: Arena, boxes: Sequence[Box]) -> str:
+    steps = max(box.end for box in arena.boxes)
+    across, up = _WIDTH / steps, _HEIGHT / max(arena.size, arena.bound)
+    lines = [
+        f'<svg viewBox="0 0 {_WIDTH} {_TOP + _HEIGHT + 16}" width="100%" style="max-width:{_WIDTH}px" role="img" '
+        'aria-label="Memory plan: operators across, bytes up" fill="currentColor" font-size="11">',
+        '<g fill-opacity=".3" stroke="currentColor" stroke-opacity=".7" stroke-width=".5">',
+        *(_rectangle(box, across, up) for box in boxes),
+        "</g>",
+        _line(arena.bound, up),
+        f'<text x="0" y="{_TOP + _HEIGHT + 12}">operator 0</text>',
+        f'<text x="{_WIDTH}" y="{_TOP + _HEIGHT + 12}" text-anchor="end">{steps - 1}</text>',
+        "</svg>",
+    ]
+    return "\n".join(lines)
+
+
+def _rectangle(box: Box, across: float, up: float) -> str:
+    name = box.name if len(box.name) <= _NAME else f"{box.name[: _NAME - 3]}..."
+    told = escape(f"{name}: {box.size:,} bytes at {box.offset:,}, operators {box.begin} to {box.end - 1}")
+    y, width = _TOP + _HEIGHT - (box.offset + box.size) * up, (box.end - box.begin) * across
+    where = f'x="{box.begin * across:.1f}" y="{y:.1f}" width="{width:.1f}" height="{box.size * up:.1f}"'
+    return f"<rect {where}><title>{told}</title></rect>"
+
+
+def _line(bound: int, up: float) -> str:
+    y = _TOP + _HEIGHT - bound * up
+    stroke = 'stroke="currentColor" stroke-width="1.5" stroke-dasharray="6 4"'
+    label = f'<text x="{_WIDTH}" y="{y - 5:.1f}" text-anchor="end">lower bound {bound:,} bytes</text>'
+    return f'<line x1="0" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" {stroke}/>{label}'

@@ -1,0 +1,30 @@
+"""docs/examples.md lists the examples that there are, and notebooks are committed without outputs."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+
+
+def test_the_page_lists_every_example() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\]\(\.\./examples/([\w.]+\.(?:py|ipynb))\)", page)
+    assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_says_how_to_run_it(path: Path) -> None:
+    docstring = path.read_text(encoding="utf-8").split('"""')[1]
+    assert f"\n    python examples/{path.name}" in docstring
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_has_no_outputs(path: Path) -> None:
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [(cell["outputs"], cell["execution_count"]) for cell in cells] == [([], None)] * len(cells)
+    assert cells
