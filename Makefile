@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
+.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
+	@echo "make test-browser  open the page of a model, and the desk, in Chromium, which must be installed"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
 	@echo "make wheels        build dist/: ort-lite, and kernel packs for ARCHITECTURES ($(ARCHITECTURES))"
@@ -58,6 +59,13 @@ test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
 
 $(FOLDER)/fetched: | $(VENV)/installed-test
 	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
+
+# A skipped test counts as failed. Pictures of the pages are left in build/screenshots.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+test-browser: $(VENV)/installed-browser
+	@test -n "$(CHROMIUM)" || { echo "make test-browser: no Chromium: expected chromium, chromium-browser or google-chrome on PATH;" \
+		"on Debian, apt-get install chromium" >&2; exit 2; }
+	$(BIN)/python -m pytest -p tests.no_skips tests/browser
 
 # Kernels are taken from the kernel cache, or compiled: half an hour for both architectures on two cores, where none is there.
 ARCHITECTURES ?= x86_64 aarch64
@@ -110,6 +118,10 @@ $(VENV)/installed-demo: $(VENV)/created pyproject.toml ort_lite/_version.py
 
 $(VENV)/installed-test: $(VENV)/created pyproject.toml ort_lite/_version.py $(SAMPLES:%=%/pyproject.toml)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test]" $(SAMPLES:%=-e %)
+	touch $@
+
+$(VENV)/installed-browser: $(VENV)/installed-test
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[test,browser]"
 	touch $@
 
 # Of the package that ships OCR's models nothing but the models is used: without what it would import.

@@ -11,6 +11,9 @@ import pytest
 
 from ort_lite.native import cpu
 
+collect_ignore = ["browser"]
+"""Its tests need a Chromium, which no wheel brings: `make test-browser` runs them."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--target", choices=cpu.NAMES, default="host", help="what the CPU provider compiles for by default")

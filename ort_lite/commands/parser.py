@@ -104,6 +104,7 @@ def command_parser() -> Parser:
     _json(explain)
 
     _view(commands.add_parser("view", help="write a page for a browser: the graph, who runs what and why, each stage"))
+    _desk(commands.add_parser("desk", help="serve such pages to a browser on this machine, to try providers and options in"))
     _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
 
     step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
@@ -165,6 +166,16 @@ def _view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compare", metavar="C,D", help="other providers, to compare with --providers")
     parser.add_argument("--no-run", action="store_true", help="do not run the model for what its nodes take")
     parser.add_argument("--profile", metavar="FILE.json", help="what nodes take is in this trace of a run")
+    _json(parser)
+
+
+def _desk(parser: argparse.ArgumentParser) -> None:
+    models = "what can be chosen (default: this folder)"
+    parser.add_argument("models", nargs="*", default=["."], metavar="FOLDER|MODEL.onnx", help=models)
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="where to listen (default: any that is free)")
+    parser.add_argument("--no-open", action="store_true", help="print the address, and open no browser")
+    _session(parser)
+    _feeds(parser)
     _json(parser)
 
 

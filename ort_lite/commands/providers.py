@@ -9,14 +9,15 @@ from ort_lite.plugins import plugins
 
 
 def main(arguments: Namespace) -> None:
-    rows = [_row(name) for name in plugins.installed_providers()]
+    rows = [row(name) for name in plugins.installed_providers()]
     if arguments.json:
         print_json(rows)
     else:
-        print_table(("name", "by default", "device", "from", "module", "what it says"), ([*row.values()] for row in rows))
+        print_table(("name", "by default", "device", "from", "module", "what it says"), ([*each.values()] for each in rows))
 
 
-def _row(name: str) -> dict[str, Any]:
+def row(name: str) -> dict[str, Any]:
+    """What there is to say of an installed provider, as texts."""
     try:
         cls = plugins.provider(name)
     except ProviderError as error:

@@ -43,16 +43,24 @@ SCRIPTS = (
 """Modules of `page/`, each behind those that it imports from. In the page they are one script, so a name at top level is unique in all
 of them. A module may have a style sheet of its name."""
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js", "elk-api.js")
-_IMPORT = re.compile(r'^import .* from "\./[a-z]+\.js";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import .* from "[a-z./]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(async )?function |const |class )", re.MULTILINE)
 
 
-def page_of(document: Document) -> str:
-    """The page, 1.2 MB and what the document takes."""
-    return _template().replace("<!--title-->", escape(document["title"])).replace("<!--document-->", embedded(document))
+def page_of(document: Document | None, script: str = "", style: str = "") -> str:
+    """The page, 1.2 MB and what the document takes. Without a document it shows none, until a script of it does: `script`, of
+    modules behind the page's own, whose style is `style`.
+    """
+    parts = {
+        "<!--title-->": escape("" if document is None else document["title"]),
+        "<!--more-style-->": style,
+        "<!--more-script-->": _script(script),
+        "<!--document-->": embedded(document),
+    }
+    return re.sub("|".join(parts), lambda found: parts[found[0]], _template())
 
 
-def embedded(document: Document) -> str:
+def embedded(document: Document | None) -> str:
     """As JSON without a "<", which could end the script or begin another."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 

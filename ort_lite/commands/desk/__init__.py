@@ -1,0 +1,40 @@
+"""`ort-lite desk FOLDER`: the page of `ort-lite view` for any model of a folder, made anew as often as providers or options change."""
+
+import webbrowser
+from argparse import Namespace
+from importlib.resources import files
+
+from ort_lite.commands.desk.desk import Desk
+from ort_lite.commands.desk.server import DeskServer
+from ort_lite.commands.printing import print_json, print_text
+from ort_lite.errors import InvalidArgument
+from ort_lite.view.page import page_of
+
+MODULES = ("providers", "results", "desk")
+"""Of `page/`, each behind those that it imports from."""
+
+
+def main(arguments: Namespace) -> None:
+    """Serves until Ctrl-C, which is how it ends and no error."""
+    if not 0 <= arguments.port < 1 << 16:
+        raise InvalidArgument(f"--port {arguments.port}: expected 0 to {(1 << 16) - 1}")
+    desk = Desk(arguments)
+    with DeskServer(desk, desk_page(), arguments.port) as server:
+        if arguments.json:
+            print_json({"address": server.address, "models": [*desk.models]})
+        else:
+            print_text(f"{server.address}\nCtrl-C ends it.")
+        try:
+            if not arguments.no_open:
+                webbrowser.open(server.address)
+            server.serve_forever()
+        except KeyboardInterrupt:
+            if not desk.close():
+                print_text("what it was working on did not end in time, and is left")
+
+
+def desk_page() -> str:
+    """The page without a document, and what makes a desk of it."""
+    folder = files("ort_lite.commands.desk") / "page"
+    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+    return page_of(None, script, (folder / "desk.css").read_text(encoding="utf-8"))

@@ -1,0 +1,91 @@
+"""What a desk does for its page: one piece of work at a time, in a thread of its own, that tells how far it is and can be ended."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ort_lite.errors import Cancelled, InvalidCall, OrtLiteError
+from ort_lite.native.progress import Progress, heard_by
+from ort_lite.options.options import RunOptions
+
+State = Literal["running", "done", "failed", "ended"]
+
+
+class Job:
+    """One piece of work. `said` is a sentence about where it is, or what went wrong; `result` is there once it is done."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.state: State = "running"
+        self.said = "Starting."
+        self.result: dict[str, Any] = {}
+        self.run_options = RunOptions()
+        self.thread: threading.Thread | None = None
+        self._start = time.perf_counter()
+        self._seconds: float | None = None
+
+    def say(self, text: str) -> None:
+        """What comes next. Raises Cancelled where the work is to end."""
+        if self.run_options.terminate:
+            raise Cancelled("ended, as it was asked for")
+        self.said = text
+
+    def hear(self, progress: Progress) -> None:
+        """How far compiling is. Kernels that are being compiled are finished, the next are not begun."""
+        if not progress.over:
+            self.say(f"Compiling kernels: {progress.done} of {progress.total}.")
+
+    def end(self) -> None:
+        """Before its next step, and inside of a run at once."""
+        self.run_options.terminate = True
+
+    def work(self, call: Callable[["Job"], dict[str, Any]]) -> None:
+        """What is wrong with a model or an installation is a sentence for who looks at the page."""
+        try:
+            with heard_by(self.hear):
+                self.result = call(self)
+            self._over("done", "Done.")
+        except Cancelled:
+            self._over("ended", "Ended, as it was asked for.")
+        except (OrtLiteError, OSError) as error:
+            self._over("failed", f"{type(error).__name__}: {error}")
+        except MemoryError:
+            self._over("failed", "MemoryError: the model takes more memory than there is.")
+        except Exception as error:  # noqa: BLE001  a provider's own: the desk goes on, and says whose it is
+            self._over("failed", f"{type(error).__name__}, which is no error of ort_lite's: {error}")
+
+    def _over(self, state: State, said: str) -> None:
+        self._seconds, self.said = time.perf_counter() - self._start, said
+        self.state = state  # last: who sees it finds the rest
+
+    def as_dict(self) -> dict[str, Any]:
+        seconds = time.perf_counter() - self._start if self._seconds is None else self._seconds
+        return {"number": self.number, "state": self.state, "said": self.said, "seconds": seconds}
+
+
+class Jobs:
+    """At most one runs. May be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.last: Job | None = None
+
+    def start(self, call: Callable[[Job], dict[str, Any]]) -> Job:
+        """Raises InvalidCall while another runs."""
+        with self._lock:
+            if self.last is not None and self.last.state == "running":
+                raise InvalidCall("the desk does one thing at a time: wait for it, or end it")
+            job = self.last = Job(1 if self.last is None else self.last.number + 1)
+            job.thread = threading.Thread(target=job.work, args=(call,), name=f"desk job {job.number}", daemon=True)
+            job.thread.start()
+            return job
+
+    def close(self, seconds: float) -> bool:
+        """Ends what runs, and waits so long for it. Whether nothing runs any more."""
+        job = self.last
+        if job is None or job.thread is None:
+            return True
+        job.end()
+        job.thread.join(seconds)
+        return not job.thread.is_alive()

@@ -1,0 +1,48 @@
+"""The models that a desk shows: those that it was started with, and no other file."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ort_lite.errors import InvalidArgument, NoSuchFile
+
+MOST = 2000
+"""Models of a folder; who has more names the folder of some of them."""
+
+
+def models_of(given: Sequence[str]) -> dict[str, Path]:
+    """Files by the name that is shown: of a folder all models in it, below its path. Raises NoSuchFile, InvalidArgument."""
+    found: dict[str, Path] = {}
+    for text in given:
+        path = Path(text)
+        if path.is_dir():
+            found |= dict(_inside(path))
+        elif path.is_file():
+            found[path.name if path.name not in found else str(path)] = path.resolve()
+        else:
+            raise NoSuchFile(f"{text}: there is no such file or folder")
+    if not found:
+        raise InvalidArgument(f"{', '.join(given)}: no model in it: a file that ends in .onnx, and is no link to elsewhere")
+    if len(found) > MOST:
+        raise InvalidArgument(f"{', '.join(given)}: more than {MOST} models; name a folder with fewer")
+    return found
+
+
+def _inside(folder: Path) -> Iterator[tuple[str, Path]]:
+    """In order of their names. What is a link to outside of the folder is not in it."""
+    root = folder.resolve()
+    paths = []
+    for parent, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += [Path(parent, name) for name in files if name.endswith(".onnx")]
+        if len(paths) > MOST:
+            break
+    for path in sorted(paths):
+        real = path.resolve()
+        if real.is_file() and real.is_relative_to(root):
+            yield path.relative_to(root).as_posix(), real
+
+
+def titles(models: Mapping[str, Path]) -> list[dict[str, str | int]]:
+    """Name and bytes of each."""
+    return [{"name": name, "bytes": path.stat().st_size} for name, path in models.items()]

@@ -1,0 +1,66 @@
+"""`ort-lite desk`: what it prints, how it ends, and what it says of arguments that do not fit."""
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ort_lite.__main__ import main
+from ort_lite.commands.desk import desk_page, models
+from ort_lite.commands.desk.models import models_of
+from ort_lite.errors import InvalidArgument
+from tests.desk.served import write
+
+
+@pytest.mark.slow
+def test_it_prints_its_address_and_ends_with_control_c(tmp_path: Path) -> None:
+    write(tmp_path / "chain.onnx")
+    command = [sys.executable, "-m", "ort_lite", "desk", str(tmp_path), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        address = process.stdout.readline().strip()
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            assert b"<!doctype html>" in answer.read(100)
+            assert answer.headers["Referrer-Policy"] == "no-referrer"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    "given", [["/no/such/folder"], ["{empty}"], ["{empty}", "--port", "65536"], ["{model}", "--port", "{taken}"]]
+)
+def test_what_does_not_fit_is_one_line(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        places = {"empty": tmp_path / "empty", "model": write(tmp_path / "chain.onnx"), "taken": other.getsockname()[1]}
+        assert main(["desk", "--no-open", *(text.format(**places) for text in given)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ort-lite desk: ")
+    assert said.count("\n") == 1
+
+
+def test_models_of_one_name_keep_their_paths(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    first, second = write(tmp_path / "chain.onnx"), write(tmp_path / "other" / "chain.onnx")
+    assert models_of([str(first), str(second)]) == {"chain.onnx": first, str(second): second}
+    assert models_of([str(tmp_path)]) == {"chain.onnx": first, "other/chain.onnx": second}
+
+
+def test_a_folder_of_too_many_models_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "MOST", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.onnx").touch()
+    with pytest.raises(InvalidArgument, match="more than 2 models"):
+        models_of([str(tmp_path)])
+
+
+def test_the_page_has_its_panel_and_no_imports_left() -> None:
+    page = desk_page()
+    assert "openDesk()" in page
+    assert "<!--more" not in page
+    assert 'from "../' not in page
