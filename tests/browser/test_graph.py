@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import PATIENCE, OpenPage
 
 LEAST_FRAMES = 30
 """A second, that 2,000 nodes are drawn at."""
@@ -15,7 +15,7 @@ TRIES = 4
 
 
 def laid_out(page: Page) -> Page:
-    expect(drawing(page)).to_have_attribute("aria-busy", "false")
+    expect(drawing(page)).to_have_attribute("aria-busy", "false", timeout=PATIENCE)
     return page
 
 

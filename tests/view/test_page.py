@@ -27,7 +27,9 @@ def test_what_is_imported_is_exported_and_before() -> None:
         for names, source in IMPORT.findall(script(module)):
             assert source in SCRIPTS[:number], f"{module} imports from {source}"
             for name in names.split(", "):
-                assert re.search(rf"^export .*\b{name}\b", script(source), re.MULTILINE), f"{module}: {source} exports no {name}"
+                assert re.search(rf"^export .*\b{name}\b", script(source), re.MULTILINE), (
+                    f"{module}: {source} exports no {name}"
+                )
 
 
 def test_every_module_is_in_the_page() -> None:
