@@ -36,6 +36,7 @@ def _names_of(fused: Fused, partition: Partition, names: Names) -> Names:
     graph, home = fused.partition.nodes[0].graph, partition.nodes[0].graph
     assert graph is not None and home is not None
     known = {copy: names.values[value] for value, copy in fused.copies.items()}
+    known |= zip(fused.partition.outputs, names.keys(partition.outputs), strict=True)  # also where a fusion makes them anew
     return Names(graph, names.paths[home], known, f"{partition.name}/")
 
 

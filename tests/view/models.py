@@ -60,11 +60,27 @@ def check(document: Document) -> None:
     assert set(_node_keys(document)) <= nodes.keys()
     assert set(_value_keys(document)) <= values.keys()
     assert partitioned(document) == document["placements"].keys()
+    assert list(_unmade(document)) == []
     paths = {body["path"] for body in document["graphs"]}
     assert {node["graph"] for node in nodes.values()} <= paths
     assert {path for node in nodes.values() for path in node.get("bodies", [])} <= paths
     assert {node["operator"] for node in nodes.values()} == document["operators"].keys()
     assert {place["partition"] for place in document["placements"].values()} <= {p["name"] for p in document["partitions"]}
+
+
+def _unmade(document: Document) -> Iterator[tuple[str, str]]:
+    """Values that are read when it is partitioned, or compiled, and that nothing makes there: (stage, value)."""
+    nodes, values = document["nodes"], document["values"]
+    given = {value for body in document["graphs"] for value in body["inputs"]}
+    given.update(value for value, known in values.items() if "constant" in known)
+    keys: set[str] = set()
+    for stage in document["stages"]:
+        keys = (keys - set(stage["removed"])) | set(stage["added"])
+        if stage["id"] not in ("partitioned", "compiled"):
+            continue
+        made = given.union(*(nodes[key]["outputs"] for key in keys))
+        read = {value for key in keys for value in nodes[key]["inputs"] if value is not None}
+        yield from ((stage["title"], value) for value in sorted(read - made))
 
 
 def _node_keys(document: Document) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from ort_lite_accelerator import AcceleratorExecutionProvider
 
 import ort_lite
 from ort_lite.view.document import Document, Stage
@@ -88,6 +89,16 @@ def test_fused_nodes_say_what_they_are_made_of() -> None:
     assert {found["name"] for found in fused} <= set(compiled["added"])
     one = next(found for found in fused if found["operator"] == "com.microsoft.FusedConv")
     assert [document["nodes"][key]["operator"] for key in one["parts"]] == ["Conv", "Relu"]
+
+
+def test_a_fused_node_at_a_border_makes_what_the_partition_gives() -> None:
+    text = """(float[1, 1, 8, 8] x) => (float[1, 1, 6, 6] y) <float[1, 1, 3, 3] w = {1, 1, 1, 1, 1, 1, 1, 1, 1}> {
+        [conv] c = Conv(x, w) [act] r = Relu(c) [last] y = Erf(r) }"""
+    document = session_of(model(text), [AcceleratorExecutionProvider, *CPU]).view().document
+    check(document)
+    given = next(part["outputs"] for part in document["partitions"] if "conv" in part["nodes"])
+    fused = next(found["name"] for part in document["partitions"] for found in part["fused"])
+    assert document["nodes"][fused]["outputs"] == given
 
 
 def test_bodies_have_stages_too() -> None:

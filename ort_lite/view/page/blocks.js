@@ -39,17 +39,17 @@ export function providerBadge(model, provider) {
 }
 
 /** Where a value comes from: the id of the item, null of a constant. */
-function sourceOf(model, view, value) {
-  const { makers, graphs } = view.tree.wiring;
+function sourceOf(view, value) {
+  const { makers, graphs, isConstant } = view.tree.wiring;
   if (makers.has(value)) return `n:${makers.get(value)}`;
-  for (const body of graphs.values()) if (body.inputs.includes(value) && !model.isConstant(value)) return `i:${body.path}|${value}`;
+  for (const body of graphs.values()) if (body.inputs.includes(value) && !isConstant(value)) return `i:${body.path}|${value}`;
   return null;
 }
 
 /** A value that an item reads: its name leads to its maker; a constant says what it holds. */
 export function readValue(model, view, value) {
   if (value === null) return element("li", { class: "quiet" }, "left out");
-  const source = sourceOf(model, view, value);
+  const source = sourceOf(view, value);
   const name = localName(model, value);
   const known = model.document.values[value];
   const title = source ? leadTo(view, source, name) : element("span", {}, name);

@@ -15,9 +15,9 @@ export function listColour(index) {
   return PALETTE[index % (PALETTE.length - 1)];
 }
 
-/** From 0, cool, to 1, hot: Cividis, which grows lighter all the way. */
+/** From 0, cool, to 1, hot: Cividis, which grows lighter all the way, less its darkest part, which a dark page would swallow. */
 export function heatColour(part) {
-  return d3.color(d3.interpolateCividis(Math.min(1, Math.max(0, part)))).formatHex();
+  return d3.color(d3.interpolateCividis(0.2 + 0.8 * Math.min(1, Math.max(0, part)))).formatHex();
 }
 
 /** What is legible on a colour: black or white, by WCAG's contrast. */

@@ -28,8 +28,6 @@ export function createModel(document) {
     providerOf: (key) => (compiled.get(key) ?? document.placements[key] ?? document.placements[document.nodes[key].name])?.provider,
     /** The nodes of the stage "partitioned" that a compiled node is made of, else the node itself. */
     partsOf: (key) => compiled.get(key)?.parts ?? [document.placements[key] ? key : document.nodes[key].name],
-    /** A weight: what no node makes and no feed gives. */
-    isConstant: (value) => document.values[value]?.constant !== undefined,
   };
   return model;
 }
@@ -46,7 +44,7 @@ export function partitionedStage(document) {
   return found < 0 ? Infinity : found;
 }
 
-/** {keys, makers: value -> node, readers: value -> nodes, graphs: path -> body, partitions: name -> partition, partitionOf: node -> name}. */
+/** {keys, makers: value -> node, readers: value -> nodes, graphs: path -> body, partitions: name -> partition, partitionOf: node -> name, isConstant(value)}. */
 function wire(document, stage, unordered) {
   const makers = new Map();
   const readers = new Map();
@@ -57,6 +55,8 @@ function wire(document, stage, unordered) {
   for (const key of keys) {
     for (const value of new Set(document.nodes[key].inputs)) if (value !== null) append(readers, value, key);
   }
+  // An initializer may be among a graph's inputs: a feed can replace it, but need not.
+  const given = new Set(document.graphs.flatMap(({ inputs }) => inputs).filter((value) => document.values[value]?.constant === undefined));
   const graphs = new Map(document.graphs.filter((body) => body.node === null || keys.has(body.node)).map((body) => [body.path, body]));
   const partitions = new Map();
   const partitionOf = new Map();
@@ -68,7 +68,9 @@ function wire(document, stage, unordered) {
       if (home !== undefined) partitionOf.set(key, home);
     }
   }
-  return { keys, makers, readers, graphs, partitions, partitionOf };
+  /** A weight: what no node makes at this stage, and no feed or outer graph gives. */
+  const isConstant = (value) => !makers.has(value) && !given.has(value);
+  return { keys, makers, readers, graphs, partitions, partitionOf, isConstant };
 }
 
 /** Makers before readers. Without recursion: a chain may be as long as the model. */

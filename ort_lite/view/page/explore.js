@@ -70,7 +70,7 @@ function toolbar(model, view, state, told, { list, panel }) {
     toggle("List", list, innerWidth >= ROOM_FOR_LIST),
     told.search.root,
     stageChoice(model, state),
-    colourChoice(model, view, told.legend),
+    colourChoice(model, view, told),
     element("span", { class: "space" }),
     button("Fold", "Fold all boxes", () => view.foldAll(true)),
     button("Unfold", "Unfold all boxes", () => view.foldAll(false)),
@@ -109,11 +109,12 @@ function stageChoice(model, state) {
   return root;
 }
 
-function colourChoice(model, view, legend) {
+function colourChoice(model, view, told) {
   const ways = COLOURINGS.filter(({ has }) => has(model, view.tree));
   const colour = (id) => {
     view.colourBy(id);
-    legend.refresh();
+    told.legend.refresh();
+    told.tree.refresh();
   };
   return choice("colour", ways.map(({ id, title }) => [id, title]), view.colouring, colour).root;
 }

@@ -72,7 +72,7 @@ function providerAt(model, tree, key) {
 const FACES = {
   n(model, tree, key, id) {
     const node = model.document.nodes[key];
-    const constants = node.inputs.filter((value) => value !== null && model.isConstant(value));
+    const constants = node.inputs.filter((value) => value !== null && tree.wiring.isConstant(value));
     const badges = constants.slice(0, BADGES).map((value) => badgeText(model.document.values[value]));
     if (constants.length > BADGES) badges.push(`+${constants.length - BADGES}`);
     const inside = tree.children.has(id) ? countText(nodesIn(tree, id).length, "node") : "";
@@ -112,7 +112,7 @@ export function localName(model, value) {
 
 function badgeText(value) {
   const short = value.shape?.length === 0 || value.shape?.join() === "1";
-  return short && value.constant.length <= 10 ? value.constant : shapeText(value);
+  return short && value.constant?.length <= 10 ? value.constant : shapeText(value);
 }
 
 /** Microseconds of nodes in a run, 0 where none was measured. */

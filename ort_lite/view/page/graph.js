@@ -70,6 +70,7 @@ class GraphView {
   /** Shows another stage; what is selected stays so where it is there. */
   show(stage, marks = new Map()) {
     this.stage = stage;
+    this.scene = null; // its items are of another stage
     this.marks = new Map([...marks].map(([key, mark]) => [`n:${key}`, mark]));
     this.tree = nest(this.model, stage);
     this.faces = new Map([...this.tree.parents.keys()].map((id) => [id, faceOf(this.model, this.tree, id)]));

@@ -37,7 +37,7 @@ export function addHelp(tools) {
       ? element("tr", {}, element("td", {}, element("kbd", {}, key)), element("td", {}, does))
       : element("tr", {}, element("th", { colspan: 2, scope: "rowgroup" }, key)),
   );
-  const close = element("button", { onclick: () => dialog.close(), autofocus: true }, "Close");
+  const close = element("button", { onclick: () => dialog.close() }, "Close");
   const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"), element("table", {}, ...rows), close);
   tools.append(element("button", { onclick: () => dialog.showModal(), title: "Keys (?)", "aria-label": "Keys" }, "?"));
   document.body.append(dialog);

@@ -11,7 +11,7 @@ export function nest(model, stage) {
   for (const body of wiring.graphs.values()) {
     const home = body.path ? `b:${body.path}` : null;
     if (home) place(tree, home, `n:${body.node}`);
-    for (const value of body.inputs) if (!model.isConstant(value)) place(tree, inputId(body, value), home);
+    for (const value of body.inputs) if (!wiring.isConstant(value)) place(tree, inputId(body, value), home);
   }
   for (const key of wiring.keys) placeNode(model, tree, key);
   model.document.copies.forEach((copy, index) => {
@@ -95,10 +95,10 @@ export function seenEdges(model, tree, folded) {
 }
 
 function* wires(model, tree) {
-  const { keys, makers, graphs } = tree.wiring;
+  const { keys, makers, graphs, isConstant } = tree.wiring;
   const sources = new Map([...makers].map(([value, key]) => [value, `n:${key}`]));
   for (const body of graphs.values()) {
-    for (const value of body.inputs) if (!model.isConstant(value)) sources.set(value, inputId(body, value));
+    for (const value of body.inputs) if (!isConstant(value)) sources.set(value, inputId(body, value));
   }
   for (const key of keys) {
     for (const value of new Set(model.document.nodes[key].inputs)) {
