@@ -1,7 +1,9 @@
 """Equal arrays are one array, as long as somebody reads it."""
 
 import gc
+import mmap
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,3 +73,44 @@ def test_nobody_keeps_an_array_alive() -> None:
     assert len(shared) == 0
     another = ramp()
     assert shared(another) is another
+
+
+def test_a_large_array_is_mapped_from_a_file_that_other_processes_find(tmp_path: Path) -> None:
+    first, second = Shared(), Shared()  # as of two processes
+    for shared in (first, second):
+        shared.keep_in(tmp_path)
+    mine, theirs = first(ramp()), second(ramp())
+    assert isinstance(_root(mine), mmap.mmap)
+    assert isinstance(_root(theirs), mmap.mmap)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert not mine.flags.writeable
+    np.testing.assert_array_equal(mine, ramp())
+    assert first(ramp()) is mine
+    assert first(ramp(5000)).flags.owndata, "what is small stays in memory"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 4 * ELEMENTS], ids=["cut short", "other bytes"])
+def test_a_file_that_is_damaged_gives_nobody_wrong_elements(tmp_path: Path, damage: bytes) -> None:
+    first, second = Shared(), Shared()
+    first.keep_in(tmp_path)
+    second.keep_in(tmp_path)
+    kept = first(ramp())
+    (path,) = tmp_path.iterdir()
+    del kept
+    path.write_bytes(damage)
+    np.testing.assert_array_equal(second(ramp()), ramp())
+
+
+def test_without_a_folder_again_arrays_are_their_own(tmp_path: Path) -> None:
+    shared, array = Shared(), ramp()
+    shared.keep_in(tmp_path)
+    shared.keep_in(None)
+    assert shared(array) is array
+
+
+def _root(array: Array) -> object:
+    """What the bytes belong to."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.obj if isinstance(base, memoryview) else base
