@@ -18,7 +18,7 @@ def mapped(array: Array, folder: Path) -> Array:
     or one cut short by a disk that is full, gives nobody wrong weights: then it is the array itself.
     """
     data = array.reshape(-1).view(np.uint8)
-    path = folder / f"{blake2b(data, digest_size=20).hexdigest()}.weights"
+    path = folder / f"{blake2b(data.data, digest_size=20).hexdigest()}.weights"
     if not path.exists():
         _write(data, path)
     with path.open("rb") as file:
@@ -31,5 +31,5 @@ def mapped(array: Array, folder: Path) -> Array:
 def _write(data: Array, path: Path) -> None:
     """All of it or nothing: whoever sees the file sees it whole."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(memoryview(data))
+        file.write(data.data)
     Path(file.name).replace(path)
