@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import ort_lite
-from ort_lite.dtypes import to_numpy
+from ort_lite.dtypes import from_ort_name, to_numpy
 from ort_lite.errors import InvalidArgument, hint
 from ort_lite.record import Record, field
 from ort_lite_ray.host import share_weights
@@ -41,7 +41,7 @@ class Scorer:
         self._plan = plan
         self._session = ort_lite.InferenceSession(model, options, providers=list(plan.providers))
         given = {value.name: value for value in self._session.get_inputs()}
-        self._types = {name: to_numpy(given[name].type.removeprefix("tensor(")[:-1]) for name in plan.inputs}
+        self._types = {name: to_numpy(from_ort_name(given[name].type)) for name in plan.inputs}
         leading = {shape[0] for name in plan.inputs if (shape := given[name].shape)}
         self._largest = 1 if 1 in leading else None
 

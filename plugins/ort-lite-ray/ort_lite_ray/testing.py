@@ -1,0 +1,88 @@
+"""For tests and the demo: a small cluster on this host, and what ends its workers in the middle of their work."""
+
+import logging
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def cluster(num_cpus: int = 2, object_store_memory: int = 200_000_000) -> Iterator[None]:
+    """Ray on this host alone, with `object_store_memory` bytes of shared memory, until the end of the block."""
+    import ray
+    from ray.data import DataContext
+
+    ray.init(
+        num_cpus=num_cpus,
+        object_store_memory=object_store_memory,
+        include_dashboard=False,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    DataContext.get_current().enable_progress_bars = False
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def workers(title: str, pid: int | None = None) -> list[int]:
+    """Process ids of workers of a cluster that `pid`, by default this process, has started, whose title has this in it."""
+    parents = dict(_processes())
+    found = []
+    for process, _ in parents.items():
+        ancestor = process
+        while ancestor in parents:
+            ancestor = parents[ancestor]
+            if ancestor == (pid or os.getpid()) and title in _title(process):
+                found.append(process)
+                break
+    return sorted(found)
+
+
+class Killer:
+    """While the block lasts, ends a worker by SIGKILL every `seconds` or so, chosen at random; `killed` lists them."""
+
+    def __init__(self, titles: Sequence[str], seconds: float, most: int, seed: int = 0) -> None:
+        self.killed: list[str] = []
+        self._titles, self._seconds, self._most, self._random = titles, seconds, most, random.Random(seed)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self) -> "Killer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while len(self.killed) < self._most and not self._over.wait(self._seconds * self._random.uniform(0.5, 1.5)):
+            found = [pid for title in self._titles for pid in workers(title)]
+            if found:
+                chosen = self._random.choice(found)
+                with suppress(ProcessLookupError):
+                    title = _title(chosen)
+                    os.kill(chosen, signal.SIGKILL)
+                    self.killed.append(title)
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    """Each process and its parent."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                text = (folder / "stat").read_text()
+                yield int(folder.name), int(text[text.rindex(")") :].split()[2])
+
+
+def _title(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+    return ""
