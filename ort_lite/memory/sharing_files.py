@@ -3,6 +3,7 @@
 import mmap
 import os
 import tempfile
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from ort_lite.memory.sharing import Array, equal
 def mapped(array: Array, folder: Path) -> Array:
     """An array with these elements that is mapped from a file of `folder`, which is written if no process has done so; read-only.
 
-    O(bytes). Of processes that write the same one at once, either file is right. What is found is compared, so that a damaged file,
-    or one cut short by a disk that is full, gives nobody wrong weights: then it is the array itself.
+    O(bytes). What is found is compared, so that a damaged file gives nobody wrong weights: then it is the array itself. Raises OSError
+    where the folder takes no file.
     """
     data = array.reshape(-1).view(np.uint8)
     path = folder / f"{blake2b(data.data, digest_size=20).hexdigest()}.weights"
@@ -29,7 +30,9 @@ def mapped(array: Array, folder: Path) -> Array:
 
 
 def _write(data: Array, path: Path) -> None:
-    """All of it or nothing: whoever sees the file sees it whole."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+    """All of it or nothing: whoever sees the file sees it whole, and the first of several that are written stays, so that all map one."""
+    with tempfile.NamedTemporaryFile(dir=path.parent) as file:
         file.write(data.data)
-    Path(file.name).replace(path)
+        file.flush()
+        with suppress(FileExistsError):
+            os.link(file.name, path)
