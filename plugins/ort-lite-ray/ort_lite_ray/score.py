@@ -32,7 +32,8 @@ def score(
     inputs: {an input of the model: its column}, or names that are both; None: all inputs. outputs: {an output: its column}, alike.
     Rows of different shapes run in buckets of one shape; with `pad`, {an input: a number}, rows of that input are filled up to the
     longest of the batch, and outputs are as long as that. `concurrency` workers, or as many as are useful between two numbers, make a
-    session each, of `num_threads` threads; a row of `batch_size` at a time is what they get at once.
+    session each, of `num_threads` threads; `batch_size` rows are what they get at once. Each takes `num_threads` of the cluster's processors for as long as it
+    lives: leave one for what reads and writes, or Ray waits for it for ever; there is a warning.
 
     A path is read by each host by itself, so every host needs the file. Weights are held once a host, packed ones too. Work of a
     worker that dies is done anew, and its rows are in the result once.
@@ -45,6 +46,7 @@ def score(
     plan = _plan(model, inputs, outputs, dict(pad or {}), providers, num_threads)
     _check_columns(dataset, plan)
     least, most = (concurrency, concurrency) if isinstance(concurrency, int) else concurrency
+    _warn_of_no_reader(most * num_threads, ray.cluster_resources().get("CPU", 0))
     given = ray.put(model) if isinstance(model, bytes) else os.path.abspath(model)
     return dataset.map_batches(
         _Worker,
@@ -93,3 +95,15 @@ def _check_columns(dataset: "Dataset", plan: Plan) -> None:
                 f"input {name!r} of the model is to come from column {column!r}, which the data set lacks{hint(column, schema.names)} "
                 f"Columns: {', '.join(schema.names)}; inputs={{{name!r}: COLUMN}} names another"
             ).about(input=name)
+
+
+def _warn_of_no_reader(taken: int, there: float) -> None:
+    """No error: a cluster may grow."""
+    if taken > there - 1:
+        import warnings
+
+        warnings.warn(
+            f"the workers take {taken} of the cluster's {there:g} processors, and Ray waits for one more to read and write: "
+            f"lower concurrency= or num_threads=, unless the cluster grows",
+            stacklevel=3,
+        )

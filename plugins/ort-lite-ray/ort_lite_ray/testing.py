@@ -11,8 +11,11 @@ from pathlib import Path
 
 
 @contextmanager
-def cluster(num_cpus: int = 2, object_store_memory: int = 200_000_000) -> Iterator[None]:
-    """Ray on this host alone, with `object_store_memory` bytes of shared memory, until the end of the block."""
+def cluster(num_cpus: int = 3, object_store_memory: int = 200_000_000) -> Iterator[None]:
+    """Ray on this host alone, with `object_store_memory` bytes of shared memory, until the end of the block.
+
+    Three processors: two for workers, one for whoever reads.
+    """
     import ray
     from ray.data import DataContext
 

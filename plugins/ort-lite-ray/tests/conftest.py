@@ -1,9 +1,19 @@
-"""A cluster of two processors on this host, which tells nobody outside that it was used."""
+"""A small cluster on this host, which tells nobody outside that it was used."""
 
 from collections.abc import Iterator
 
 import pytest
 from ort_lite_ray.testing import cluster
+
+_OF_RAY = (
+    "ignore::DeprecationWarning:ray.data.context",  # it sets its own deprecated attributes to their defaults
+    "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, where a test has one block for two workers
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in _OF_RAY:
+        config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,7 @@ from ort_lite.errors import InvalidArgument
 DIGITS = Path(__file__).parents[3] / "examples/digits"
 MODEL = DIGITS / "digits_cnn.onnx"
 
-# Ray advises blocks: with one block for two workers only one works, which is what some of these tests mean to have.
-pytestmark = [
-    pytest.mark.usefixtures("ray_cluster"),
-    pytest.mark.filterwarnings("ignore:The minimum number of concurrent actors:UserWarning"),
-]
+pytestmark = pytest.mark.usefixtures("ray_cluster")
 
 
 def images(count: int) -> Array:
