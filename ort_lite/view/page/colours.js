@@ -1,7 +1,7 @@
 // Colours of providers, of heat and of the theme: for canvases, which know no CSS variables, and for legends.
 
 /** Okabe and Ito's palette, which colour-blind people tell apart; never alone: what is coloured is also named. */
-const PALETTE = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#0072b2", "#8a8f98"];
+const PALETTE = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#0072b2", "#8a8f98"];
 const THEME = ["ground", "raised", "line", "text", "quiet", "accent", "came", "gone", "edge", "end", "copy", "badge"];
 
 /** The colour of a provider by its name; that of no provider is grey. */

@@ -1,8 +1,15 @@
 // The document with what is looked up in it: which nodes a stage has, who makes and reads a value, what is in what.
 
+/** Names of all providers, the CPU's first: whatever their order is in a list, each keeps its colour. */
+function coloured(document) {
+  const names = new Set([...document.providers, ...(document.other?.providers ?? [])].map((provider) => provider.name));
+  names.delete("CPUExecutionProvider");
+  return ["CPUExecutionProvider", ...[...names].sort()];
+}
+
 /** Indexes of a document. O(nodes). */
 export function createModel(document) {
-  const colours = new Map(document.providers.map((provider, index) => [provider.name, index]));
+  const colours = new Map(coloured(document).map((name, index) => [name, index]));
   const wiring = new Map();
   const compiled = new Map();
   for (const { provider, fused } of document.partitions) for (const { name, parts } of fused) compiled.set(name, { provider, parts });
