@@ -1,0 +1,95 @@
+"""tritonclient, as it is, over HTTP and gRPC."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Running
+from tritonclient import grpc, http
+from tritonclient.utils import InferenceServerException
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@pytest.fixture(params=["http", "grpc"])
+def client(request: pytest.FixtureRequest, served: Running) -> Iterator[tuple[Any, Any]]:
+    """(module, client)"""
+    module = {"http": http, "grpc": grpc}[request.param]
+    with module.InferenceServerClient(getattr(served, request.param)) as made:
+        yield module, made
+
+
+def given(module: Any, name: str, array: Any, datatype: str, **more: Any) -> Any:
+    made = module.InferInput(name, list(array.shape), datatype)
+    made.set_data_from_numpy(array, **more)
+    return made
+
+
+def test_health(client: tuple[Any, Any]) -> None:
+    _, made = client
+    assert made.is_server_live() and made.is_server_ready()
+    assert made.is_model_ready("double") and made.is_model_ready("double", "1")
+
+
+def test_metadata(client: tuple[Any, Any]) -> None:
+    module, made = client
+    named = {"as_json": True} if module is grpc else {}
+    assert made.get_server_metadata(**named)["name"] == "ort-lite"
+    found = made.get_model_metadata("double", **named)
+    (one,) = found["inputs"]
+    assert (one["name"], one["datatype"], [int(d) for d in one["shape"]]) == ("x", "FP32", [-1, 3])
+    assert found["versions"] == ["1"]
+
+
+def test_infer(client: tuple[Any, Any]) -> None:
+    module, made = client
+    answer = made.infer("double", [given(module, "x", X, "FP32")], request_id="7")
+    np.testing.assert_array_equal(answer.as_numpy("y"), X + X)
+    found = answer.get_response()
+    assert (found["id"] if module is http else found.id) == "7"
+
+
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize("received", [True, False])
+def test_tensors_in_json_and_in_bytes(served: Running, sent: bool, received: bool) -> None:
+    with http.InferenceServerClient(served.http) as made:
+        inputs = [given(http, "x", X, "FP32", binary_data=sent)]
+        wanted = [http.InferRequestedOutput("y", binary_data=received)]
+        np.testing.assert_array_equal(made.infer("double", inputs, outputs=wanted).as_numpy("y"), X + X)
+
+
+def test_texts(client: tuple[Any, Any]) -> None:
+    module, made = client
+    texts = np.array(["one", "", "zwölf"], object)
+    found = made.infer("texts", [given(module, "s", texts, "BYTES")]).as_numpy("t")
+    assert [text.decode() for text in found] == texts.tolist()
+
+
+def test_several_inputs(client: tuple[Any, Any]) -> None:
+    module, made = client
+    inputs = [given(module, "a", np.array([1, 2]), "INT64"), given(module, "b", np.array([True, False]), "BOOL")]
+    assert made.infer("fixed", inputs).as_numpy("c").tolist() == [1, -2]
+
+
+WRONG = {
+    "another model": ("triple", "x", X, "FP32", "no model 'triple'"),
+    "another input": ("double", "z", X, "FP32", "lacks x"),
+    "another type": ("double", "x", X.astype(np.float64), "FP64", "float64"),
+    "another rank": ("double", "x", X[0], "FP32", "takes float32[-1, 3]"),
+    "another size": ("double", "x", X[:, :2].copy(), "FP32", "takes float32[-1, 3]"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told(case: str, client: tuple[Any, Any]) -> None:
+    module, made = client
+    name, put, array, datatype, said = WRONG[case]
+    with pytest.raises(InferenceServerException, match=said.replace("[", r"\[")):
+        made.infer(name, [given(module, put, array, datatype)])
+
+
+def test_an_output_that_is_not_there(client: tuple[Any, Any]) -> None:
+    module, made = client
+    with pytest.raises(InferenceServerException, match="has no output 'z'"):
+        made.infer("double", [given(module, "x", X, "FP32")], outputs=[module.InferRequestedOutput("z")])
