@@ -8,8 +8,8 @@ WORKERS ?= 2
 # Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Plugins that need an accelerator's package. Each is tested in .venv-NAME, with the real one.
-PLUGINS := openvino onnxruntime xla
+# Plugins that need an accelerator's package, or a server's. Each is tested in .venv-NAME, with the real one.
+PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
 .PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean

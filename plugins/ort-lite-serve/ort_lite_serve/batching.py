@@ -1,10 +1,9 @@
-"""Requests wait in a queue, are joined where they fit together, run once, and their answers taken apart."""
+"""Requests wait in a queue, are joined where they fit together, run once in a thread, and their answers taken apart."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,14 @@ from ort_lite_serve.limits import Batching, Limits, Refused
 from ort_lite_serve.metrics import Metrics
 from ort_lite_serve.model import Feeds, Model
 
+Answer = dict[str, Array]
 
-class _Waiting:
-    """A request: what it feeds, how many rows, until when somebody wants the answer."""
+
+class Waiting:
+    """A request: what it feeds, how many rows, until when (by `time.monotonic`) somebody wants the answer.
+
+    `answer` is done before it is run where nobody wants it any more: who waited went, or the time is over.
+    """
 
     __slots__ = ("answer", "feeds", "key", "rows", "until")
 
@@ -24,22 +28,24 @@ class _Waiting:
         sizes = {array.shape[0] for array in feeds.values()} if joins else set()
         self.rows = sizes.pop() if len(sizes) == 1 else 0
         """0: it is run alone."""
-        self.key = tuple((name, array.dtype, array.shape[1:]) for name, array in sorted(feeds.items())) if self.rows else None
-        self.answer: asyncio.Future[dict[str, Array]] = asyncio.get_running_loop().create_future()
+        self.key = tuple((name, array.dtype, array.shape[1:]) for name, array in sorted(feeds.items()))
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
 
 class Batcher:
     """Of one model. `start` and `stop` it in the event loop that calls `infer`."""
 
     def __init__(self, model: Model, batching: Batching, limits: Limits, metrics: Metrics) -> None:
-        self.model, self.limits, self._batching, self._metrics = model, limits, batching, metrics
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(limits.queue)
-        self._held: _Waiting | None = None
+        self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
+        self._queue: asyncio.Queue[Waiting] = asyncio.Queue(limits.queue)
+        self._held: Waiting | None = None
+        """Taken from the queue, and of another kind than those in front of it: the first of the next batch."""
+        self._taking = asyncio.Lock()
         self._pool = ThreadPoolExecutor(batching.workers, thread_name_prefix=f"serve-{model.name}")
         self._tasks: list[asyncio.Task[None]] = []
+        metrics.watch(model.name, self._queue.qsize)
 
     def start(self) -> None:
-        self._taking = asyncio.Lock()
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._batching.workers)]
 
     async def stop(self) -> None:
@@ -50,16 +56,19 @@ class Batcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._pool.shutdown()
 
-    async def infer(self, feeds: Feeds) -> dict[str, Array]:
-        """Raises Refused: 503 where too many wait, 504 where it takes too long. Who cancels it is forgotten before it is run."""
-        waiting = _Waiting(feeds, self.model.batches and self._batching.max_batch > 1, time.monotonic() + self.limits.seconds)
+    async def infer(self, feeds: Feeds) -> Answer:
+        """Raises Refused: 503 where too many wait, 504 where it takes too long. Who cancels it is forgotten where it is not run yet."""
+        seconds, name = self._limits.seconds, self.model.name
+        waiting = Waiting(feeds, self.model.joins and self._batching.max_batch > 1, time.monotonic() + seconds)
         try:
             self._queue.put_nowait(waiting)
         except asyncio.QueueFull:
-            self._metrics.refused(self.model.name)
-            raise Refused(503, f"{self.limits.queue} requests wait for {self.model.name} already; try again later") from None
-        self._metrics.waiting(self.model.name, self._queue.qsize())
-        return await waiting.answer
+            raise Refused(503, f"{self._limits.queue} requests wait for {name} already; try again later") from None
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiting.answer
+        except TimeoutError:
+            raise Refused(504, f"{name} took longer than {seconds:.3g} s") from None
 
     async def _work(self) -> None:
         while True:
@@ -71,76 +80,71 @@ class Batcher:
                 for _ in batch:
                     self._queue.task_done()
 
-    async def _batch(self) -> list[_Waiting]:
+    async def _batch(self) -> list[Waiting]:
         """The next request, and those behind it that it can be joined with."""
         first = self._held or await self._queue.get()
         self._held = None
-        batch, rows = [first], first.rows
+        batch, rows, most = [first], first.rows, self._batching.max_batch
         until = time.monotonic() + self._batching.max_wait
-        while first.rows and rows < self._batching.max_batch:
-            other = await self._next(until)
-            if other is None:
-                break
-            if other.key != first.key or rows + other.rows > self._batching.max_batch:
+        while first.rows and rows < most and (other := await self._next(until)):
+            if other.key != first.key or not other.rows or rows + other.rows > most:
                 self._held = other
                 break
             batch.append(other)
             rows += other.rows
         return batch
 
-    async def _next(self, until: float) -> _Waiting | None:
+    async def _next(self, until: float) -> Waiting | None:
         if not self._queue.empty():
             return self._queue.get_nowait()
-        left = until - time.monotonic()
-        if left <= 0:
+        if (left := until - time.monotonic()) <= 0:
             return None
         try:
             return await asyncio.wait_for(self._queue.get(), left)
         except TimeoutError:
             return None
 
-    async def _answer(self, batch: Sequence[_Waiting]) -> None:
-        now = time.monotonic()
-        for one in batch:
-            if one.until <= now:
-                late = Refused(504, f"the request waited for {self.model.name} longer than {self.limits.seconds:.3g} s")
-                one.answer.set_exception(late)
-        alive = [one for one in batch if not one.answer.done()]
-        if not alive:
+    async def _answer(self, batch: Sequence[Waiting]) -> None:
+        """Sets their answers, or what there is instead of one."""
+        if not batch:
             return
-        loop, begin = asyncio.get_running_loop(), time.monotonic()
-        left = min(one.until for one in alive) - begin
+        begin = time.monotonic()
+        left = max(one.until for one in batch) - begin  # who is to wait less than others is told by `infer`
         try:
-            results: Any = await loop.run_in_executor(self._pool, self.model.run, joined(alive), left)
-            parts = [results] if len(alive) == 1 else apart(results, [one.rows for one in alive])
-        except Exception as error:  # noqa: BLE001  is the answer of each
-            if len(alive) > 1 and not (isinstance(error, Refused) and error.status == 504):
-                for one in alive:  # one of them may be the others' trouble
-                    await self._answer([one])
+            parts = await asyncio.get_running_loop().run_in_executor(self._pool, self._run, batch, max(left, 0.001))
+        except Exception as error:  # noqa: BLE001  is the answer
+            if len(batch) == 1:
+                _set(batch[0], error)
                 return
-            parts = [error] * len(alive)
-        self._metrics.ran(self.model.name, sum(max(one.rows, 1) for one in alive), len(alive), time.monotonic() - begin)
-        for one, part in zip(alive, parts, strict=True):
-            if one.answer.done():
-                continue
-            if isinstance(part, Exception):
-                one.answer.set_exception(part)
-            else:
-                one.answer.set_result(part)
+            for one in batch:  # one of them may be the others' trouble
+                await self._answer([one] if not one.answer.done() else [])
+            return
+        self._metrics.ran(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
+        for one, part in zip(batch, parts, strict=True):
+            _set(one, part)
+
+    def _run(self, batch: Sequence[Waiting], seconds: float) -> list[Answer]:
+        """In a thread."""
+        if len(batch) == 1:
+            return [self.model.run(batch[0].feeds, seconds)]
+        joined = {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
+        return apart(self.model.run(joined, seconds), [one.rows for one in batch])
 
 
-def joined(batch: Sequence[_Waiting]) -> Feeds:
-    if len(batch) == 1:
-        return batch[0].feeds
-    return {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
+def _set(one: Waiting, answer: Answer | Exception) -> None:
+    if one.answer.done():
+        return
+    if isinstance(answer, Exception):
+        one.answer.set_exception(answer)
+    else:
+        one.answer.set_result(answer)
 
 
-def apart(results: Feeds, rows: Sequence[int]) -> list[dict[str, Array]]:
-    """Raises ValueError where an output has not a row for each of the inputs'."""
-    edges = np.cumsum(rows)
+def apart(results: Answer, rows: Sequence[int]) -> list[Answer]:
+    """So many rows of each output for each. Raises ValueError where an output has not as many rows as the inputs together."""
+    edges = [0, *np.cumsum(rows).tolist()]
     for name, array in results.items():
         if array.ndim == 0 or array.shape[0] != edges[-1]:
-            raise ValueError(f"output {name!r} has shape {list(array.shape)}, expected {edges[-1]} rows")
-    starts = [0, *edges[:-1].tolist()]
-    pairs = list(zip(starts, edges.tolist(), strict=True))
+            raise ValueError(f"output {name!r} has shape {[*array.shape]}, expected {edges[-1]} rows")
+    pairs = [*zip(edges, edges[1:], strict=False)]
     return [{name: array[start:stop] for name, array in results.items()} for start, stop in pairs]

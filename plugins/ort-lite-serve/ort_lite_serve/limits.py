@@ -12,21 +12,27 @@ class Refused(Exception):
 
 
 class Limits(Record):
-    """`request_bytes` of one request's body, `elements` of one tensor, `queue` requests that wait for a model, `seconds` from
-    a request's arrival to its answer. Beyond: 413, 400, 503 and 504, at once.
+    """Of a request: `request_bytes` of its body, `json_bytes` of its JSON, which is read in one go, `elements` of a tensor, `batch` rows
+    where a model's first dimension is free, and `seconds` from its arrival to its answer. `queue` requests wait for a model.
+
+    What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue with 503, and with 504 when the time is over.
     """
 
     request_bytes: int = 64 * 2**20
+    json_bytes: int = 8 * 2**20
     elements: int = 2**26
+    batch: int = 4096
     queue: int = 256
     seconds: float = 30.0
 
 
 class Batching(Record):
     """Requests that differ in their first dimension alone are run as one: at most `max_batch` rows, the first of which waits at most
-    `max_wait` seconds for others. `workers` batches of a model run at once.
+    `max_wait` seconds for others. 1: none are joined. `workers` runs of a model go on at once.
+
+    Who sets `max_batch` says that a row's results do not depend on the other rows: no model file does.
     """
 
-    max_batch: int = 32
+    max_batch: int = 1
     max_wait: float = 0.0
     workers: int = 2

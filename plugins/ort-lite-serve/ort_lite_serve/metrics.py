@@ -1,35 +1,30 @@
 """What happens, for Prometheus."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class Metrics:
     """Of one server: counters are not shared with others in the process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        by_model = {"labelnames": ["model"], "registry": self.registry}
-        self._requests = Counter(
-            "ort_lite_requests", "Requests that were answered.", ["model", "status"], registry=self.registry
-        )
-        self._refused = Counter("ort_lite_refused", "Requests for which the queue had no room.", **by_model)  # type: ignore[arg-type]
-        self._waiting = Gauge("ort_lite_waiting", "Requests that wait.", **by_model)  # type: ignore[arg-type]
-        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", **by_model)  # type: ignore[arg-type]
-        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=_BATCHES, registry=self.registry)
-        self._joined = Histogram(
-            "ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=_BATCHES, registry=self.registry
-        )
+        self.registry = own = CollectorRegistry()
+        self._requests = Counter("ort_lite_requests", "Requests that were answered.", ["model", "status"], registry=own)
+        self._waiting = Gauge("ort_lite_waiting", "Requests that wait.", ["model"], registry=own)
+        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", ["model"], buckets=_SECONDS, registry=own)
+        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=_BATCHES, registry=own)
+        self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=_BATCHES, registry=own)
 
     def answered(self, model: str, status: int) -> None:
         self._requests.labels(model, str(status)).inc()
 
-    def refused(self, model: str) -> None:
-        self._refused.labels(model).inc()
-
-    def waiting(self, model: str, count: int) -> None:
-        self._waiting.labels(model).set(count)
+    def watch(self, model: str, waiting: Callable[[], int]) -> None:
+        """`waiting` is asked whenever somebody looks."""
+        self._waiting.labels(model).set_function(waiting)
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
         self._seconds.labels(model).observe(seconds)
