@@ -1,4 +1,4 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, desk, bench, step, exec, providers, new-provider, check-provider,
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, desk, serve, bench, step, exec, providers, new-provider, check-provider,
 warmup, cache.
 """
 

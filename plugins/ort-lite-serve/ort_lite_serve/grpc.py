@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import grpc
-import numpy as np
 from open_inference.grpc import protocol as pb
 from open_inference.grpc.service import GRPCInferenceServiceServicer, add_GRPCInferenceServiceServicer_to_server
 
-from ort_lite.dtypes import Array, to_numpy
+from ort_lite.dtypes import Array
 from ort_lite_serve.limits import Limits, Refused
-from ort_lite_serve.protocol import datatype_of, dtype_of, from_bytes, shape_of, to_bytes
+from ort_lite_serve.model import Model
 from ort_lite_serve.server import Server
+from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, text_of, to_bytes
 
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -32,7 +32,8 @@ _FIELDS = {
 def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
     """One that is not started yet, and its port. Raises RuntimeError where the address is taken."""
     most = server.limits.request_bytes
-    made = grpc.aio.server(options=[("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1)])
+    options = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
+    made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections)
     add_GRPCInferenceServiceServicer_to_server(_Service(server), made)
     return made, made.add_insecure_port(address)
 
@@ -60,13 +61,12 @@ class _Service(GRPCInferenceServiceServicer):
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         try:
-            model = self._server.model(request.model_name, request.model_version)
-            inputs = decode(request, self._server.limits)
-            wanted = [output.name for output in request.outputs]
-            results = await self._server.infer(request.model_name, request.model_version, inputs, wanted)
+            with self._server.taken(request.model_name, request.model_version) as model:
+                inputs = decode(request, self._server.limits)
+                results = await self._server.infer(model, inputs, [output.name for output in request.outputs])
+                return encode(model, request.id, results)
         except Refused as error:
             await context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
-        return encode(model.name, model.version, request.id, results)
 
     async def _told(self, context: Any, call: Any, *given: Any) -> Any:
         try:
@@ -77,14 +77,14 @@ class _Service(GRPCInferenceServiceServicer):
 
 def decode(request: Any, limits: Limits) -> dict[str, Array]:
     """Raises Refused for what is wrong."""
-    raw = list(request.raw_input_contents)
+    raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise Refused(400, f"{len(raw)} raw_input_contents for {len(request.inputs)} inputs")
     found: dict[str, Array] = {}
     for place, one in enumerate(request.inputs):
         if one.name in found:
             raise Refused(400, f"input {one.name!r} is given twice")
-        shape, dtype = shape_of(one.name, list(one.shape), limits), dtype_of(one.name, one.datatype)
+        shape, dtype = shape_of(one.name, [*one.shape], limits.elements), dtype_of(one.name, one.datatype)
         found[one.name] = from_bytes(one.name, raw[place], dtype, shape) if raw else _contents(one, dtype, shape)
     return found
 
@@ -92,24 +92,17 @@ def decode(request: Any, limits: Limits) -> dict[str, Array]:
 def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
     if dtype not in _FIELDS:
         raise Refused(400, f"input {one.name!r}: {one.datatype} comes in raw_input_contents alone")
-    given = list(getattr(one.contents, _FIELDS[dtype]))
-    if len(given) != int(np.prod(shape)):
-        raise Refused(400, f"input {one.name!r}: {len(given)} elements came for the shape {list(shape)}")
+    given = [*getattr(one.contents, _FIELDS[dtype])]
     if dtype == "string":
-        try:
-            return np.array([text.decode() for text in given], object).reshape(shape)
-        except UnicodeDecodeError:
-            raise Refused(400, f"input {one.name!r}: a text is no UTF-8") from None
-    try:
-        return np.array(given, to_numpy(dtype)).reshape(shape)
-    except OverflowError as error:
-        raise Refused(400, f"input {one.name!r}: {error}") from None
+        given = [text_of(one.name, text) for text in given]
+    return from_list(one.name, given, dtype, shape)
 
 
-def encode(model: str, version: str, id: str, results: Mapping[str, Array]) -> Any:
+def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
     outputs = [
         pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)
         for name, array in results.items()
     ]
     raw = [to_bytes(array) for array in results.values()]
-    return pb.ModelInferResponse(model_name=model, model_version=version, id=id, outputs=outputs, raw_output_contents=raw)
+    named = {"model_name": model.name, "model_version": model.version, "id": id}
+    return pb.ModelInferResponse(**named, outputs=outputs, raw_output_contents=raw)

@@ -1,25 +1,28 @@
 """The protocol over HTTP, as a Starlette application. Spec: KServe "Open Inference Protocol (V2)", HTTP/REST."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ort_lite_serve.limits import Refused
+from ort_lite_serve.limits import Limits, Refused
+from ort_lite_serve.model import Model
 from ort_lite_serve.protocol import decode, encode
 from ort_lite_serve.server import Server
 
 HEADER = "Inference-Header-Content-Length"
-Handler = Callable[[Request], Awaitable[Response]]
+GONE = 499
+"""The status of an answer that nobody reads: for the metrics."""
 
 
 def application(server: Server) -> Starlette:
-    """Starts the server with it, and stops it."""
+    """Starts the server with it, and stops it. Whatever is refused is an answer."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -27,7 +30,18 @@ def application(server: Server) -> Starlette:
         yield
         await server.stop()
 
-    return Starlette(routes=_routes(server), lifespan=lifespan)
+    answers = {Refused: _refused, HTTPException: _unknown}
+    return Starlette(routes=_routes(server), lifespan=lifespan, exception_handlers=answers)
+
+
+def _refused(_: Request, error: Any) -> Response:
+    headers = {"Retry-After": "1"} if error.status == 503 else {}
+    return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+def _unknown(request: Request, error: Any) -> Response:
+    """No such path, or not by this method."""
+    return JSONResponse({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code, error.headers)
 
 
 def _routes(server: Server) -> list[Route]:
@@ -51,18 +65,16 @@ def _routes(server: Server) -> list[Route]:
         return JSONResponse({"name": found.name, "ready": server.ready}, 200 if server.ready else 503)
 
     async def infer(request: Request) -> Response:
-        return await _infer(server, request)
+        with server.taken(*_named(request)) as found:
+            return await _infer(server, found, request)
 
+    alone = {"/v2": metadata, "/v2/": metadata, "/v2/health/live": live, "/v2/health/ready": ready, "/metrics": metrics}
     named = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
     return [
-        Route("/v2", _told(metadata)),
-        Route("/v2/", _told(metadata)),
-        Route("/v2/health/live", _told(live)),
-        Route("/v2/health/ready", _told(ready)),
-        Route("/metrics", _told(metrics)),
-        *(Route(path, _told(model)) for path in named),
-        *(Route(f"{path}/ready", _told(model_ready)) for path in named),
-        *(Route(f"{path}/infer", _told(infer), methods=["POST"]) for path in named),
+        *(Route(path, handler) for path, handler in alone.items()),
+        *(Route(path, model) for path in named),
+        *(Route(f"{path}/ready", model_ready) for path in named),
+        *(Route(f"{path}/infer", infer, methods=["POST"]) for path in named),
     ]
 
 
@@ -70,32 +82,16 @@ def _named(request: Request) -> tuple[str, str]:
     return request.path_params["name"], request.path_params.get("version", "")
 
 
-def _told(handler: Handler) -> Handler:
-    """What is refused is an answer."""
-
-    async def handle(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except Refused as error:
-            headers = {"Retry-After": "1"} if error.status == 503 else {}
-            return JSONResponse({"error": str(error)}, error.status, headers)
-        except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
-
-    return handle
-
-
-async def _infer(server: Server, request: Request) -> Response:
-    name, version = _named(request)
-    model = server.model(name, version)
-    asked = decode(await _body(request, server), request.headers.get(HEADER), server.limits)
-    work = asyncio.ensure_future(server.infer(name, version, asked.inputs, [one.name for one in asked.outputs]))
+async def _infer(server: Server, model: Model, request: Request) -> Response:
+    """Raises Refused, and as soon as the client goes: its request is not run where it waits yet."""
+    asked = decode(await _body(request, server.limits), request.headers.get(HEADER), server.limits)
+    work = asyncio.ensure_future(server.infer(model, asked.inputs, [one.name for one in asked.outputs]))
     gone = asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            raise ClientDisconnect
-        body, length = encode(name, model.version, asked, work.result())
+            raise Refused(GONE, "the client went")
+        body, length = encode(model.name, model.version, asked, work.result())
     finally:
         gone.cancel()
         work.cancel()
@@ -110,24 +106,26 @@ async def _gone(request: Request) -> None:
         message = await request.receive()
 
 
-async def _body(request: Request, server: Server) -> bytes:
-    """Raises Refused as soon as it is too long, whatever its header says."""
-    most = server.limits.request_bytes
+async def _body(request: Request, limits: Limits) -> bytes:
+    """Raises Refused as soon as it is too long, whatever its header says, and where it does not come."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise Refused(415, f"Content-Encoding {encoding}: this server takes requests as they are")
-    said = request.headers.get("content-length", "0")
-    parts, size = [], int(said) if said.isdecimal() else 0
-    if size > most:
-        raise Refused(413, f"the request has {size} bytes; this server takes {most}")
-    size = 0
+    _check_size(int(request.headers.get("content-length", 0)), limits)
+    parts, size = [], 0
     try:
-        async with asyncio.timeout(server.limits.seconds):
+        async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
                 size += len(part)
-                if size > most:
-                    raise Refused(413, f"the request has more than {most} bytes")
+                _check_size(size, limits)
                 parts.append(part)
+    except ClientDisconnect:
+        raise Refused(GONE, "the client went") from None
     except TimeoutError:
-        raise Refused(408, f"the request did not come within {server.limits.seconds:.3g} s") from None
+        raise Refused(408, f"the request did not come within {limits.seconds:.3g} s") from None
     return b"".join(parts)
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.request_bytes:
+        raise Refused(413, f"the request has {size} bytes or more; this server takes {limits.request_bytes}")

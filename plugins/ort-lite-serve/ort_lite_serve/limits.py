@@ -13,9 +13,11 @@ class Refused(Exception):
 
 class Limits(Record):
     """Of a request: `request_bytes` of its body, `json_bytes` of its JSON, which is read in one go, `elements` of a tensor, `batch` rows
-    where a model's first dimension is free, and `seconds` from its arrival to its answer. `queue` requests wait for a model.
+    where a model's first dimension is free, `seconds` in which it arrives, and in which it is answered. `queue` requests wait for a model,
+    and `connections` are open at once, by HTTP and by gRPC each.
 
-    What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue with 503, and with 504 when the time is over.
+    What is beyond is answered at once: bytes with 413, elements and rows with 400, a full queue and too many connections with 503; when the time is over, with
+    408 where it did not arrive, and 504 where it was not answered.
     """
 
     request_bytes: int = 64 * 2**20
@@ -23,6 +25,7 @@ class Limits(Record):
     elements: int = 2**26
     batch: int = 4096
     queue: int = 256
+    connections: int = 1000
     seconds: float = 30.0
 
 

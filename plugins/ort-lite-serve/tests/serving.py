@@ -3,14 +3,15 @@
 python serving.py '{"models": ["double"], "limits": {...}, "batching": {...}}'
 """
 
+import asyncio
 import json
 import sys
 import time
 from typing import Any
 
 import onnx.parser
-from ort_lite_serve import Batching, Limits, Model
-from ort_lite_serve.main import run
+from ort_lite_serve import Batching, Limits, Model, Server
+from ort_lite_serve.command import run
 
 import ort_lite
 
@@ -19,6 +20,8 @@ TEXTS = {
     "double": DOUBLE,
     "slow": DOUBLE,
     "texts": '<ir_version: 10, opset_import: ["": 21]> texts (string[N] s) => (string[N] t) { t = Identity(s) }',
+    "halves": """<ir_version: 10, opset_import: ["": 21]> halves (float16[N] a, bfloat16[N] b) => (float16[N] c, bfloat16[N] d)
+        { c = Identity(a)  d = Identity(b) }""",
     "fixed": """<ir_version: 10, opset_import: ["": 21]> fixed (int64[2] a, bool[2] b) => (int64[2] c)
         { z = Neg(a)  c = Where(b, a, z) }""",
     "loop": """<ir_version: 10, opset_import: ["": 21]> loop (float[2] x) => (float[2] y) <int64 many = {1000000000}, bool go = {1}>
@@ -46,4 +49,4 @@ if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     models = [model(name) for name in given["models"]]
     limits, batching = Limits(**given.get("limits", {})), Batching(**given.get("batching", {}))
-    run(models, limits, batching, "127.0.0.1", 0, 0, say)
+    asyncio.run(run(Server(models, limits, batching), "127.0.0.1", 0, 0, say))

@@ -1,19 +1,21 @@
 """tritonclient, as it is, over HTTP and gRPC."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from conftest import Running
 from tritonclient import grpc, http
 from tritonclient.utils import InferenceServerException
+
+if TYPE_CHECKING:
+    from conftest import Running
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
 
 
 @pytest.fixture(params=["http", "grpc"])
-def client(request: pytest.FixtureRequest, served: Running) -> Iterator[tuple[Any, Any]]:
+def client(request: pytest.FixtureRequest, served: "Running") -> Iterator[tuple[Any, Any]]:
     """(module, client)"""
     module = {"http": http, "grpc": grpc}[request.param]
     with module.InferenceServerClient(getattr(served, request.param)) as made:
@@ -52,7 +54,7 @@ def test_infer(client: tuple[Any, Any]) -> None:
 
 @pytest.mark.parametrize("sent", [True, False])
 @pytest.mark.parametrize("received", [True, False])
-def test_tensors_in_json_and_in_bytes(served: Running, sent: bool, received: bool) -> None:
+def test_tensors_in_json_and_in_bytes(served: "Running", sent: bool, received: bool) -> None:
     with http.InferenceServerClient(served.http) as made:
         inputs = [given(http, "x", X, "FP32", binary_data=sent)]
         wanted = [http.InferRequestedOutput("y", binary_data=received)]
@@ -74,7 +76,7 @@ def test_several_inputs(client: tuple[Any, Any]) -> None:
 
 WRONG = {
     "another model": ("triple", "x", X, "FP32", "no model 'triple'"),
-    "another input": ("double", "z", X, "FP32", "lacks x"),
+    "another input": ("double", "z", X, "FP32", "double takes x"),
     "another type": ("double", "x", X.astype(np.float64), "FP64", "float64"),
     "another rank": ("double", "x", X[0], "FP32", "takes float32[-1, 3]"),
     "another size": ("double", "x", X[:, :2].copy(), "FP32", "takes float32[-1, 3]"),

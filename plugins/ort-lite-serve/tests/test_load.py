@@ -5,15 +5,17 @@ import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Running, Start
+
+if TYPE_CHECKING:
+    from conftest import Running, Start
 
 BODY = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]}
 
 
-def post(running: Running, name: str, body: Any = BODY, headers: Any = None, timeout: float = 20) -> tuple[int, Any, Any]:
+def post(running: "Running", name: str, body: Any = BODY, headers: Any = None, timeout: float = 20) -> tuple[int, Any, Any]:
     """(status, answer, headers)"""
     host, port = running.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
@@ -25,7 +27,7 @@ def post(running: Running, name: str, body: Any = BODY, headers: Any = None, tim
     return answer.status, json.loads(found) if found[:1] == b"{" else found, answer.headers
 
 
-def metrics(running: Running) -> dict[str, float]:
+def metrics(running: "Running") -> dict[str, float]:
     host, port = running.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
     connection.request("GET", "/metrics")
@@ -39,7 +41,7 @@ def at_once(count: int, call: Any) -> list[Any]:
         return list(pool.map(call, range(count)))
 
 
-def test_requests_are_joined(start: Start) -> None:
+def test_requests_are_joined(start: "Start") -> None:
     running = start("slow", batching={"max_batch": 8, "max_wait": 0.2, "workers": 1})
     bodies = [{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [k, 0, 0]}]} for k in range(8)]
     answers = at_once(8, lambda k: post(running, "slow", bodies[k]))
@@ -50,7 +52,7 @@ def test_requests_are_joined(start: Start) -> None:
     assert found['ort_lite_requests_total{model="slow",status="200"}'] == 8
 
 
-def test_other_shapes_are_run_apart(start: Start) -> None:
+def test_other_shapes_are_run_apart(start: "Start") -> None:
     running = start("double", "fixed", batching={"max_batch": 8, "max_wait": 0.05, "workers": 1})
     sizes = [1, 2, 3, 1]
     bodies = [{"inputs": [{"name": "x", "datatype": "FP32", "shape": [n, 3], "data": [1.5] * 3 * n}]} for n in sizes]
@@ -58,7 +60,7 @@ def test_other_shapes_are_run_apart(start: Start) -> None:
     assert [answer[1]["outputs"][0]["shape"] for answer in answers] == [[n, 3] for n in sizes]
 
 
-def test_a_full_queue_is_said_at_once(start: Start) -> None:
+def test_a_full_queue_is_said_at_once(start: "Start") -> None:
     running = start("slow", limits={"queue": 1}, batching={"max_batch": 1, "workers": 1})
     begin = time.monotonic()
     answers = at_once(6, lambda _: (*post(running, "slow"), time.monotonic() - begin))
@@ -68,7 +70,7 @@ def test_a_full_queue_is_said_at_once(start: Start) -> None:
     assert min(answer[3] for answer in refused) < 0.25
 
 
-def test_a_run_that_takes_too_long_is_ended(start: Start) -> None:
+def test_a_run_that_takes_too_long_is_ended(start: "Start") -> None:
     running = start("loop", limits={"seconds": 0.5})
     begin = time.monotonic()
     status, answer, _ = post(running, "loop", {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}]})
@@ -76,12 +78,12 @@ def test_a_run_that_takes_too_long_is_ended(start: Start) -> None:
     assert time.monotonic() - begin < 5
 
 
-def test_who_waits_too_long_is_told(start: Start) -> None:
+def test_who_waits_too_long_is_told(start: "Start") -> None:
     running = start("slow", limits={"seconds": 0.4}, batching={"max_batch": 1, "workers": 1})
     assert 504 in {answer[0] for answer in at_once(4, lambda _: post(running, "slow"))}
 
 
-def test_who_goes_is_not_run(start: Start) -> None:
+def test_who_goes_is_not_run(start: "Start") -> None:
     running = start("slow", batching={"max_batch": 1, "workers": 1})
     host, port = running.http.split(":")
     data = json.dumps(BODY).encode()
@@ -96,7 +98,7 @@ def test_who_goes_is_not_run(start: Start) -> None:
     assert metrics(running)['ort_lite_batch_requests_sum{model="slow"}'] < 5
 
 
-def test_a_slow_client_holds_nobody_up(start: Start) -> None:
+def test_a_slow_client_holds_nobody_up(start: "Start") -> None:
     running = start("double", limits={"seconds": 1.0})
     host, port = running.http.split(":")
     with socket.create_connection((host, int(port))) as slow:
@@ -132,33 +134,25 @@ POISON: dict[str, tuple[Any, Any, int, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def small() -> Any:
-    running = Running({"models": ["double", "texts"], "limits": {"request_bytes": 2_000_000}})
-    yield running
-    running.end()
-    running.wait()
-
-
 @pytest.mark.parametrize("case", POISON)
-def test_poison_is_refused_and_others_are_served(case: str, small: Running) -> None:
+def test_poison_is_refused_and_others_are_served(case: str, served: "Running") -> None:
     body, headers, status, said = POISON[case]
-    answers = at_once(3, lambda k: post(small, "double", body, headers) if k == 1 else post(small, "double"))
+    answers = at_once(3, lambda k: post(served, "double", body, headers) if k == 1 else post(served, "double"))
     assert answers[1][0] == status and said in answers[1][1]["error"]
     assert [answers[0][0], answers[2][0]] == [200, 200]
 
 
-def test_texts_that_lie_about_their_length(small: Running) -> None:
+def test_texts_that_lie_about_their_length(served: "Running") -> None:
     head = json.dumps(
         {"inputs": [{"name": "s", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 6}}]}
     ).encode()
     headers = {"Inference-Header-Content-Length": str(len(head))}
-    status, answer, _ = post(small, "texts", head + b"\xff\xff\xff\x7fab", headers)
+    status, answer, _ = post(served, "texts", head + b"\xff\xff\xff\x7fab", headers)
     assert status == 400 and "do not end where its bytes do" in answer["error"]
 
 
-def test_a_chunked_body_is_measured_as_it_comes(small: Running) -> None:
-    host, port = small.http.split(":")
+def test_a_chunked_body_is_measured_as_it_comes(served: "Running") -> None:
+    host, port = served.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
     connection.request("POST", "/v2/models/double/infer", (b" " * 100_000 for _ in range(30)), encode_chunked=True,
                        headers={"Transfer-Encoding": "chunked"})  # fmt: skip
@@ -166,7 +160,7 @@ def test_a_chunked_body_is_measured_as_it_comes(small: Running) -> None:
     connection.close()
 
 
-def test_what_was_taken_is_answered_before_it_ends(start: Start) -> None:
+def test_what_was_taken_is_answered_before_it_ends(start: "Start") -> None:
     running = start("slow", batching={"max_batch": 1, "workers": 1})
     with ThreadPoolExecutor(3) as pool:
         taken = [pool.submit(post, running, "slow") for _ in range(3)]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ class Running:
     """`http` and `grpc` are addresses."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        script = Path(__file__).with_name("serving.py")
+        script = Path(__file__).parent / "tests" / "serving.py"
         command = [sys.executable, str(script), json.dumps(given)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
@@ -26,18 +27,18 @@ class Running:
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self) -> None:
-        """Until all is answered; then uvicorn hands the signal on."""
+        """Until all is answered."""
         assert self.process.stdout is not None
         self.process.stdout.close()
-        assert self.process.wait(30) == -signal.SIGTERM
+        assert self.process.wait(30) == 0
 
 
 Start = Callable[..., Running]
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """What starts a server: models, and by name what limits and batching are to be. Ended behind the test."""
+@contextmanager
+def _starts() -> Iterator[Start]:
+    """What starts a server: models, and by name what limits and batching are to be. All are ended at last."""
     made: list[Running] = []
 
     def begin(*models: str, **more: Mapping[str, Any]) -> Running:
@@ -51,10 +52,14 @@ def start() -> Iterator[Start]:
         one.wait()
 
 
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with _starts() as begin:
+        yield begin
+
+
 @pytest.fixture(scope="session")
 def served() -> Iterator[Running]:
-    """Three models, for all tests that change nothing."""
-    running = Running({"models": ["double", "texts", "fixed"]})
-    yield running
-    running.end()
-    running.wait()
+    """For all tests that change nothing."""
+    with _starts() as begin:
+        yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})

@@ -1,0 +1,114 @@
+"""What `ort-lite serve` does: one process, HTTP by uvicorn and gRPC beside it, until SIGTERM or Ctrl-C; then what was taken is answered."""
+
+import asyncio
+import signal
+import socket
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from ort_lite.errors import InvalidArgument
+from ort_lite_serve.grpc import grpc_server
+from ort_lite_serve.http import application
+from ort_lite_serve.limits import Batching, Limits
+from ort_lite_serve.model import Model
+from ort_lite_serve.server import Server
+
+Open = Callable[[str], Any]
+Say = Callable[[str], None]
+
+
+def serve(arguments: Namespace, open_session: Open, say: Say) -> None:
+    """`arguments` as `ort-lite serve` has them. Raises InvalidArgument and OSError for what cannot be served."""
+    limits = Limits(request_bytes=arguments.max_request_mb << 20, queue=arguments.queue, seconds=arguments.timeout)
+    batching = Batching(max_batch=arguments.max_batch, max_wait=arguments.max_wait_ms / 1000, workers=arguments.workers)
+    for name in ("max_request_mb", "queue", "timeout", "max_batch", "workers"):
+        if getattr(arguments, name) <= 0:
+            raise InvalidArgument(f"--{name.replace('_', '-')} {getattr(arguments, name)}: expected more than 0")
+    server = Server(load(arguments.models, open_session), limits, batching)
+    asyncio.run(run(server, arguments.host, arguments.port, None if arguments.no_grpc else arguments.grpc_port, say))
+
+
+def load(paths: Sequence[str], open_session: Open) -> list[Model]:
+    """A model for each file, named after it, and of a folder those that are in it: NAME.onnx, or NAME/VERSION/model.onnx, of which the
+    highest number counts. Raises InvalidArgument where there is none, or two have one name.
+    """
+    found: dict[str, Model] = {}
+    for path in paths:
+        for name, version, file in _files(Path(path)):
+            if name in found:
+                raise InvalidArgument(f"{file}: another model is called {name!r} already; rename one of the two")
+            found[name] = Model(name, open_session(str(file)), version)
+    return [*found.values()]
+
+
+def _files(path: Path) -> Iterator[tuple[str, str, Path]]:
+    """(name, version, file), by name."""
+    if not path.is_dir():
+        yield path.stem, "1", path
+        return
+    files = [(file.stem, "1", file) for file in sorted(path.glob("*.onnx"))]
+    for folder in sorted(folder for folder in path.iterdir() if folder.is_dir()):
+        versions = [file for file in folder.glob("*/model.onnx") if file.parent.name.isdecimal()]
+        if versions:
+            newest = max(versions, key=lambda file: int(file.parent.name))
+            files.append((folder.name, newest.parent.name, newest))
+    if not files:
+        raise InvalidArgument(f"{path}: neither NAME.onnx nor NAME/VERSION/model.onnx is in it")
+    yield from files
+
+
+async def run(server: Server, host: str, port: int, grpc_port: int | None, say: Say) -> None:
+    """Until SIGTERM or SIGINT. Port 0: any that is free; `grpc_port` None: HTTP alone. `say` hears where it listens.
+
+    Raises OSError where an address is taken.
+    """
+    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    http = _Http(server)
+    beside = None
+    if grpc_port is not None:
+        beside, bound = _grpc(server, _address(host, grpc_port))
+        await beside.start()
+        say(f"gRPC on {_address(host, bound)}")
+    say(f"HTTP on http://{_address(host, listening.getsockname()[1])}/v2, models: {', '.join(server.models)}")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, http.end)
+    await http.serve([listening])
+    if beside is not None:
+        await beside.stop(1)
+
+
+def _grpc(server: Server, address: str) -> Any:
+    try:
+        return grpc_server(server, address)
+    except RuntimeError as error:
+        raise OSError(f"gRPC cannot listen on {address}: {error}") from None
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Http(uvicorn.Server):
+    """Ends when it is told to: signals are for HTTP and gRPC together."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        patience = ceil(2 * server.limits.seconds) + 1  # for who does not read his answer
+        config = uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none",
+                                limit_concurrency=server.limits.connections, timeout_graceful_shutdown=patience)  # fmt: skip
+        super().__init__(config)
+
+    def capture_signals(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def end(self) -> None:
+        """What was taken is answered first; told twice, it is not."""
+        self._server.ready = False
+        self.force_exit = self.should_exit
+        self.should_exit = True
