@@ -189,7 +189,9 @@ def _serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-grpc", action="store_true", help="HTTP alone")
     joined = "rows of requests that are run as one, where no row matters to another's results (default: 1, none are)"
     parser.add_argument("--max-batch", type=int, default=1, metavar="N", help=joined)
-    parser.add_argument("--max-wait-ms", type=float, default=0.0, metavar="MS", help="how long one waits for others (default: 0)")
+    parser.add_argument(
+        "--max-wait-ms", type=float, default=0.0, metavar="MS", help="how long one waits for others (default: 0)"
+    )
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="runs of a model at once (default: 2)")
     parser.add_argument("--queue", type=int, default=256, metavar="N", help="requests that wait for a model (default: 256)")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for an answer (default: 30)")

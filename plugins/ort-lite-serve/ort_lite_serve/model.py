@@ -39,7 +39,9 @@ class Model:
     Raises InvalidArgument for a model with an input or output that the protocol has no name for: a sequence, 4-bit integers, ...
     """
 
-    def __init__(self, name: str, session: Any, version: str = "1", platform: str = "ort_lite", run: Runner | None = None) -> None:
+    def __init__(
+        self, name: str, session: Any, version: str = "1", platform: str = "ort_lite", run: Runner | None = None
+    ) -> None:
         self.name, self.version, self.platform = name, version, platform
         self.inputs = {arg.name: _side(name, arg) for arg in session.get_inputs()}
         self.outputs = {arg.name: _side(name, arg) for arg in session.get_outputs()}
@@ -89,5 +91,7 @@ def _side(model: str, arg: Any) -> Side:
     inside = arg.type.removeprefix("tensor(").removesuffix(")")
     if arg.type != f"tensor({inside})" or (dtype := from_ort_name(arg.type)) not in NAMES:
         known = ", ".join(NAMES)
-        raise InvalidArgument(f"model {model!r}: {arg.name!r} is a {arg.type}; the Open Inference Protocol has tensors of {known}")
+        raise InvalidArgument(
+            f"model {model!r}: {arg.name!r} is a {arg.type}; the Open Inference Protocol has tensors of {known}"
+        )
     return Side(dtype, tuple(arg.shape))

@@ -50,13 +50,17 @@ def decode(body: bytes, header: str | None, limits: Limits) -> Request:
 
 def _length(header: str, size: int) -> int:
     if not header.isdecimal() or len(header) > len(str(size)) or not 0 < int(header) <= size:
-        raise Refused(400, f"Inference-Header-Content-Length {header[:20]!r}: expected a number from 1 to {size}, the body's bytes")
+        raise Refused(
+            400, f"Inference-Header-Content-Length {header[:20]!r}: expected a number from 1 to {size}, the body's bytes"
+        )
     return int(header)
 
 
 def _json(text: bytes, most: int) -> dict[str, Any]:
     if len(text) > most:
-        raise Refused(413, f"the request has {len(text)} bytes of JSON; this server takes {most}: send tensors as bytes behind it")
+        raise Refused(
+            413, f"the request has {len(text)} bytes of JSON; this server takes {most}: send tensors as bytes behind it"
+        )
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -120,4 +124,3 @@ def _told(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]
         return {**head, "data": to_list(array)}, b""
     data = to_bytes(array)
     return {**head, "parameters": {"binary_data_size": len(data)}}, data
-

@@ -19,6 +19,7 @@ DOUBLE = '<ir_version: 10, opset_import: ["": 21]> double (float[N, 3] x) => (fl
 TEXTS = {
     "double": DOUBLE,
     "slow": DOUBLE,
+    "picky": DOUBLE,
     "texts": '<ir_version: 10, opset_import: ["": 21]> texts (string[N] s) => (string[N] t) { t = Identity(s) }',
     "halves": """<ir_version: 10, opset_import: ["": 21]> halves (float16[N] a, bfloat16[N] b) => (float16[N] c, bfloat16[N] d)
         { c = Identity(a)  d = Identity(b) }""",
@@ -37,7 +38,12 @@ def model(name: str) -> Model:
         time.sleep(NAP)
         return session.run(None, feeds)
 
-    return Model(name, session, run=slow if name == "slow" else None)
+    def picky(feeds: Any, seconds: float) -> Any:
+        if feeds["x"].min() < 0:
+            raise ArithmeticError("below zero")
+        return session.run(None, feeds)
+
+    return Model(name, session, run={"slow": slow, "picky": picky}.get(name))
 
 
 def say(text: str) -> None:

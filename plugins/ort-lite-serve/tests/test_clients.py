@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from grpc import Channel, RpcError, insecure_channel
+from ml_dtypes import bfloat16
 from tritonclient import grpc, http
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ def client(request: pytest.FixtureRequest, served: "Running") -> Iterator[tuple[
     module = {"http": http, "grpc": grpc}[request.param]
     with module.InferenceServerClient(getattr(served, request.param)) as made:
         yield module, made
+
+
+def channel(served: "Running") -> Channel:
+    return insecure_channel(served.grpc)
 
 
 def given(module: Any, name: str, array: Any, datatype: str, **more: Any) -> Any:
@@ -68,6 +75,15 @@ def test_texts(client: tuple[Any, Any]) -> None:
     assert [text.decode() for text in found] == texts.tolist()
 
 
+def test_16_bit_floats(client: tuple[Any, Any]) -> None:
+    module, made = client
+    values = np.array([1.5, -2, 65280], np.float16)
+    inputs = [given(module, "a", values, "FP16"), given(module, "b", values.astype(bfloat16), "BF16")]
+    answer = made.infer("halves", inputs)
+    np.testing.assert_array_equal(answer.as_numpy("c"), values)
+    np.testing.assert_array_equal(answer.as_numpy("d").astype(np.float32), values)
+
+
 def test_several_inputs(client: tuple[Any, Any]) -> None:
     module, made = client
     inputs = [given(module, "a", np.array([1, 2]), "INT64"), given(module, "b", np.array([True, False]), "BOOL")]
@@ -95,3 +111,31 @@ def test_an_output_that_is_not_there(client: tuple[Any, Any]) -> None:
     module, made = client
     with pytest.raises(InferenceServerException, match="has no output 'z'"):
         made.infer("double", [given(module, "x", X, "FP32")], outputs=[module.InferRequestedOutput("z")])
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "too few bytes": ({"shape": [2, 3], "raw": bytes(12)}, "12 bytes came"),
+    "a huge shape": ({"shape": [2**40, 2**20], "raw": bytes(12)}, "this server takes"),
+    "a negative dimension": ({"shape": [-1, 3], "raw": bytes(12)}, "numbers from 0 on"),
+    "an unknown datatype": ({"shape": [1, 3], "raw": bytes(12), "datatype": "FP33"}, "none of"),
+    "raw tensors without inputs": ({"shape": [1, 3], "raw": bytes(12), "times": 2}, "2 raw_input_contents for 1 inputs"),
+    "more than the server takes": ({"shape": [1, 3], "raw": bytes(3_000_000)}, "larger than max"),
+}
+
+
+@pytest.mark.parametrize("case", LIES)
+def test_grpc_requests_that_lie(case: str, served: "Running") -> None:
+    told, said = LIES[case]
+    tensor = {"name": "x", "datatype": told.get("datatype", "FP32"), "shape": told["shape"]}
+    raw = [told["raw"]] * told.get("times", 1)
+    request = service_pb2.ModelInferRequest(model_name="double", inputs=[tensor], raw_input_contents=raw)
+    with channel(served) as open_channel, pytest.raises(RpcError, match=said):
+        service_pb2_grpc.GRPCInferenceServiceStub(open_channel).ModelInfer(request)
+
+
+def test_grpc_elements_that_are_typed(served: "Running") -> None:
+    tensor = {"name": "x", "datatype": "FP32", "shape": [1, 3], "contents": {"fp32_contents": [1, 2, 3]}}
+    request = service_pb2.ModelInferRequest(model_name="double", inputs=[tensor])
+    with channel(served) as open_channel:
+        answer = service_pb2_grpc.GRPCInferenceServiceStub(open_channel).ModelInfer(request)
+    assert np.frombuffer(answer.raw_output_contents[0], np.float32).tolist() == [2, 4, 6]

@@ -52,12 +52,36 @@ def test_requests_are_joined(start: "Start") -> None:
     assert found['ort_lite_requests_total{model="slow",status="200"}'] == 8
 
 
-def test_other_shapes_are_run_apart(start: "Start") -> None:
-    running = start("double", "fixed", batching={"max_batch": 8, "max_wait": 0.05, "workers": 1})
-    sizes = [1, 2, 3, 1]
-    bodies = [{"inputs": [{"name": "x", "datatype": "FP32", "shape": [n, 3], "data": [1.5] * 3 * n}]} for n in sizes]
-    answers = at_once(4, lambda k: post(running, "double", bodies[k]))
-    assert [answer[1]["outputs"][0]["shape"] for answer in answers] == [[n, 3] for n in sizes]
+def test_one_that_fails_fails_alone(start: "Start") -> None:
+    running = start("picky", batching={"max_batch": 8, "max_wait": 0.3, "workers": 1})
+    bodies = [{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [k, 0, 0]}]} for k in (1, 2, -1, 3)]
+    answers = at_once(4, lambda k: post(running, "picky", bodies[k]))
+    assert [answer[0] for answer in answers] == [200, 200, 500, 200]
+    assert answers[2][1]["error"] == "picky: ArithmeticError: below zero"
+    assert [answers[k][1]["outputs"][0]["data"][0] for k in (0, 1, 3)] == [2, 4, 6]
+
+
+def test_unknown_paths_are_told_in_json(served: "Running") -> None:
+    host, port = served.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("GET", "/v3")
+    answer = connection.getresponse()
+    assert (answer.status, json.loads(answer.read())) == (404, {"error": "GET /v3: Not Found"})
+    connection.close()
+
+
+def test_each_gets_its_own_rows(start: "Start") -> None:
+    running = start("double", batching={"max_batch": 4, "max_wait": 0.2, "workers": 1})
+    sizes = [1, 2, 3, 1, 5]
+    bodies = [{"inputs": [{"name": "x", "datatype": "FP32", "shape": [n, 3], "data": [n + 0.5] * 3 * n}]} for n in sizes]
+    answers = at_once(5, lambda k: post(running, "double", bodies[k]))
+    outputs = [answer[1]["outputs"][0] for answer in answers]
+    assert [(out["shape"], out["data"]) for out in outputs] == [([n, 3], [2 * n + 1] * 3 * n) for n in sizes]
+    found = metrics(running)
+    assert found['ort_lite_batch_rows_sum{model="double"}'] == sum(sizes)
+    assert (
+        found['ort_lite_batch_rows_bucket{le="4.0",model="double"}'] == found['ort_lite_batch_rows_count{model="double"}'] - 1
+    )
 
 
 def test_a_full_queue_is_said_at_once(start: "Start") -> None:
@@ -123,8 +147,19 @@ POISON: dict[str, tuple[Any, Any, int, str]] = {
     "a huge shape": (poison(shape=[2**40, 2**40]), {}, 400, "this server takes"),
     "too many dimensions": (poison(shape=[1] * 99), {}, 400, "at most 16"),
     "too few elements": (poison(data=[1]), {}, 400, "1 elements came"),
-    "elements that are text": (poison(data=["a", "b", "c"]), {}, 400, "is no float32"),
-    "no elements": (poison(data=None), {}, 400, "neither 'data' nor"),
+    "elements that are text": (poison(data=["a", "b", "c"]), {}, 400, "elements of type str"),
+    "no elements": (poison(data=None), {}, 400, "neither a list 'data' nor"),
+    "an element that is null": (poison(data=[1, None, 3]), {}, 400, "elements of type NoneType"),
+    "an element beyond its type": (poison(data=[1, 1e300, 3]), {}, 400, "beyond float32"),
+    "a datatype that is a list": (poison(datatype=["FP32"]), {}, 400, "none of"),
+    "a huge shape of nothing": (poison(shape=[0, 2**70], data=[]), {}, 400, "this server takes"),
+    "too many rows": (poison(shape=[5000, 3], data=[0] * 15000), {}, 400, "this server takes 4096"),
+    "data nested otherwise": (poison(shape=[3, 1], data=[[1, 2], [3]]), {}, 400, "not nested as"),
+    "parameters of another kind": (poison(parameters=[1]), {}, 400, "'parameters' is no object"),
+    "a flag that is none": ({**BODY, "outputs": [{"name": "y", "parameters": {"binary_data": 1}}]}, {}, 400, "true or false"),
+    "JSON that is no object": (b"[]", {}, 400, "no JSON object"),
+    "long JSON": (b" " * 1_500_000, {}, 413, "bytes of JSON"),
+    "a length of many digits": (BODY, {"Inference-Header-Content-Length": "9" * 5000}, 400, "expected a number"),
     "bytes that are not there": (poison(parameters={"binary_data_size": 12}), {}, 400, "0 bytes are there"),
     "a length that is too long": (BODY, {"Inference-Header-Content-Length": "9999"}, 400, "expected a number"),
     "a length that is none": (BODY, {"Inference-Header-Content-Length": "-1"}, 400, "expected a number"),
@@ -158,6 +193,7 @@ def test_a_chunked_body_is_measured_as_it_comes(served: "Running") -> None:
                        headers={"Transfer-Encoding": "chunked"})  # fmt: skip
     assert connection.getresponse().status == 413
     connection.close()
+    assert metrics(served)['ort_lite_requests_total{model="double",status="413"}'] >= 1
 
 
 def test_what_was_taken_is_answered_before_it_ends(start: "Start") -> None:
