@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
@@ -146,5 +147,4 @@ def apart(results: Answer, rows: Sequence[int]) -> list[Answer]:
     for name, array in results.items():
         if array.ndim == 0 or array.shape[0] != edges[-1]:
             raise ValueError(f"output {name!r} has shape {[*array.shape]}, expected {edges[-1]} rows")
-    pairs = [*zip(edges, edges[1:], strict=False)]
-    return [{name: array[start:stop] for name, array in results.items()} for start, stop in pairs]
+    return [{name: array[start:stop] for name, array in results.items()} for start, stop in pairwise(edges)]

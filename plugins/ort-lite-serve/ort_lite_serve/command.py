@@ -1,4 +1,4 @@
-"""What `ort-lite serve` does: one process, HTTP by uvicorn and gRPC beside it, until SIGTERM or Ctrl-C; then what was taken is answered."""
+"""What `ort-lite serve` does: one process, HTTP by uvicorn and gRPC beside it, until SIGTERM or Ctrl-C. What was taken is answered."""
 
 import asyncio
 import signal
@@ -66,12 +66,13 @@ def _address(host: str, port: int) -> str:
 class _Http(uvicorn.Server):
     """Ends when it is told to: signals are for HTTP and gRPC together."""
 
+    should_exit: bool
+
     def __init__(self, server: Server) -> None:
         self._server = server
         patience = ceil(2 * server.limits.seconds) + 1  # for who does not read his answer
-        config = uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none",
-                                limit_concurrency=server.limits.connections, timeout_graceful_shutdown=patience)  # fmt: skip
-        super().__init__(config)
+        limits = {"limit_concurrency": server.limits.connections, "timeout_graceful_shutdown": patience}
+        super().__init__(uvicorn.Config(application(server), log_level="warning", access_log=False, ws="none", **limits))
 
     def capture_signals(self) -> AbstractContextManager[None]:
         return nullcontext()

@@ -104,5 +104,6 @@ def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
         for name, array in results.items()
     ]
     raw = [to_bytes(array) for array in results.values()]
-    named = {"model_name": model.name, "model_version": model.version, "id": id}
-    return pb.ModelInferResponse(**named, outputs=outputs, raw_output_contents=raw)
+    return pb.ModelInferResponse(
+        model_name=model.name, model_version=model.version, id=id, outputs=outputs, raw_output_contents=raw
+    )

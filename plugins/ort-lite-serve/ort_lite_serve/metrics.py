@@ -32,4 +32,5 @@ class Metrics:
         self._joined.labels(model).observe(requests)
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        found: bytes = generate_latest(self.registry)
+        return found

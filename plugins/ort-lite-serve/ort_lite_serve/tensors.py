@@ -35,7 +35,7 @@ def shape_of(name: str, given: Any, most: int) -> tuple[int, ...]:
 
 
 def from_list(name: str, data: Any, dtype: str, shape: tuple[int, ...]) -> Array:
-    """Elements in JSON, in a row or nested as the shape is. Raises Refused for those that the element type does not hold as they are."""
+    """Elements in JSON, in a row or nested as the shape is. Raises Refused for those that are not of the element type."""
     if not isinstance(data, list):
         raise Refused(400, f"input {name!r} has neither a list 'data' nor 'binary_data_size'")
     row = _row(name, data, shape)

@@ -189,8 +189,8 @@ def test_texts_that_lie_about_their_length(served: "Running") -> None:
 def test_a_chunked_body_is_measured_as_it_comes(served: "Running") -> None:
     host, port = served.http.split(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=20)
-    connection.request("POST", "/v2/models/double/infer", (b" " * 100_000 for _ in range(30)), encode_chunked=True,
-                       headers={"Transfer-Encoding": "chunked"})  # fmt: skip
+    chunks, headers = (b" " * 100_000 for _ in range(30)), {"Transfer-Encoding": "chunked"}
+    connection.request("POST", "/v2/models/double/infer", chunks, headers, encode_chunked=True)
     assert connection.getresponse().status == 413
     connection.close()
     assert metrics(served)['ort_lite_requests_total{model="double",status="413"}'] >= 1

@@ -37,10 +37,22 @@ def test_what_is_encoded_is_decoded(datatype: str, binary: bool) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "data"),
-    [("int64", [1.5]), ("int64", [True]), ("bool", [1]), ("uint8", [-1]), ("uint8", [256]), ("float32", ["1"]), ("float32", [10**400]),
-     ("float16", [70000]), ("bfloat16", [1e39]), ("string", [1]), ("float32", [[1]]), ("float32", {"0": 1})],
+    [
+        ("int64", [1.5]),
+        ("int64", [True]),
+        ("bool", [1]),
+        ("uint8", [-1]),
+        ("uint8", [256]),
+        ("float32", ["1"]),
+        ("float32", [10**400]),
+        ("float16", [70000]),
+        ("bfloat16", [1e39]),
+        ("string", [1]),
+        ("float32", [[1]]),
+        ("float32", {"0": 1}),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_elements_are_taken_as_they_are_or_not_at_all(dtype: str, data: Any) -> None:
     with pytest.raises(Refused) as found:
         from_list("x", data, dtype, (1,))
