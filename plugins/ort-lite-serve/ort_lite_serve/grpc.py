@@ -22,10 +22,19 @@ _CODES = {
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 _FIELDS = {
-    "bool": "bool_contents", "int8": "int_contents", "int16": "int_contents", "int32": "int_contents", "int64": "int64_contents",
-    "uint8": "uint_contents", "uint16": "uint_contents", "uint32": "uint_contents", "uint64": "uint64_contents",
-    "float32": "fp32_contents", "float64": "fp64_contents", "string": "bytes_contents",
-}  # fmt: skip
+    "bool": "bool_contents",
+    "int8": "int_contents",
+    "int16": "int_contents",
+    "int32": "int_contents",
+    "int64": "int64_contents",
+    "uint8": "uint_contents",
+    "uint16": "uint_contents",
+    "uint32": "uint_contents",
+    "uint64": "uint64_contents",
+    "float32": "fp32_contents",
+    "float64": "fp64_contents",
+    "string": "bytes_contents",
+}
 """Where a tensor's elements are that are not raw."""
 
 

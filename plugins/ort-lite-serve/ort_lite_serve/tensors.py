@@ -11,9 +11,21 @@ from ort_lite.dtypes import Array, to_numpy
 from ort_lite_serve.limits import Refused
 
 DATATYPES = {
-    "BOOL": "bool", "UINT8": "uint8", "UINT16": "uint16", "UINT32": "uint32", "UINT64": "uint64", "INT8": "int8", "INT16": "int16",
-    "INT32": "int32", "INT64": "int64", "FP16": "float16", "FP32": "float32", "FP64": "float64", "BF16": "bfloat16", "BYTES": "string",
-}  # fmt: skip
+    "BOOL": "bool",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+    "INT8": "int8",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "FP16": "float16",
+    "FP32": "float32",
+    "FP64": "float64",
+    "BF16": "bfloat16",
+    "BYTES": "string",
+}
 """The protocol's names of element types, and ort_lite's."""
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
 MOST_RANK = 16
