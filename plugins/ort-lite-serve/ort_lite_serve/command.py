@@ -37,7 +37,7 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
 
     Raises OSError where an address is taken.
     """
-    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening = _listening(host, port)
     http = _Http(server)
     beside = None
     if grpc_port is not None:
@@ -50,6 +50,19 @@ async def run(server: Server, host: str, port: int, grpc_port: int | None, say: 
     await http.serve([listening])
     if beside is not None:
         await beside.stop(1)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Of protocol TCP, by that name: asyncio sends at once over such sockets alone. Others wait 40 ms for an answer's second half."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen()
+    except OSError as error:
+        made.close()
+        raise OSError(f"HTTP cannot listen on {_address(host, port)}: {error}") from None
+    return made
 
 
 def _grpc(server: Server, address: str) -> Any:

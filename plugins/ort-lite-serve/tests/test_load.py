@@ -107,6 +107,20 @@ def test_who_waits_too_long_is_told(start: "Start") -> None:
     assert 504 in {answer[0] for answer in at_once(4, lambda _: post(running, "slow"))}
 
 
+def test_answers_are_not_held_back(served: "Running") -> None:
+    """An answer's head and body are two packets; the second must not wait 40 ms for the client's word on the first."""
+    host, port = served.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    times = []
+    for _ in range(40):
+        begin = time.monotonic()
+        connection.request("POST", "/v2/models/double/infer", json.dumps(BODY))
+        connection.getresponse().read()
+        times.append(time.monotonic() - begin)
+    connection.close()
+    assert sorted(times)[20] < 0.03
+
+
 def test_who_goes_is_not_run(start: "Start") -> None:
     running = start("slow", batching={"max_batch": 1, "workers": 1})
     host, port = running.http.split(":")
