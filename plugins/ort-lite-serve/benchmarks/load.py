@@ -1,6 +1,7 @@
 """The server around ort_lite, and the same server around onnxruntime, each under the load of 8 connections of tritonclient, in turns.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S] [--trouble]
+    [--max-batch N]
 
 Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
 --seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
@@ -23,6 +24,7 @@ import numpy as np
 
 from ort_lite.commands.benchmark.load import PERCENTILES, ROUNDS, Load
 from ort_lite.commands.benchmark.machine import cpu
+from ort_lite.dtypes import from_ort_name, to_numpy
 
 CONNECTIONS = 8
 
@@ -65,25 +67,26 @@ class OnnxRuntime:
 RUNNERS: dict[str, Runner] = {"ort_lite": OrtLite(), "onnxruntime": OnnxRuntime()}
 
 
-def serve(name: str, path: str) -> None:
+def serve(name: str, path: str, max_batch: int) -> None:
     """In a process of its own."""
     import asyncio
 
-    from ort_lite_serve import Model, Server
+    from ort_lite_serve import Batching, Model, Server
     from ort_lite_serve.command import run
 
     runner = RUNNERS[name]
     session = runner.open(path)
     model = Model("model", session, run=lambda feeds, seconds: runner.run(session, feeds, seconds))
-    asyncio.run(run(Server([model]), "127.0.0.1", 0, 0, lambda text: print(text, flush=True)))
+    asyncio.run(
+        run(Server([model], batching=Batching(max_batch=max_batch)), "127.0.0.1", 0, 0, lambda text: print(text, flush=True))
+    )
 
 
 @contextmanager
-def server(name: str, path: str) -> Iterator[dict[str, str]]:
+def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
     """Its addresses, by protocol."""
-    with subprocess.Popen(
-        [sys.executable, __file__, "--serve", name, "--model", path], stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, __file__, "--serve", name, "--model", path, "--max-batch", str(max_batch)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         grpc, http_line = process.stdout.readline(), process.stdout.readline()
         try:
@@ -94,12 +97,13 @@ def server(name: str, path: str) -> Iterator[dict[str, str]]:
 
 def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> tuple[Callable[[], Any], Callable[[], None]]:
     """A request and its answer over a connection of its own; and what closes it."""
+    from ort_lite_serve.tensors import datatype_of
     from tritonclient import grpc
     from tritonclient import http as web
 
     module: Any = grpc if protocol == "grpc" else web
     client = module.InferenceServerClient(address)
-    given = module.InferInput(name, [*feed.shape], "FP32")
+    given = module.InferInput(name, [*feed.shape], datatype_of(feed))
     given.set_data_from_numpy(feed)
     return lambda: client.infer("model", [given]), client.close
 
@@ -156,13 +160,13 @@ def trouble(address: str, wanted: bool) -> Iterator[None]:
         thread.join()
 
 
-def compare(path: str, seconds: float, troubled: bool) -> None:
+def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
     import onnxruntime
 
     (arg,) = onnxruntime.InferenceSession(path).get_inputs()
     shape = [d if isinstance(d, int) else 1 for d in arg.shape]
-    feed = np.random.default_rng(0).standard_normal(shape, np.float32)
-    with server("ort_lite", path) as ours, server("onnxruntime", path) as theirs:
+    feed = (16 * np.random.default_rng(0).random(shape)).astype(to_numpy(from_ort_name(arg.type)))
+    with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
         for protocol in ("http", "grpc"):
             for one in addresses.values():  # kernels are compiled, threads are there
@@ -193,19 +197,22 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--trouble", action="store_true")
+    parser.add_argument("--max-batch", type=int, default=1)
     parser.add_argument("--serve")
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(arguments.serve, arguments.model)
+        serve(arguments.serve, arguments.model, arguments.max_batch)
         return
-    print(f"{cpu()[0]}, {CONNECTIONS} connections{', with trouble' if arguments.trouble else ''}")
+    print(
+        f"{cpu()[0]}, {CONNECTIONS} connections, batches of {arguments.max_batch}{', with trouble' if arguments.trouble else ''}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.model or str(Path(folder) / "squeezenet.onnx")
         if not arguments.model:
             from tests.models.light_models import randomised
 
             Path(path).write_bytes(randomised("squeezenet"))
-        compare(path, arguments.seconds, arguments.trouble)
+        compare(path, arguments.seconds, arguments.trouble, arguments.max_batch)
 
 
 if __name__ == "__main__":
