@@ -38,10 +38,15 @@ export function fitted(text, font, widest = WIDEST) {
   return `…${text.slice(-least)}`;
 }
 
+/** Long expressions are left to the details. */
+function dimension(size) {
+  return String(size).length > 14 ? "…" : size;
+}
+
 /** A dimension list as it is drawn: "1×64×N"; "scalar" of none, "?" of an unknown one. */
 export function shapeText(value) {
   if (!value || value.shape === null) return "?";
-  return value.shape.length ? value.shape.join("×") : "scalar";
+  return value.shape.length ? value.shape.map(dimension).join("×") : "scalar";
 }
 
 /** {kind, title, lines, badges, width, height, provider, keys} of an item that shows nothing in it, or of an open box. */

@@ -19,7 +19,8 @@ export function searchable(model, keys) {
 
 /** Keys of the nodes that have all words of a query. A word is looked for everywhere, "op:conv" in one field. */
 export function found(entries, query) {
-  const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map(testOf);
+  const joined = query.toLowerCase().replace(/\b(\w+):\s+/g, "$1:");
+  const tests = joined.split(/\s+/).filter(Boolean).map(testOf);
   if (!tests.length) return [];
   return [...entries].filter(([, entry]) => tests.every((test) => test(entry))).map(([key]) => key);
 }
