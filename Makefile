@@ -8,8 +8,8 @@ WORKERS ?= 2
 # Byte code is kept whatever the user's shell says: each worker, and each process that a test starts, would compile all sources.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Plugins that need an accelerator's package. Each is tested in .venv-NAME, with the real one.
-PLUGINS := openvino onnxruntime xla
+# Plugins that need an accelerator's package, or a server's. Each is tested in .venv-NAME, with the real one.
+PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
 .PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
@@ -21,7 +21,7 @@ help:
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
-	@echo "make test-plugins  run those of the accelerators' plugins, each in an environment of its own"
+	@echo "make test-plugins  run those of the plugins that need other packages, each in an environment of its own"
 	@echo "make test-browser  open the page of a model, and the desk, in Chromium, which must be installed"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"

@@ -1,5 +1,5 @@
-"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, desk, bench, step, exec, providers, new-provider, check-provider,
-warmup, cache.
+"""`ort-lite` and `python -m ort_lite`: run, dump, explain, view, desk, serve, bench, step, exec, providers, new-provider,
+check-provider, warmup, cache.
 """
 
 import sys

@@ -105,6 +105,7 @@ def command_parser() -> Parser:
 
     _view(commands.add_parser("view", help="write a page for a browser: the graph, who runs what and why, each stage"))
     _desk(commands.add_parser("desk", help="serve such pages to a browser on this machine, to try providers and options in"))
+    _serve(commands.add_parser("serve", help="serve models over the Open Inference Protocol, by HTTP and gRPC"))
     _bench(commands.add_parser("bench", help="time a model, a folder of models or one operator, against another runtime"))
 
     step = commands.add_parser("step", help="execute a model instruction by instruction and look at what it computes")
@@ -177,6 +178,25 @@ def _desk(parser: argparse.ArgumentParser) -> None:
     _session(parser)
     _feeds(parser)
     _json(parser)
+
+
+def _serve(parser: argparse.ArgumentParser) -> None:
+    models = "models, and folders of NAME.onnx and of NAME/VERSION/model.onnx"
+    parser.add_argument("models", nargs="+", metavar="MODEL.onnx|FOLDER", help=models)
+    parser.add_argument("--host", default="127.0.0.1", help="who may reach it: 0.0.0.0 is everybody (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="of HTTP, 0 for any that is free (default: 8000)")
+    parser.add_argument("--grpc-port", type=int, default=8001, metavar="N", help="of gRPC (default: 8001)")
+    parser.add_argument("--no-grpc", action="store_true", help="HTTP alone")
+    joined = "rows of requests that are run as one, where no row matters to another's results (default: 1, none are)"
+    parser.add_argument("--max-batch", type=int, default=1, metavar="N", help=joined)
+    parser.add_argument(
+        "--max-wait-ms", type=float, default=0.0, metavar="MS", help="how long one waits for others (default: 0)"
+    )
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="runs of a model at once (default: 2)")
+    parser.add_argument("--queue", type=int, default=256, metavar="N", help="requests that wait for a model (default: 256)")
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="S", help="seconds for an answer (default: 30)")
+    parser.add_argument("--max-request-mb", type=int, default=64, metavar="N", help="MiB of a request (default: 64)")
+    _session(parser)
 
 
 def _bench(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,219 @@
+"""The server around ort_lite, and the same server around onnxruntime, each under the load of 8 connections of tritonclient, in turns.
+
+From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S] [--trouble]
+    [--max-batch N]
+
+Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
+--seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
+"""
+
+import argparse
+import http.client
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ort_lite.commands.benchmark.load import PERCENTILES, ROUNDS, Load
+from ort_lite.commands.benchmark.machine import cpu
+from ort_lite.dtypes import from_ort_name, to_numpy
+
+CONNECTIONS = 8
+
+
+class Runner(Protocol):
+    """What a server is put around."""
+
+    def open(self, path: str) -> Any:
+        """A session, with `get_inputs` and `get_outputs`."""
+
+    def run(self, session: Any, feeds: Any, seconds: float) -> Any: ...
+
+
+class OrtLite:
+    def open(self, path: str) -> Any:
+        import ort_lite
+
+        options = ort_lite.SessionOptions()
+        options.intra_op_num_threads = 1
+        return ort_lite.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        return session.run(None, feeds, timeout=seconds)
+
+
+class OnnxRuntime:
+    """Without a deadline: it has none."""
+
+    def open(self, path: str) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(self, session: Any, feeds: Any, seconds: float) -> Any:
+        return session.run(None, dict(feeds))
+
+
+RUNNERS: dict[str, Runner] = {"ort_lite": OrtLite(), "onnxruntime": OnnxRuntime()}
+
+
+def serve(name: str, path: str, max_batch: int) -> None:
+    """In a process of its own."""
+    import asyncio
+
+    from ort_lite_serve import Batching, Model, Server
+    from ort_lite_serve.command import run
+
+    runner = RUNNERS[name]
+    session = runner.open(path)
+    model = Model("model", session, run=lambda feeds, seconds: runner.run(session, feeds, seconds))
+    asyncio.run(
+        run(Server([model], batching=Batching(max_batch=max_batch)), "127.0.0.1", 0, 0, lambda text: print(text, flush=True))
+    )
+
+
+@contextmanager
+def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
+    """Its addresses, by protocol."""
+    command = [sys.executable, __file__, "--serve", name, "--model", path, "--max-batch", str(max_batch)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        grpc, http_line = process.stdout.readline(), process.stdout.readline()
+        try:
+            yield {"grpc": grpc.split()[-1], "http": http_line.split("//")[1].split("/")[0]}
+        finally:
+            process.terminate()
+
+
+def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """A request and its answer over a connection of its own; and what closes it."""
+    from ort_lite_serve.tensors import datatype_of
+    from tritonclient import grpc
+    from tritonclient import http as web
+
+    module: Any = grpc if protocol == "grpc" else web
+    client = module.InferenceServerClient(address)
+    given = module.InferInput(name, [*feed.shape], datatype_of(feed))
+    given.set_data_from_numpy(feed)
+    return lambda: client.infer("model", [given]), client.close
+
+
+def loaded(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float) -> tuple[list[float], float]:
+    """Seconds of each request, and of all."""
+    times: list[list[float]] = [[] for _ in range(CONNECTIONS)]
+    begin = time.perf_counter()
+
+    def work(mine: list[float]) -> None:
+        ask, close = call(protocol, address, feed, name)
+        while (start := time.perf_counter()) < begin + seconds:
+            ask()
+            mine.append(time.perf_counter() - start)
+        close()
+
+    threads = [threading.Thread(target=work, args=(mine,)) for mine in times]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [seconds for mine in times for seconds in mine], time.perf_counter() - begin
+
+
+@contextmanager
+def trouble(address: str, wanted: bool) -> Iterator[None]:
+    """Meanwhile somebody sends huge shapes, somebody breaks off, and somebody's body never ends: 20 of each a second."""
+    over = threading.Event()
+    host, port = address.split(":")
+    head = f"POST /v2/models/model/infer HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000\r\n\r\n{{".encode()
+
+    def make() -> None:
+        stalled = [socket.create_connection((host, int(port))) for _ in range(8)]
+        for one in stalled:
+            one.sendall(head)
+        while not over.wait(0.05):
+            poisoned = http.client.HTTPConnection(host, int(port), timeout=10)
+            poisoned.request(
+                "POST", "/v2/models/model/infer", '{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1e9]}]}'
+            )
+            assert poisoned.getresponse().status == 400
+            poisoned.close()
+            with socket.create_connection((host, int(port))) as gone:
+                gone.sendall(head)
+        for one in stalled:
+            one.close()
+
+    thread = threading.Thread(target=make)
+    if wanted:
+        thread.start()
+    yield
+    over.set()
+    if wanted:
+        thread.join()
+
+
+def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
+    import onnxruntime
+
+    (arg,) = onnxruntime.InferenceSession(path).get_inputs()
+    shape = [d if isinstance(d, int) else 1 for d in arg.shape]
+    feed = (16 * np.random.default_rng(0).random(shape)).astype(to_numpy(from_ort_name(arg.type)))
+    with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
+        addresses = {"ort_lite": ours, "onnxruntime": theirs}
+        for protocol in ("http", "grpc"):
+            for one in addresses.values():  # kernels are compiled, threads are there
+                loaded(protocol, one[protocol], feed, arg.name, 0.5)
+            found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in addresses}
+            for _ in range(ROUNDS):
+                for name, one in addresses.items():
+                    with trouble(one["http"], troubled):
+                        found[name].append(loaded(protocol, one[protocol], feed, arg.name, seconds / ROUNDS))
+            show(protocol, {name: merged(turns) for name, turns in found.items()})
+
+
+def merged(turns: list[tuple[list[float], float]]) -> Load:
+    times = sorted(seconds for mine, _ in turns for seconds in mine)
+    return Load(CONNECTIONS, tuple(times), sum(whole for _, whole in turns))
+
+
+def show(protocol: str, loads: dict[str, Load]) -> None:
+    for name, load in loads.items():
+        print(f"{protocol} {name:12} {load}")
+    ours, theirs = loads["ort_lite"], loads["onnxruntime"]
+    ratios = ", ".join(f"p{share} {ours.percentile(share) / theirs.percentile(share):.3f}" for share in PERCENTILES)
+    print(f"{protocol} ort_lite / onnxruntime: throughput {ours.throughput / theirs.throughput:.3f}, {ratios}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--trouble", action="store_true")
+    parser.add_argument("--max-batch", type=int, default=1)
+    parser.add_argument("--serve")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve(arguments.serve, arguments.model, arguments.max_batch)
+        return
+    print(
+        f"{cpu()[0]}, {CONNECTIONS} connections, batches of {arguments.max_batch}{', with trouble' if arguments.trouble else ''}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.model or str(Path(folder) / "squeezenet.onnx")
+        if not arguments.model:
+            from tests.models.light_models import randomised
+
+            Path(path).write_bytes(randomised("squeezenet"))
+        compare(path, arguments.seconds, arguments.trouble, arguments.max_batch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Servers on the loopback, each in a process of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class Running:
+    """`http` and `grpc` are addresses."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        script = Path(__file__).parent / "tests" / "serving.py"
+        command = [sys.executable, str(script), json.dumps(given)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.grpc = self.process.stdout.readline().split()[-1]
+        self.http = self.process.stdout.readline().split("//")[1].split("/")[0]
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> None:
+        """Until all is answered."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        assert self.process.wait(30) == 0
+
+
+Start = Callable[..., Running]
+
+
+@contextmanager
+def _starts() -> Iterator[Start]:
+    """What starts a server: models, and by name what limits and batching are to be. All are ended at last."""
+    made: list[Running] = []
+
+    def begin(*models: str, **more: Mapping[str, Any]) -> Running:
+        made.append(Running({"models": models, **more}))
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.end()
+    for one in made:
+        one.wait()
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    with _starts() as begin:
+        yield begin
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Running]:
+    """For all tests that change nothing."""
+    with _starts() as begin:
+        yield begin("double", "texts", "fixed", "halves", limits={"request_bytes": 2_000_000, "json_bytes": 1_000_000})

@@ -1,0 +1,150 @@
+"""Requests wait in a queue, are joined where they fit together, run once in a thread, and their answers taken apart."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+
+from ort_lite.dtypes import Array
+from ort_lite_serve.limits import Batching, Limits, Refused
+from ort_lite_serve.metrics import Metrics
+from ort_lite_serve.model import Feeds, Model
+
+Answer = dict[str, Array]
+
+
+class Waiting:
+    """A request: what it feeds, how many rows, until when (by `time.monotonic`) somebody wants the answer.
+
+    `answer` is done before it is run where nobody wants it any more: who waited went, or the time is over.
+    """
+
+    __slots__ = ("answer", "feeds", "key", "rows", "until")
+
+    def __init__(self, feeds: Feeds, joins: bool, until: float) -> None:
+        self.feeds, self.until = feeds, until
+        sizes = {array.shape[0] for array in feeds.values()} if joins else set()
+        self.rows = sizes.pop() if len(sizes) == 1 else 0
+        """0: it is run alone."""
+        self.key = tuple((name, array.dtype, array.shape[1:]) for name, array in sorted(feeds.items()))
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+
+class Batcher:
+    """Of one model. `start` and `stop` it in the event loop that calls `infer`."""
+
+    def __init__(self, model: Model, batching: Batching, limits: Limits, metrics: Metrics) -> None:
+        self.model, self._limits, self._batching, self._metrics = model, limits, batching, metrics
+        self._queue: asyncio.Queue[Waiting] = asyncio.Queue(limits.queue)
+        self._held: Waiting | None = None
+        """Taken from the queue, and of another kind than those in front of it: the first of the next batch."""
+        self._taking = asyncio.Lock()
+        self._pool = ThreadPoolExecutor(batching.workers, thread_name_prefix=f"serve-{model.name}")
+        self._tasks: list[asyncio.Task[None]] = []
+        metrics.watch(model.name, self._queue.qsize)
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._batching.workers)]
+
+    async def stop(self) -> None:
+        """When all that waits is answered."""
+        await self._queue.join()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._pool.shutdown()
+
+    async def infer(self, feeds: Feeds) -> Answer:
+        """Raises Refused: 503 where too many wait, 504 where it takes too long. Who cancels it is forgotten where it is not run yet."""
+        seconds, name = self._limits.seconds, self.model.name
+        waiting = Waiting(feeds, self.model.joins and self._batching.max_batch > 1, time.monotonic() + seconds)
+        try:
+            self._queue.put_nowait(waiting)
+        except asyncio.QueueFull:
+            raise Refused(503, f"{self._limits.queue} requests wait for {name} already; try again later") from None
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiting.answer
+        except TimeoutError:
+            raise Refused(504, f"{name} took longer than {seconds:.3g} s") from None
+
+    async def _work(self) -> None:
+        while True:
+            async with self._taking:
+                batch = await self._batch()
+            try:
+                await self._answer([one for one in batch if not one.answer.done()])
+            finally:
+                for _ in batch:
+                    self._queue.task_done()
+
+    async def _batch(self) -> list[Waiting]:
+        """The next request, and those behind it that it can be joined with."""
+        first = self._held or await self._queue.get()
+        self._held = None
+        batch, rows, most = [first], first.rows, self._batching.max_batch
+        until = time.monotonic() + self._batching.max_wait
+        while first.rows and rows < most and (other := await self._next(until)):
+            if other.key != first.key or not other.rows or rows + other.rows > most:
+                self._held = other
+                break
+            batch.append(other)
+            rows += other.rows
+        return batch
+
+    async def _next(self, until: float) -> Waiting | None:
+        if not self._queue.empty():
+            return self._queue.get_nowait()
+        if (left := until - time.monotonic()) <= 0:
+            return None
+        try:
+            return await asyncio.wait_for(self._queue.get(), left)
+        except TimeoutError:
+            return None
+
+    async def _answer(self, batch: Sequence[Waiting]) -> None:
+        """Sets their answers, or what there is instead of one."""
+        if not batch:
+            return
+        begin = time.monotonic()
+        left = max(one.until for one in batch) - begin  # who is to wait less than others is told by `infer`
+        try:
+            parts = await asyncio.get_running_loop().run_in_executor(self._pool, self._run, batch, max(left, 0.001))
+        except Exception as error:  # noqa: BLE001  is the answer
+            if len(batch) == 1:
+                _set(batch[0], error)
+                return
+            for one in batch:  # one of them may be the others' trouble
+                await self._answer([one] if not one.answer.done() else [])
+            return
+        self._metrics.ran(self.model.name, sum(max(one.rows, 1) for one in batch), len(batch), time.monotonic() - begin)
+        for one, part in zip(batch, parts, strict=True):
+            _set(one, part)
+
+    def _run(self, batch: Sequence[Waiting], seconds: float) -> list[Answer]:
+        """In a thread."""
+        if len(batch) == 1:
+            return [self.model.run(batch[0].feeds, seconds)]
+        joined = {name: np.concatenate([one.feeds[name] for one in batch]) for name in batch[0].feeds}
+        return apart(self.model.run(joined, seconds), [one.rows for one in batch])
+
+
+def _set(one: Waiting, answer: Answer | Exception) -> None:
+    if one.answer.done():
+        return
+    if isinstance(answer, Exception):
+        one.answer.set_exception(answer)
+    else:
+        one.answer.set_result(answer)
+
+
+def apart(results: Answer, rows: Sequence[int]) -> list[Answer]:
+    """So many rows of each output for each. Raises ValueError where an output has not as many rows as the inputs together."""
+    edges = [0, *np.cumsum(rows).tolist()]
+    for name, array in results.items():
+        if array.ndim == 0 or array.shape[0] != edges[-1]:
+            raise ValueError(f"output {name!r} has shape {[*array.shape]}, expected {edges[-1]} rows")
+    return [{name: array[start:stop] for name, array in results.items()} for start, stop in pairwise(edges)]

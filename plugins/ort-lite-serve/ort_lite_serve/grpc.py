@@ -1,0 +1,118 @@
+"""The protocol over gRPC, with its published messages. Spec: KServe "Open Inference Protocol (V2)", gRPC."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+from open_inference.grpc import protocol as pb
+from open_inference.grpc.service import GRPCInferenceServiceServicer, add_GRPCInferenceServiceServicer_to_server
+
+from ort_lite.dtypes import Array
+from ort_lite_serve.limits import Limits, Refused
+from ort_lite_serve.model import Model
+from ort_lite_serve.server import Server
+from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, text_of, to_bytes
+
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    404: grpc.StatusCode.NOT_FOUND,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_FIELDS = {
+    "bool": "bool_contents",
+    "int8": "int_contents",
+    "int16": "int_contents",
+    "int32": "int_contents",
+    "int64": "int64_contents",
+    "uint8": "uint_contents",
+    "uint16": "uint_contents",
+    "uint32": "uint_contents",
+    "uint64": "uint64_contents",
+    "float32": "fp32_contents",
+    "float64": "fp64_contents",
+    "string": "bytes_contents",
+}
+"""Where a tensor's elements are that are not raw."""
+
+
+def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
+    """One that is not started yet, and its port. Raises RuntimeError where the address is taken."""
+    most = server.limits.request_bytes
+    options = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
+    made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections)
+    add_GRPCInferenceServiceServicer_to_server(_Service(server), made)
+    return made, made.add_insecure_port(address)
+
+
+class _Service(GRPCInferenceServiceServicer):
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def ServerLive(self, request: Any, context: Any) -> Any:
+        return pb.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, request: Any, context: Any) -> Any:
+        return pb.ServerReadyResponse(ready=self._server.ready)
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:
+        await self._told(context, self._server.model, request.name, request.version)
+        return pb.ModelReadyResponse(ready=self._server.ready)
+
+    async def ServerMetadata(self, request: Any, context: Any) -> Any:
+        return pb.ServerMetadataResponse(**self._server.metadata())
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:
+        model = await self._told(context, self._server.model, request.name, request.version)
+        return pb.ModelMetadataResponse(**model.metadata())
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        try:
+            with self._server.taken(request.model_name, request.model_version) as model:
+                inputs = decode(request, self._server.limits)
+                results = await self._server.infer(model, inputs, [output.name for output in request.outputs])
+                return encode(model, request.id, results)
+        except Refused as error:
+            await context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
+
+    async def _told(self, context: Any, call: Any, *given: Any) -> Any:
+        try:
+            return call(*given)
+        except Refused as error:
+            await context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
+
+
+def decode(request: Any, limits: Limits) -> dict[str, Array]:
+    """Raises Refused for what is wrong."""
+    raw = request.raw_input_contents
+    if raw and len(raw) != len(request.inputs):
+        raise Refused(400, f"{len(raw)} raw_input_contents for {len(request.inputs)} inputs")
+    found: dict[str, Array] = {}
+    for place, one in enumerate(request.inputs):
+        if one.name in found:
+            raise Refused(400, f"input {one.name!r} is given twice")
+        shape, dtype = shape_of(one.name, [*one.shape], limits.elements), dtype_of(one.name, one.datatype)
+        found[one.name] = from_bytes(one.name, raw[place], dtype, shape) if raw else _contents(one, dtype, shape)
+    return found
+
+
+def _contents(one: Any, dtype: str, shape: tuple[int, ...]) -> Array:
+    if dtype not in _FIELDS:
+        raise Refused(400, f"input {one.name!r}: {one.datatype} comes in raw_input_contents alone")
+    given = [*getattr(one.contents, _FIELDS[dtype])]
+    if dtype == "string":
+        given = [text_of(one.name, text) for text in given]
+    return from_list(one.name, given, dtype, shape)
+
+
+def encode(model: Model, id: str, results: Mapping[str, Array]) -> Any:
+    outputs = [
+        pb.ModelInferResponse.InferOutputTensor(name=name, datatype=datatype_of(array), shape=array.shape)
+        for name, array in results.items()
+    ]
+    raw = [to_bytes(array) for array in results.values()]
+    return pb.ModelInferResponse(
+        model_name=model.name, model_version=model.version, id=id, outputs=outputs, raw_output_contents=raw
+    )

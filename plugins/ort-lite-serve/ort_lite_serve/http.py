@@ -1,0 +1,131 @@
+"""The protocol over HTTP, as a Starlette application. Spec: KServe "Open Inference Protocol (V2)", HTTP/REST."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ort_lite_serve.limits import Limits, Refused
+from ort_lite_serve.model import Model
+from ort_lite_serve.protocol import decode, encode
+from ort_lite_serve.server import Server
+
+HEADER = "Inference-Header-Content-Length"
+GONE = 499
+"""The status of an answer that nobody reads: for the metrics."""
+
+
+def application(server: Server) -> Starlette:
+    """Starts the server with it, and stops it. Whatever is refused is an answer."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        server.start()
+        yield
+        await server.stop()
+
+    answers = {Refused: _refused, HTTPException: _unknown}
+    return Starlette(routes=_routes(server), lifespan=lifespan, exception_handlers=answers)
+
+
+def _refused(_: Request, error: Any) -> Response:
+    headers = {"Retry-After": "1"} if error.status == 503 else {}
+    return JSONResponse({"error": str(error)}, error.status, headers)
+
+
+def _unknown(request: Request, error: Any) -> Response:
+    """No such path, or not by this method."""
+    return JSONResponse({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code, error.headers)
+
+
+def _routes(server: Server) -> list[Route]:
+    async def live(_: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def ready(_: Request) -> Response:
+        return JSONResponse({"ready": server.ready}, 200 if server.ready else 503)
+
+    async def metadata(_: Request) -> Response:
+        return JSONResponse(server.metadata())
+
+    async def metrics(_: Request) -> Response:
+        return Response(server.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def model(request: Request) -> Response:
+        return JSONResponse(server.model(*_named(request)).metadata())
+
+    async def model_ready(request: Request) -> Response:
+        found = server.model(*_named(request))
+        return JSONResponse({"name": found.name, "ready": server.ready}, 200 if server.ready else 503)
+
+    async def infer(request: Request) -> Response:
+        with server.taken(*_named(request)) as found:
+            return await _infer(server, found, request)
+
+    alone = {"/v2": metadata, "/v2/": metadata, "/v2/health/live": live, "/v2/health/ready": ready, "/metrics": metrics}
+    named = ("/v2/models/{name}", "/v2/models/{name}/versions/{version}")
+    return [
+        *(Route(path, handler) for path, handler in alone.items()),
+        *(Route(path, model) for path in named),
+        *(Route(f"{path}/ready", model_ready) for path in named),
+        *(Route(f"{path}/infer", infer, methods=["POST"]) for path in named),
+    ]
+
+
+def _named(request: Request) -> tuple[str, str]:
+    return request.path_params["name"], request.path_params.get("version", "")
+
+
+async def _infer(server: Server, model: Model, request: Request) -> Response:
+    """Raises Refused, and as soon as the client goes: its request is not run where it waits yet."""
+    asked = decode(await _body(request, server.limits), request.headers.get(HEADER), server.limits)
+    work = asyncio.ensure_future(server.infer(model, asked.inputs, [one.name for one in asked.outputs]))
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Refused(GONE, "the client went")
+        body, length = encode(model.name, model.version, asked, work.result())
+    finally:
+        gone.cancel()
+        work.cancel()
+    headers = {} if length is None else {HEADER: str(length)}
+    return Response(body, media_type="application/json" if length is None else "application/octet-stream", headers=headers)
+
+
+async def _gone(request: Request) -> None:
+    """Ends when the client does: behind the body there is nothing else to hear of."""
+    message: Any = {}
+    while message.get("type") != "http.disconnect":
+        message = await request.receive()
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """Raises Refused as soon as it is too long, whatever its header says, and where it does not come."""
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise Refused(415, f"Content-Encoding {encoding}: this server takes requests as they are")
+    _check_size(int(request.headers.get("content-length", 0)), limits)
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.seconds):
+            async for part in request.stream():
+                size += len(part)
+                _check_size(size, limits)
+                parts.append(part)
+    except ClientDisconnect:
+        raise Refused(GONE, "the client went") from None
+    except TimeoutError:
+        raise Refused(408, f"the request did not come within {limits.seconds:.3g} s") from None
+    return b"".join(parts)
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.request_bytes:
+        raise Refused(413, f"the request has {size} bytes or more; this server takes {limits.request_bytes}")

@@ -1,0 +1,36 @@
+"""What happens, for Prometheus."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+
+class Metrics:
+    """Of one server: counters are not shared with others in the process."""
+
+    def __init__(self) -> None:
+        self.registry = own = CollectorRegistry()
+        self._requests = Counter("ort_lite_requests", "Requests that were answered.", ["model", "status"], registry=own)
+        self._waiting = Gauge("ort_lite_waiting", "Requests that wait.", ["model"], registry=own)
+        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", ["model"], buckets=_SECONDS, registry=own)
+        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=_BATCHES, registry=own)
+        self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=_BATCHES, registry=own)
+
+    def answered(self, model: str, status: int) -> None:
+        self._requests.labels(model, str(status)).inc()
+
+    def watch(self, model: str, waiting: Callable[[], int]) -> None:
+        """`waiting` is asked whenever somebody looks."""
+        self._waiting.labels(model).set_function(waiting)
+
+    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        self._seconds.labels(model).observe(seconds)
+        self._rows.labels(model).observe(rows)
+        self._joined.labels(model).observe(requests)
+
+    def text(self) -> bytes:
+        found: bytes = generate_latest(self.registry)
+        return found

@@ -1,0 +1,97 @@
+"""A model that is served: its session, what the protocol says of it, and what requests have to look like."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ort_lite.dtypes import Array, from_numpy, from_ort_name
+from ort_lite.errors import DeadlineExceeded, InvalidArgument
+from ort_lite.record import Record
+from ort_lite_serve.limits import Limits, Refused
+from ort_lite_serve.tensors import NAMES
+
+Feeds = Mapping[str, Array]
+Runner = Callable[[Feeds, float], Sequence[Any]]
+"""What runs feeds, in a thread of its own, within so many seconds. Raises InvalidArgument and DeadlineExceeded as a session does."""
+
+
+class Side(Record):
+    """An input or an output: its element type, its dimensions, fixed where they are numbers."""
+
+    dtype: str
+    shape: tuple[int | str | None, ...]
+
+    @property
+    def dims(self) -> list[int]:
+        """As the protocol tells them: -1 is free."""
+        return [d if isinstance(d, int) else -1 for d in self.shape]
+
+    def takes(self, array: Array) -> bool:
+        dtype = "string" if array.dtype == object else from_numpy(array.dtype)
+        fits = len(self.shape) == array.ndim and all(d in (-1, size) for d, size in zip(self.dims, array.shape, strict=True))
+        return dtype == self.dtype and fits
+
+
+class Model:
+    """`session` is an ort_lite.InferenceSession, or what has `get_inputs` and `get_outputs` as it does; `run` is how it is run.
+
+    Raises InvalidArgument for a model with an input or output that the protocol has no name for: a sequence, 4-bit integers, ...
+    """
+
+    def __init__(
+        self, name: str, session: Any, version: str = "1", platform: str = "ort_lite", run: Runner | None = None
+    ) -> None:
+        self.name, self.version, self.platform = name, version, platform
+        self.inputs = {arg.name: _side(name, arg) for arg in session.get_inputs()}
+        self.outputs = {arg.name: _side(name, arg) for arg in session.get_outputs()}
+        self._run = run or (lambda feeds, seconds: session.run(None, feeds, timeout=seconds))
+
+    @property
+    def joins(self) -> bool:
+        """Whether requests can be joined: all inputs and outputs have the same free first dimension."""
+        first = {side.shape[0] if side.shape else 1 for side in (*self.inputs.values(), *self.outputs.values())}
+        return bool(self.inputs) and len(first) == 1 and isinstance(first.pop(), str)
+
+    def metadata(self) -> dict[str, Any]:
+        def told(sides: Mapping[str, Side]) -> list[dict[str, Any]]:
+            return [{"name": name, "datatype": NAMES[side.dtype], "shape": side.dims} for name, side in sides.items()]
+
+        head = {"name": self.name, "versions": [self.version], "platform": self.platform}
+        return {**head, "inputs": told(self.inputs), "outputs": told(self.outputs)}
+
+    def check(self, inputs: Feeds, outputs: Sequence[str], limits: Limits) -> None:
+        """Raises Refused for other names, types or shapes than the model's, and for too many rows."""
+        for name in outputs:
+            if name not in self.outputs:
+                raise Refused(400, f"{self.name} has no output {name!r}; it has {', '.join(self.outputs)}")
+        if inputs.keys() != self.inputs.keys():
+            there = ", ".join(inputs) or "none"
+            raise Refused(400, f"the request has the inputs {there}; {self.name} takes {', '.join(self.inputs) or 'none'}")
+        for name, array in inputs.items():
+            side = self.inputs[name]
+            if not side.takes(array):
+                came = "string" if array.dtype == object else array.dtype.name
+                raise Refused(400, f"input {name!r} is {came}{[*array.shape]}; {self.name} takes {side.dtype}{side.dims}")
+            if side.dims[:1] == [-1] and array.shape[0] > limits.batch:
+                raise Refused(400, f"input {name!r} has {array.shape[0]} rows; this server takes {limits.batch} in a request")
+
+    def run(self, feeds: Feeds, seconds: float) -> dict[str, Array]:
+        """Outputs by name. Raises Refused for what the model says of the feeds, and where the time is over."""
+        try:
+            results = self._run(feeds, seconds)
+        except DeadlineExceeded:
+            raise Refused(504, f"{self.name} took longer than {seconds:.3g} s") from None
+        except InvalidArgument as error:
+            raise Refused(400, str(error)) from error
+        return {name: np.asarray(result) for name, result in zip(self.outputs, results, strict=True)}
+
+
+def _side(model: str, arg: Any) -> Side:
+    inside = arg.type.removeprefix("tensor(").removesuffix(")")
+    if arg.type != f"tensor({inside})" or (dtype := from_ort_name(arg.type)) not in NAMES:
+        known = ", ".join(NAMES)
+        raise InvalidArgument(
+            f"model {model!r}: {arg.name!r} is a {arg.type}; the Open Inference Protocol has tensors of {known}"
+        )
+    return Side(dtype, tuple(arg.shape))

@@ -1,0 +1,126 @@
+"""Requests and answers of the Open Inference Protocol, version 2, as HTTP has them: JSON, with tensors inside or in bytes behind it.
+
+Spec: KServe "Open Inference Protocol (V2)", and its extension for binary tensors.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite.record import Record
+from ort_lite_serve.limits import Limits, Refused
+from ort_lite_serve.tensors import datatype_of, dtype_of, from_bytes, from_list, shape_of, to_bytes, to_list
+
+
+class Wanted(Record):
+    """An output that a request asks for; `binary`: behind the JSON."""
+
+    name: str
+    binary: bool
+
+
+class Request(Record):
+    """`outputs` is empty where all are wanted; `binary` holds for outputs that say nothing of it."""
+
+    id: str
+    inputs: Mapping[str, Array]
+    outputs: tuple[Wanted, ...]
+    binary: bool
+
+
+def decode(body: bytes, header: str | None, limits: Limits) -> Request:
+    """`header` is Inference-Header-Content-Length: how long the JSON is, None where it is all. Raises Refused for what is wrong."""
+    length = len(body) if header is None else _length(header, len(body))
+    told = _json(body[:length], limits.json_bytes)
+    rest = memoryview(body)[length:]
+    inputs: dict[str, Array] = {}
+    for one in _named(told, "inputs"):
+        array, taken = _tensor(one, rest, limits)
+        if one["name"] in inputs:
+            raise Refused(400, f"input {one['name']!r} is given twice")
+        inputs[one["name"]], rest = array, rest[taken:]
+    if len(rest):
+        raise Refused(400, f"{len(rest)} bytes are left behind the last binary tensor")
+    binary = _flag(told, "binary_data_output", False)
+    outputs = _named(told, "outputs") if "outputs" in told else []
+    wanted = tuple(Wanted(one["name"], _flag(one, "binary_data", binary)) for one in outputs)
+    return Request(str(told.get("id", "")), inputs, wanted, binary)
+
+
+def _length(header: str, size: int) -> int:
+    if not header.isdecimal() or len(header) > len(str(size)) or not 0 < int(header) <= size:
+        raise Refused(
+            400, f"Inference-Header-Content-Length {header[:20]!r}: expected a number from 1 to {size}, the body's bytes"
+        )
+    return int(header)
+
+
+def _json(text: bytes, most: int) -> dict[str, Any]:
+    if len(text) > most:
+        raise Refused(
+            413, f"the request has {len(text)} bytes of JSON; this server takes {most}: send tensors as bytes behind it"
+        )
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"the request is no JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise Refused(400, "the request is no JSON object")
+    return told
+
+
+def _named(told: Mapping[str, Any], side: str) -> list[dict[str, Any]]:
+    """The inputs or outputs of a request: objects with names."""
+    found = told.get(side)
+    if not isinstance(found, list):
+        raise Refused(400, f"the request has no list {side!r}")
+    if not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in found):
+        raise Refused(400, f"one of {side!r} has no name")
+    return found
+
+
+def _tensor(one: Mapping[str, Any], rest: memoryview, limits: Limits) -> tuple[Array, int]:
+    """An input, and how many of the bytes behind the JSON it takes."""
+    name = one["name"]
+    shape = shape_of(name, one.get("shape"), limits.elements)
+    dtype = dtype_of(name, one.get("datatype"))
+    size = _parameters(one).get("binary_data_size")
+    if size is None:
+        return from_list(name, one.get("data"), dtype, shape), 0
+    if type(size) is not int or not 0 <= size <= len(rest):
+        raise Refused(400, f"input {name!r}: binary_data_size {size!r}, but {len(rest)} bytes are there")
+    return from_bytes(name, rest[:size], dtype, shape), size
+
+
+def _parameters(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    parameters = told.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise Refused(400, "'parameters' is no object")
+    return parameters
+
+
+def _flag(told: Mapping[str, Any], name: str, default: bool) -> bool:
+    found = _parameters(told).get(name, default)
+    if not isinstance(found, bool):
+        raise Refused(400, f"parameter {name!r}: expected true or false")
+    return found
+
+
+def encode(model: str, version: str, request: Request, results: Mapping[str, Array]) -> tuple[bytes, int | None]:
+    """The body of an answer, and how long its JSON is where bytes stand behind it. `results` are the outputs that are wanted."""
+    binary = {one.name: one.binary for one in request.outputs}
+    outputs = [_told(name, array, binary.get(name, request.binary)) for name, array in results.items()]
+    answer = {"model_name": model, "model_version": version, "outputs": [told for told, _ in outputs]}
+    text = json.dumps({**answer, "id": request.id} if request.id else answer).encode()
+    behind = any("parameters" in told for told, _ in outputs)
+    return b"".join([text, *(data for _, data in outputs)]), len(text) if behind else None
+
+
+def _told(name: str, array: Array, binary: bool) -> tuple[dict[str, Any], bytes]:
+    """What the JSON says of an output, and what stands behind it."""
+    head = {"name": name, "datatype": datatype_of(array), "shape": [*array.shape]}
+    if not binary:
+        return {**head, "data": to_list(array)}, b""
+    data = to_bytes(array)
+    return {**head, "parameters": {"binary_data_size": len(data)}}, data

@@ -1,0 +1,87 @@
+"""What HTTP and gRPC have in common: models, whether they are ready, and one way to infer."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+from ort_lite.dtypes import Array
+from ort_lite_serve.batching import Batcher
+from ort_lite_serve.limits import Batching, Limits, Refused
+from ort_lite_serve.metrics import Metrics
+from ort_lite_serve.model import Feeds, Model
+
+
+class Server:
+    """`start` and `stop` it in the event loop that serves. Ready from the one to the other, or until `ready` is set to False."""
+
+    def __init__(self, models: Sequence[Model], limits: Limits | None = None, batching: Batching | None = None) -> None:
+        self.limits, self.metrics = limits or Limits(), Metrics()
+        made = batching or Batching()
+        self._batchers = {model.name: Batcher(model, made, self.limits, self.metrics) for model in models}
+        self.ready = False
+        self._taken = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(self) -> None:
+        for batcher in self._batchers.values():
+            batcher.start()
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Nothing new is taken; what was taken is answered."""
+        self.ready = False
+        await self._idle.wait()
+        for batcher in self._batchers.values():
+            await batcher.stop()
+
+    @property
+    def models(self) -> Mapping[str, Model]:
+        return {name: batcher.model for name, batcher in self._batchers.items()}
+
+    def metadata(self) -> dict[str, Any]:
+        return {"name": "ort-lite", "version": version("ort-lite"), "extensions": ["binary_tensor_data"]}
+
+    def model(self, name: str, version: str = "") -> Model:
+        """Raises Refused for one that is not there."""
+        found = self._batchers.get(name)
+        if found is None or version not in ("", found.model.version):
+            there = ", ".join(f"{model.name} (version {model.version})" for model in self.models.values())
+            raise Refused(404, f"no model {name!r}{f' of version {version!r}' if version else ''}; there are {there}")
+        return found.model
+
+    @contextmanager
+    def taken(self, name: str, version: str) -> Iterator[Model]:
+        """Around all that is done for a request to infer: `stop` waits for it, and its status is counted. Whatever else is raised in it
+        is Refused with 500. Raises Refused where there is no such model, or the server ends.
+        """
+        status = 200
+        self._taken += 1
+        self._idle.clear()
+        try:
+            model = self.model(name, version)
+            if not self.ready:
+                raise Refused(503, "the server ends, and takes nothing new")
+            yield model
+        except Refused as error:
+            status = error.status
+            raise
+        except Exception as error:
+            status = 500
+            raise Refused(500, f"{name}: {type(error).__name__}: {error}") from error
+        except BaseException:
+            status = 499  # who asked went
+            raise
+        finally:
+            self._taken -= 1
+            if not self._taken:
+                self._idle.set()
+            self.metrics.answered(name if name in self._batchers else "", status)
+
+    async def infer(self, model: Model, feeds: Feeds, outputs: Sequence[str]) -> dict[str, Array]:
+        """Outputs by name, those that are wanted, all where none are. Raises Refused."""
+        model.check(feeds, outputs, self.limits)
+        results = await self._batchers[model.name].infer(feeds)
+        return {output: results[output] for output in outputs or results}
