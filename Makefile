@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins $(ACCELERATORS:%=test-plugin-%) site lint format clean
+.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test-examples run the examples that need more packages, in an environment of their own"
 	@echo "make test-plugins  run those of the plugins that need other packages, each in an environment of its own"
 	@echo "make test-browser  open the page of a model, and the desk, in Chromium, which must be installed"
+	@echo "make test-ray      run those of plugins/ort-lite-ray, on a cluster of this machine whose workers are killed"
 	@echo "make test-emulated MACHINES='haswell armv8.0'"
 	@echo "                   run conformance cases and models on CPUs that QEMU emulates"
 	@echo "make wheels        build dist/: ort-lite, and kernel packs for ARCHITECTURES ($(ARCHITECTURES))"
@@ -60,6 +61,10 @@ test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
 $(FOLDER)/fetched: | $(VENV)/installed-test
 	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
 
+# Not among those: its tests start a cluster and kill its workers, for minutes.
+test-ray: .venv-ray/installed
+	.venv-ray/bin/python -m pytest -p tests.no_skips plugins/ort-lite-ray/tests
+
 # A skipped test counts as failed. Pictures of the pages are left in build/screenshots.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 test-browser: $(VENV)/installed-browser
@@ -86,6 +91,10 @@ dist/pure: $(VENV)/installed-test
 	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
 
 test-plugins: $(ACCELERATORS:%=test-plugin-%)
+
+# Not among those: its tests start a cluster and kill its workers, for minutes.
+test-ray: .venv-ray/installed
+	.venv-ray/bin/python -m pytest -p tests.no_skips plugins/ort-lite-ray/tests
 
 # A skipped test counts as failed: everything that the tests need is installed.
 $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed

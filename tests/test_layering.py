@@ -28,6 +28,9 @@ CONTRACT = (
     "transform",
 )
 
+# Distributions that call ort_lite as users' programs do, by its face.
+PROGRAMS = ("ort_lite_ray",)
+
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
     "numba": ("ort_lite/native/compiler.py", "ort_lite/native/frontend.py", "ort_lite/native/lowering.py"),
@@ -126,7 +129,7 @@ def plugins_import_contracts_only(path: str, name: str) -> str | None:
     own = package_of(path)
     if own == "ort_lite" or not name.startswith("ort_lite") or within(name, own):
         return None
-    if any(within(name, f"ort_lite.{module}") for module in CONTRACT):
+    if any(within(name, f"ort_lite.{module}") for module in CONTRACT) or (own in PROGRAMS and name == "ort_lite"):
         return None
     return f"{own} may import itself and ort_lite's {', '.join(CONTRACT)}"
 

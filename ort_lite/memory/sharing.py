@@ -4,13 +4,13 @@ Arrays are compared byte by byte, so it does not matter where they come from, an
 weakly: an array goes with the last program that reads it. Processes of one host share large ones too, once they are told a folder.
 """
 
-from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ort_lite.memory import locks
+from ort_lite.memory.equal import equal
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Key = tuple[str, tuple[int, ...], bytes]
@@ -19,7 +19,7 @@ SMALLEST = 4096
 """Bytes below which sharing saves less than it costs."""
 LARGE = 1 << 20
 """Bytes from which an array is worth a file."""
-_CHUNK, _SAMPLE = 1 << 20, 32
+_SAMPLE = 32
 
 
 class Shared:
@@ -28,9 +28,9 @@ class Shared:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Key, Array] = WeakValueDictionary()
         self._lock = locks.lock()
-        self._folder: Path | None = None
+        self._folder: str | None = None
 
-    def keep_in(self, folder: Path | None) -> None:
+    def keep_in(self, folder: str | None) -> None:
         """Arrays of LARGE bytes and more that come from now on are mapped from files of this folder, which exists and which nobody
         else may write to; None: they are in this process's memory. Whoever names the folder deletes it: what is mapped stays.
         """
@@ -69,11 +69,6 @@ class Shared:
 def _sample(data: Array) -> bytes:
     middle = len(data) // 2
     return data[:_SAMPLE].tobytes() + data[middle : middle + _SAMPLE].tobytes() + data[-_SAMPLE:].tobytes()
-
-
-def equal(a: Array, b: Array) -> bool:
-    """Of bytes, in pieces: NumPy makes a mask as large as what it compares."""
-    return all(np.array_equal(a[at : at + _CHUNK], b[at : at + _CHUNK]) for at in range(0, len(a), _CHUNK))
 
 
 shared = Shared()

@@ -9,17 +9,18 @@ from pathlib import Path
 
 import numpy as np
 
-from ort_lite.memory.sharing import Array, equal
+from ort_lite.dtypes import Array
+from ort_lite.memory.equal import equal
 
 
-def mapped(array: Array, folder: Path) -> Array:
+def mapped(array: Array, folder: str) -> Array:
     """An array with these elements that is mapped from a file of `folder`, which is written if no process has done so; read-only.
 
     O(bytes). What is found is compared, so that a damaged file gives nobody wrong weights: then it is the array itself. Raises OSError
     where the folder takes no file.
     """
     data = array.reshape(-1).view(np.uint8)
-    path = folder / f"{blake2b(data.data, digest_size=20).hexdigest()}.weights"
+    path = Path(folder) / f"{blake2b(data.data, digest_size=20).hexdigest()}.weights"
     if not path.exists():
         _write(data, path)
     with path.open("rb") as file:
@@ -30,7 +31,7 @@ def mapped(array: Array, folder: Path) -> Array:
 
 
 def _write(data: Array, path: Path) -> None:
-    """All of it or nothing: whoever sees the file sees it whole, and the first of several that are written stays, so that all map one."""
+    """All of it or nothing: whoever sees the file sees it whole; the first of several that are written stays, so that all map one."""
     with tempfile.NamedTemporaryFile(dir=path.parent) as file:
         file.write(data.data)
         file.flush()

@@ -78,7 +78,7 @@ def test_nobody_keeps_an_array_alive() -> None:
 def test_a_large_array_is_mapped_from_a_file_that_other_processes_find(tmp_path: Path) -> None:
     first, second = Shared(), Shared()  # as of two processes
     for shared in (first, second):
-        shared.keep_in(tmp_path)
+        shared.keep_in(str(tmp_path))
     mine, theirs = first(ramp()), second(ramp())
     assert isinstance(_root(mine), mmap.mmap)
     assert isinstance(_root(theirs), mmap.mmap)
@@ -92,8 +92,8 @@ def test_a_large_array_is_mapped_from_a_file_that_other_processes_find(tmp_path:
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 4 * ELEMENTS], ids=["cut short", "other bytes"])
 def test_a_file_that_is_damaged_gives_nobody_wrong_elements(tmp_path: Path, damage: bytes) -> None:
     first, second = Shared(), Shared()
-    first.keep_in(tmp_path)
-    second.keep_in(tmp_path)
+    first.keep_in(str(tmp_path))
+    second.keep_in(str(tmp_path))
     kept = first(ramp())
     (path,) = tmp_path.iterdir()
     del kept
@@ -103,7 +103,7 @@ def test_a_file_that_is_damaged_gives_nobody_wrong_elements(tmp_path: Path, dama
 
 def test_without_a_folder_again_arrays_are_their_own(tmp_path: Path) -> None:
     shared, array = Shared(), ramp()
-    shared.keep_in(tmp_path)
+    shared.keep_in(str(tmp_path))
     shared.keep_in(None)
     assert shared(array) is array
 

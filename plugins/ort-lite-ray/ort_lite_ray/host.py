@@ -32,7 +32,7 @@ def share_weights(job: str) -> Path:
         for other in mine.iterdir():
             if other.is_dir() and other != folder:
                 _delete_unused(other)
-    shared.keep_in(folder)
+    shared.keep_in(str(folder))
     return folder
 
 

@@ -60,5 +60,5 @@ def _pad(name: str, rows: Array, fill: float) -> Array:
     longest = tuple(np.max([array.shape for array in arrays], axis=0))
     made = np.full((len(arrays), *longest), fill, arrays[0].dtype)
     for k, array in enumerate(arrays):
-        made[(k, *map(slice, array.shape))] = array
+        made[k][tuple(map(slice, array.shape))] = array
     return made

@@ -32,8 +32,8 @@ def score(
     inputs: {an input of the model: its column}, or names that are both; None: all inputs. outputs: {an output: its column}, alike.
     Rows of different shapes run in buckets of one shape; with `pad`, {an input: a number}, rows of that input are filled up to the
     longest of the batch, and outputs are as long as that. `concurrency` workers, or as many as are useful between two numbers, make a
-    session each, of `num_threads` threads; `batch_size` rows are what they get at once. Each takes `num_threads` of the cluster's processors for as long as it
-    lives: leave one for what reads and writes, or Ray waits for it for ever; there is a warning.
+    session each, of `num_threads` threads; `batch_size` rows are what they get at once. Each takes `num_threads` of the cluster's
+    processors for as long as it lives: leave one for what reads and writes, or Ray waits for it for ever; there is a warning.
 
     A path is read by each host by itself, so every host needs the file. Weights are held once a host, packed ones too. Work of a
     worker that dies is done anew, and its rows are in the result once.

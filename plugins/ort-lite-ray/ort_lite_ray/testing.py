@@ -38,7 +38,7 @@ def workers(title: str, pid: int | None = None) -> list[int]:
     """Process ids of workers of a cluster that `pid`, by default this process, has started, whose title has this in it."""
     parents = dict(_processes())
     found = []
-    for process, _ in parents.items():
+    for process in parents:
         ancestor = process
         while ancestor in parents:
             ancestor = parents[ancestor]

@@ -61,7 +61,6 @@ def test_eight_workers_hold_the_weights_once(external: bool, tmp_path: Path, mon
     write_model(tmp_path / "small.onnx", 16, external)
     base = proportional([str(tmp_path / "small.onnx"), "16", "job"])
     together = proportional([str(tmp_path / "large.onnx"), str(WIDTH), "job"])
-    print(f"{WORKERS} workers over {MEGABYTES:.0f} MB of weights: {together - base:.0f} MB more than over none")
     assert 0.9 * MEGABYTES < together - base < 1.3 * MEGABYTES
 
 
