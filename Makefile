@@ -12,11 +12,12 @@ unexport PYTHONDONTWRITEBYTECODE
 PLUGINS := openvino onnxruntime xla serve
 ACCELERATORS := $(foreach name,$(PLUGINS),$(if $(wildcard plugins/ort-lite-$(name)/pyproject.toml),$(name)))
 
-.PHONY: help demo wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) site lint format clean
+.PHONY: help demo demo-ray wheels check-wheels test test-quick test-targets test-emulated test-browser test-examples test-plugins test-ray $(ACCELERATORS:%=test-plugin-%) site lint format clean
 .PRECIOUS: .venv-%/installed
 
 help:
 	@echo "make demo          install into $(VENV), search sentences by meaning (examples/semantic_search.py), and write the page of that session"
+	@echo "make demo-ray      score sentences on a cluster on this machine, with a worker killed half-way (plugins/ort-lite-ray)"
 	@echo "make test          lint, type-check and run the tests"
 	@echo "make test-quick    run the tests that are not marked slow"
 	@echo "make test-targets  run the CPU provider's tests for lesser targets than this machine"
@@ -36,6 +37,9 @@ help:
 demo: $(VENV)/installed-demo
 	mkdir -p build
 	$(BIN)/python examples/semantic_search.py --page build/demo.html
+
+demo-ray: .venv-ray/installed
+	RAY_USAGE_STATS_ENABLED=0 .venv-ray/bin/python plugins/ort-lite-ray/demo.py
 
 # One worker takes a test file whole: its tests share their compiled kernels. Files are taken in the order of tests/conftest.py.
 IN_FILES := -n $(WORKERS) --dist loadfile --no-loadscope-reorder

@@ -17,9 +17,8 @@ from ort_lite_ray.testing import Killer, cluster
 DIGITS = Path("examples/digits")
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     rows, kills = (int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200_000), (2, 10)))
-    folder = Path(tempfile.mkdtemp())
     images = np.load(DIGITS / "test_images.npz")["images"]
     chosen = images[np.arange(rows) % len(images)]
     chosen = chosen ^ (np.arange(rows) % 13).astype(np.uint8)[:, None, None, None]  # rows that differ
@@ -51,4 +50,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as made:
+        main(Path(made))
