@@ -65,10 +65,6 @@ test-emulated: $(VENV)/installed-test $(FOLDER)/fetched
 $(FOLDER)/fetched: | $(VENV)/installed-test
 	tests/emulation/fetch.sh $(FOLDER) $(abspath $(BIN)/python)
 
-# Not among those: its tests start a cluster and kill its workers, for minutes.
-test-ray: .venv-ray/installed
-	.venv-ray/bin/python -m pytest -p tests.no_skips plugins/ort-lite-ray/tests
-
 # A skipped test counts as failed. Pictures of the pages are left in build/screenshots.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 test-browser: $(VENV)/installed-browser
