@@ -266,6 +266,11 @@ def told(error: BaseException) -> str:
         return f"{type(error).__name__}, whose text cannot be made ({type(failure).__name__})"
 
 
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of it, the last three dots where it is longer."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def hint(name: str, known: Iterable[str]) -> str:
     """For messages about a name that is not known: "; did you mean 'x'?", or nothing where none is like it. Case does not count."""
     from difflib import get_close_matches

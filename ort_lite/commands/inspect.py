@@ -8,16 +8,17 @@ from typing import Any
 from ort_lite.commands import model
 from ort_lite.commands.feeds import dims_of, shapes_of
 from ort_lite.commands.printing import print_json, print_table, print_text
-from ort_lite.errors import InvalidGraph, NotImplemented, told
-from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.errors import InvalidGraph, NotImplemented, shortened, told
+from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.options.options import GraphOptimizationLevel, SessionOptions
-from ort_lite.partition.cost.operations import operations, sizes_of
-from ort_lite.partition.cost.work import Sizes, nbytes
+from ort_lite.partition.cost.operations import graph_work, sizes_of
+from ort_lite.partition.cost.work import Sizes
 from ort_lite.pipeline.preparation import Arguments, prepare_until
 from ort_lite.session.metadata import NodeArg, node_args
 from ort_lite.shapes.dims import symbols
 from ort_lite.shapes.expr import Expr
+from ort_lite.transform.contract import all_graphs
 
 LARGEST = 10
 
@@ -79,7 +80,7 @@ def _arg(arg: NodeArg) -> dict[str, Any]:
 
 
 def _weights(graph: Graph) -> dict[str, Any]:
-    found = [value for body in _graphs(graph) for value in body.initializers.values() if value.constant is not None]
+    found = [value for body in all_graphs(graph) for value in body.initializers.values() if value.constant is not None]
     by_type: dict[str, dict[str, int]] = {}
     for value in found:
         row = by_type.setdefault(str(value.dtype), {"tensors": 0, "elements": 0, "bytes": 0})
@@ -96,41 +97,15 @@ def _weights(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _graphs(graph: Graph) -> Iterable[Graph]:
-    yield graph
-    for node in graph:
-        for body in node.subgraphs():
-            yield from _graphs(body)
-
-
 def _size(value: Value) -> int:
     return int(getattr(value.constant, "nbytes", 0))
 
 
 def _work(graph: Graph, size: Sizes) -> dict[str, Any]:
-    """Operations of one run and bytes of what nodes compute, bodies once; `unknown` counts nodes whose sizes only the data tells."""
-    made = moved = 0.0
-    unknown = 0
-    most: Counter[str] = Counter()
-    for node in graph.all_nodes():
-        counted = _of(node, size)
-        if counted is None:
-            unknown += 1
-            continue
-        made, moved = made + counted[0], moved + counted[1]
-        most[node.operator] += int(counted[0])
-    by_operator = {name: count for name, count in most.most_common() if count}
-    return {"operations": int(made), "bytes of results": int(moved), "unknown": unknown, "operations by operator": by_operator}
-
-
-def _of(node: Node, size: Sizes) -> tuple[float, float] | None:
-    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
-    if any(value.shape is None for value in values):
-        return None
-    try:
-        return operations(node, size), float(sum(nbytes(value, size) for value in node.outputs))
-    except KeyError:
-        return None
+    found = graph_work(graph, size)
+    total = sum(found.operations.values())
+    by_operator = {"operations by operator": dict(found.operations)}
+    return {"operations": total, "bytes of results": found.nbytes, "unknown": found.unknown, **by_operator}
 
 
 def _show(report: Mapping[str, Any]) -> None:
@@ -138,7 +113,7 @@ def _show(report: Mapping[str, Any]) -> None:
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     print_text(f"{facts['graph']}: IR version {facts['IR version']}, {opsets}; producer: {facts['producer'] or 'not stated'}")
     for key, text in facts["metadata"].items():
-        print_text(f"metadata {key}: {text if len(text) <= 200 else text[:197] + '...'}")
+        print_text(f"metadata {key}: {shortened(text, 200)}")
     rows = [(side[:-1], arg["name"], arg["type"], str(arg["shape"])) for side in ("inputs", "outputs") for arg in report[side]]
     print_table(("is", "name", "type", "shape"), rows)
     weights = report["weights"]

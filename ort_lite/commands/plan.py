@@ -62,8 +62,7 @@ def _rows(plan: MemoryPlan) -> Iterator[dict[str, Any]]:
 
 
 def _arena(slot: TensorAllocation) -> str:
-    role = ArenaRole.scratch if slot.binding is None else slot.binding.role
-    return f"{role} in {slot.memory}"
+    return f"{slot.role} in {slot.memory}"
 
 
 def _first(plan: MemoryPlan, slot: TensorAllocation) -> int:

@@ -13,7 +13,7 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json(rows)
     else:
-        print_table(("name", "by default", "device", "from", "module", "what it says"), ([*each.values()] for each in rows))
+        print_table(("provider", "by default", "device", "from", "module", "what it says"), ([*each.values()] for each in rows))
 
 
 def row(name: str) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from html import escape
 
 from ort_lite.partition.tables import table
 from ort_lite.pipeline.explanation import Explanation
+from ort_lite.plugins.selection import DEFAULT
 from ort_lite.session.metadata import NodeArg
 
-_PALETTE = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#0072b2")
-"""Okabe and Ito's colours, which colour-blind people tell apart; names and numbers stand beside them."""
+_PALETTE = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#0072b2")
+"""Okabe and Ito's colours, which colour-blind people tell apart; names and numbers stand beside them. The page has the same."""
 _WIDTH, _HEIGHT = 480, 14
 _MOST = 50
 """Inputs, or outputs, that are shown."""
@@ -38,8 +39,9 @@ def _bar(counts: Mapping[str, int]) -> str:
     places: list[str] = []
     said: list[str] = []
     x = 0.0
-    for number, (name, count) in enumerate(counts.items()):
-        colour = _PALETTE[number % len(_PALETTE)]
+    others = sorted(name for name in counts if name != DEFAULT)
+    for name, count in counts.items():
+        colour = _PALETTE[(others.index(name) + 1 if name != DEFAULT else 0) % len(_PALETTE)]
         width = count * scale
         places.append(
             f'<rect x="{x:.1f}" width="{width:.1f}" height="{_HEIGHT}" fill="{colour}" stroke="currentColor" stroke-width=".5">'

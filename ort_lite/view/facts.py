@@ -8,7 +8,7 @@ from ort_lite._version import __version__
 from ort_lite.graph.graph import Graph, Value
 from ort_lite.graph.model import Model
 from ort_lite.native.cpu import host
-from ort_lite.partition.cost.operations import operations, sizes_of
+from ort_lite.partition.cost.operations import graph_work, sizes_of
 
 Facts = list[tuple[str, str]]
 
@@ -39,12 +39,9 @@ def _origin(model: Model) -> Facts:
 
 
 def _operations(graph: Graph, dims: Mapping[str, int]) -> int | None:
-    """Of the nodes of the main graph; None where sizes are not known before the run."""
-    size = sizes_of(dims)
-    try:
-        return round(sum(operations(node, size) for node in graph))
-    except KeyError:
-        return None
+    """None where sizes are not known before the run."""
+    found = graph_work(graph, sizes_of(dims))
+    return None if found.unknown else sum(found.operations.values())
 
 
 def _short(number: int, scale: tuple[int, str, str, str, str, str, str]) -> str:

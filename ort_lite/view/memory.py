@@ -38,12 +38,8 @@ def _slots(plan: MemoryPlan, role: ArenaRole, memory: MemoryType) -> list[Tensor
     return [
         slot
         for tensor, slot in plan.tensor_allocs.items()
-        if tensor not in plan.aliases and slot.memory == memory and _role(slot) is role
+        if tensor not in plan.aliases and slot.memory == memory and slot.role is role
     ]
-
-
-def _role(slot: TensorAllocation) -> ArenaRole:
-    return ArenaRole.scratch if slot.binding is None else slot.binding.role
 
 
 def _arena(
@@ -81,7 +77,7 @@ def _tensor(plan: MemoryPlan, slot: TensorAllocation, steps: Sequence[str], key:
         "size": slot.size,
         "first": first,
         "last": last,
-        "role": _role(slot).value,
+        "role": slot.role.value,
     }
     if lifetime is not None and (maker := key(steps[first])):
         made["node"] = maker

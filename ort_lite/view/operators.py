@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ort_lite.errors import shortened
 from ort_lite.graph.graph import Node
 from ort_lite.inference.rules import ShapeRules
 from ort_lite.inference.schema import NHWC_DOMAIN
@@ -45,4 +46,4 @@ def _text(op_type: str, version: int, domain: str) -> str:
     except defs.SchemaError:
         return ""
     text = text.partition(" ```")[0]
-    return text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+    return shortened(text, _LONG)

@@ -102,20 +102,21 @@ def test_what_is_wrong_is_said_and_the_page_stays(desk: Page) -> None:
     expect(desk.locator("#title")).to_have_text("chain.onnx")
 
 
-def test_a_run_without_end_can_be_ended(desk: Page) -> None:
+def run_without_end(desk: Page) -> None:
     desk.get_by_label("Model", exact=True).select_option("endless.onnx")
     shown(desk, "endless.onnx")
     desk.get_by_role("button", name="Run").click()
     expect(desk.locator("#desk-said")).to_contain_text("Running on")
+
+
+def test_a_run_without_end_can_be_ended(desk: Page) -> None:
+    run_without_end(desk)
     desk.get_by_role("button", name="End it").click()
     expect(desk.locator("#desk-said")).to_have_text("Ended, as it was asked for.")
 
 
 def test_another_choice_ends_a_run(desk: Page) -> None:
-    desk.get_by_label("Model", exact=True).select_option("endless.onnx")
-    shown(desk, "endless.onnx")
-    desk.get_by_role("button", name="Run").click()
-    expect(desk.locator("#desk-said")).to_contain_text("Running on")
+    run_without_end(desk)
     desk.get_by_label("Model", exact=True).select_option("chain.onnx")
     shown(desk, "chain.onnx")
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from ort_lite.commands.benchmark.machine import Peaks
 from ort_lite.commands.printing import print_table, print_text
+from ort_lite.errors import shortened
 from ort_lite.pipeline.node_times import Line, Profile
 
 COLUMNS = ("node", "operator", "ms", "share", "MB", "GFLOP", "GFLOP/s", "GB/s", "of peak", "limit", "shapes")
 WIDEST = 40
-"""Characters of a name in the table."""
+"""Characters of a name in the table: names of many nodes that became one are long, and JSON has them whole."""
 
 
 def row_of(line: Line, limits: Peaks, threads: int) -> dict[str, Any]:
@@ -35,8 +36,8 @@ def show(found: Profile, limits: Peaks, rows: Sequence[Mapping[str, Any]], most:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     seconds, made = row["seconds"], row["operations"]
     return [
-        _cut(row["name"]),
-        _cut(row["operator"]),
+        shortened(row["name"], WIDEST),
+        shortened(row["operator"], WIDEST),
         f"{seconds * 1e3:.4f}",
         f"{row['share']:.1%}",
         f"{row['nbytes'] / 1e6:.3f}",
@@ -47,11 +48,6 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         row["limit"],
         row["shapes"],
     ]
-
-
-def _cut(text: str) -> str:
-    """Names of many nodes that became one are long; JSON has them whole."""
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
 
 
 def _rate(amount: float | None, seconds: float) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ort_lite.commands import model
 from ort_lite.commands.desk.jobs import Job, Jobs
 from ort_lite.commands.desk.models import models_of, titles
 from ort_lite.commands.desk.wish import wish_of
@@ -43,9 +44,7 @@ class Desk:
 
     def _chosen(self) -> list[str]:
         """Those of --providers, or all that take part unnamed."""
-        if self._given.providers:
-            return [name.strip() for name in self._given.providers.split(",")]
-        return plugins.available_providers()
+        return model.providers(self._given) or plugins.available_providers()
 
     def start(self, body: bytes) -> dict[str, Any]:
         """Begins what the request asks for. Raises InvalidArgument, InvalidCall."""

@@ -53,6 +53,11 @@ class TensorAllocation:
     size: int
     binding: TensorBinding | None = None
 
+    @property
+    def role(self) -> ArenaRole:
+        """Of the arena that it is in."""
+        return ArenaRole.scratch if self.binding is None else self.binding.role
+
 
 @dataclass(slots=True)
 class ArenaUsage:
@@ -161,7 +166,7 @@ class MemoryPlan:
         sizes: dict[TensorId, int] = {}
         wanted = set(memories)
         for tensor, slot in self.tensor_allocs.items():
-            if slot.memory in wanted and (slot.binding is None or slot.binding.role is ArenaRole.scratch):
+            if slot.memory in wanted and slot.role is ArenaRole.scratch:
                 root = self.aliases.get(tensor, tensor)
                 sizes[root] = max(sizes.get(root, 0), slot.size)
         return max_live((*self.tensor_lifetimes[tensor].half_open(), size) for tensor, size in sizes.items())
@@ -190,12 +195,8 @@ class MemoryPlan:
         return [
             Box(tensor, slot.offset, slot.size, *self.tensor_lifetimes[tensor].half_open())
             for tensor, slot in self.tensor_allocs.items()
-            if self._is_scratch(slot, memory) and tensor not in self.aliases
+            if slot.memory == memory and slot.role is ArenaRole.scratch and tensor not in self.aliases
         ]
-
-    @staticmethod
-    def _is_scratch(slot: TensorAllocation, memory: MemoryType) -> bool:
-        return slot.memory == memory and (slot.binding is None or slot.binding.role is ArenaRole.scratch)
 
     def _quality(self, memory: MemoryType) -> str:
         return f"{self.certificates[memory]}" + (f", packed by {self.planner}" if self.planner else "")

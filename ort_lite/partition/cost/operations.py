@@ -4,10 +4,12 @@ Any function of one element counts as one operation: a sum like an error functio
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from ort_lite.graph.graph import Node, Value
-from ort_lite.partition.cost.work import Sizes, elements
+from ort_lite.graph.graph import Graph, Node, Value
+from ort_lite.partition.cost.work import Sizes, elements, nbytes
+from ort_lite.record import Record
 from ort_lite.shapes.dims import evaluate
 from ort_lite.shapes.expr import Dim
 
@@ -88,9 +90,35 @@ def operations(node: Node, size: Sizes) -> float:
     return float(_written(node, size) * PER_ELEMENT.get(node.op_type, 1))
 
 
-def bytes_read(node: Node, place: int, nbytes: float, written: float) -> float:
+class GraphWork(Record):
+    """What there is to do in one run of a graph, nodes of bodies once."""
+
+    operations: Mapping[str, int]
+    """By operator, the most first; those that have some."""
+    nbytes: int
+    """Of what nodes compute."""
+    unknown: int
+    """Nodes whose sizes only the data tells, which are not counted."""
+
+
+def graph_work(graph: Graph, size: Sizes) -> GraphWork:
+    """O(nodes), bodies included."""
+    made: Counter[str] = Counter()
+    moved = unknown = 0
+    for node in graph.all_nodes():
+        try:
+            if any(value is not None and value.shape is None for value in (*node.inputs, *node.outputs)):
+                raise KeyError(node.name)
+            made[node.operator] += round(operations(node, size))
+            moved += sum(nbytes(value, size) for value in node.outputs)
+        except KeyError:
+            unknown += 1
+    return GraphWork({name: count for name, count in made.most_common() if count}, moved, unknown)
+
+
+def bytes_read(node: Node, place: int, size: float, written: float) -> float:
     """Of the input at a place that has so many bytes."""
-    return min(nbytes, written) if place == 0 and node.op_type in PICKING else nbytes
+    return min(size, written) if place == 0 and node.op_type in PICKING else size
 
 
 def _input(node: Node, place: int) -> Value | None:

@@ -1,6 +1,6 @@
 // A picture over an axis, on a canvas: zoomed, dragged, and walked through by keyboard. What is in it its owner draws.
 import { onTheme, themeColours } from "./colours.js";
-import { element, say } from "./state.js";
+import { element, say, zoomedByKey } from "./state.js";
 
 const CHART_LEFT = 70; // pixels beside the picture, for the other axis
 const CHART_RIGHT = 14;
@@ -214,10 +214,7 @@ export class Chart {
     if (key === "Enter" || key === " ") this.owner.choose(this.pointed);
     else if (key === "Escape" && this.pointed !== null) this.#point(null);
     else if (key === "Escape") this.owner.choose(null);
-    else if (key === "+" || key === "=") this.zoomBy(1.5);
-    else if (key === "-") this.zoomBy(1 / 1.5);
-    else if (key === "0" || key === "f") this.fit();
-    else return false;
+    else return zoomedByKey(this, key);
     return true;
   }
 

@@ -5,7 +5,7 @@ import { COLOURINGS, colourFaces, faceOf } from "./faces.js";
 import { createLayouter, elkGraph, sceneOf, visible } from "./layout.js";
 import { around, boxes, nest, nodesIn, seen } from "./nesting.js";
 import { paint, titlePlace } from "./paint.js";
-import { element, say } from "./state.js";
+import { element, say, zoomedByKey } from "./state.js";
 import { countText } from "./units.js";
 import { spoken, step } from "./walk.js";
 
@@ -304,10 +304,7 @@ class GraphView {
       if (this.selected === null && this.scene) this.select(step(this.scene, this.tree, null, "down"));
       else this.#open(this.selected);
     } else if (key === "Escape") this.select(null);
-    else if (key === "+" || key === "=") this.zoomBy(1.4);
-    else if (key === "-") this.zoomBy(1 / 1.4);
-    else if (key === "0" || key === "f") this.fit();
-    else return false;
+    else return zoomedByKey(this, key);
     return true;
   }
 

@@ -23,6 +23,15 @@ export function say(text) {
   document.getElementById("said").textContent = text;
 }
 
+/** Does what a key asks of a view: + and - zoom, 0 and f fit. Whether it was one of these. */
+export function zoomedByKey(view, key) {
+  if (key === "+" || key === "=") view.zoomBy(1.5);
+  else if (key === "-") view.zoomBy(1 / 1.5);
+  else if (key === "0" || key === "f") view.fit();
+  else return false;
+  return true;
+}
+
 /** An element with attributes and children: element("p", {class: "quiet"}, "text", other). */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);

@@ -71,7 +71,7 @@ class Server:
         except Exception as error:
             status = 500
             raise Refused(500, f"{name}: {type(error).__name__}: {error}") from error
-        except BaseException:
+        except asyncio.CancelledError:
             status = 499  # who asked went
             raise
         finally:
