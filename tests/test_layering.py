@@ -21,6 +21,7 @@ CONTRACT = (
     "machine",
     "memory",
     "native",
+    "partition.cost.work",
     "plugins.hookspecs",
     "provider",
     "record",

@@ -1,4 +1,4 @@
-"""ort-lite on Ray: `score` puts a data set through a model on many workers."""
+"""ort-lite on Ray: `score` puts a data set through a model on many workers, `RayExecutionProvider` runs a model in stages on actors."""
 
 from ort_lite_ray.score import score
 
