@@ -13,16 +13,16 @@ from ort_lite.provider import Partition
 FREE = 32
 """The length that a free dimension is taken to have."""
 NODE, OPERATIONS, BYTES, HANDED = 5e-7, 5e10, 1e10, 1e8
-"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it writes to Ray's
-object store or reads there. A fast core does five times as much of all: the proportions decide where a cut is.
+"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it writes to
+Ray's object store or reads there. A fast core does five times as much of all: the proportions decide where a cut is.
 """
 
 
 def stages(partition: Partition, count: int, memory: int | None = None) -> list[Partition]:
     """`count` partitions, or one a node; each needs the inputs and what is before it alone. O(count * nodes^2).
 
-    The dearest takes as little time as it can, by its nodes' arithmetic and bytes, and what it takes over and hands on; the constants of
-    none need more than `memory` bytes. Raises ProviderError where that cannot be.
+    The dearest takes as little time as it can, by its nodes' arithmetic and bytes, and what it takes over and hands on; the constants
+    of none need more than `memory` bytes. Raises ProviderError where that cannot be.
     """
     nodes = partition.nodes
     bounds = _bounds(_seconds(nodes), _crossing(partition), _weights(nodes), min(count, len(nodes)), memory)
@@ -50,7 +50,7 @@ def _crossing(partition: Partition) -> list[float]:
             last = max((place[reader] for reader in value.readers if reader in place), default=k)
             change[k + 1] += nbytes(value, size) / HANDED
             change[last + 1] -= nbytes(value, size) / HANDED
-    return np.cumsum(change)[: len(place) + 1].tolist()
+    return [float(seconds) for seconds in np.cumsum(change)[: len(place) + 1]]
 
 
 def _weights(nodes: Sequence[Node]) -> list[int]:

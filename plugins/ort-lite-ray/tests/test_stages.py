@@ -1,6 +1,7 @@
 """Where a partition is cut."""
 
 from itertools import combinations, pairwise
+from math import inf
 
 import numpy as np
 import onnx.parser
@@ -56,9 +57,9 @@ def test_no_other_cuts_have_a_cheaper_dearest_stage(seed: int) -> None:
     def dearest(bounds: tuple[int, ...]) -> float:
         pairs = list(pairwise(bounds))
         if any(sum(weights[a:b]) > memory for a, b in pairs):
-            return np.inf
-        return max(sum(seconds[a:b]) + crossing[a] + crossing[b] for a, b in pairs)
+            return inf
+        return float(max(sum(seconds[a:b]) + crossing[a] + crossing[b] for a, b in pairs))
 
     least = min(dearest((0, *cuts, n)) for cuts in combinations(range(1, n), count - 1))
     found = _bounds(seconds, crossing, weights, count, memory)
-    assert (np.inf if found is None else dearest(tuple(found))) == least
+    assert (inf if found is None else dearest(tuple(found))) == least
