@@ -1,4 +1,4 @@
-"""What workers of one host share: a folder of weights, which goes when nobody uses it any more."""
+"""What processes of one host share: folders that go when nobody uses them any more."""
 
 import fcntl
 import os
@@ -10,36 +10,36 @@ from typing import IO
 
 from ort_lite.memory.sharing import shared
 
-_PREFIX = "ort-lite-ray-weights"
 _HELD: list[IO[bytes]] = []
 """Locks of this process, which the operating system gives back when it ends, however it does."""
 
 
 def share_weights(job: str) -> Path:
-    """Large constants and packed weights of this process's sessions are mapped from files that the job's workers share from now on.
-
-    Folders of jobs of this user that have no worker any more are deleted: what is left behind by a job is the last one's.
-    """
-    mine = Path(tempfile.gettempdir()) / f"{_PREFIX}-{os.getuid()}"
-    mine.mkdir(mode=0o700, exist_ok=True)
-    if mine.stat().st_uid != os.getuid() or mine.is_symlink():
-        raise PermissionError(f"{mine} belongs to another user; it holds weights that workers trust: delete it")
-    with (mine / "lock").open("wb") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        folder = mine / job
-        folder.mkdir(exist_ok=True)
-        _hold(folder)
-        for other in mine.iterdir():
-            if other.is_dir() and other != folder:
-                _delete_unused(other)
+    """Large constants and packed weights of this process's sessions are mapped from files that the job's workers share from now on."""
+    folder, held = claim(Path(tempfile.gettempdir()) / f"ort-lite-ray-weights-{os.getuid()}", job)
+    _HELD.append(held)
     shared.keep_in(str(folder))
     return folder
 
 
-def _hold(folder: Path) -> None:
-    file = (folder / "lock").open("wb")
-    fcntl.flock(file, fcntl.LOCK_SH)
-    _HELD.append(file)
+def claim(parent: Path, name: str) -> tuple[Path, IO[bytes]]:
+    """A folder in `parent`, and its lock: it is there while some process holds one. `parent` is this user's alone.
+
+    Folders beside it that nobody holds are deleted: what processes that were killed leave behind is the last one's.
+    """
+    parent.mkdir(mode=0o700, exist_ok=True)
+    if parent.stat().st_uid != os.getuid() or parent.is_symlink():
+        raise PermissionError(f"{parent} belongs to another user; it holds what workers trust: delete it")
+    with (parent / "lock").open("wb") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        folder = parent / name
+        folder.mkdir(exist_ok=True)
+        held = (folder / "lock").open("wb")
+        fcntl.flock(held, fcntl.LOCK_SH)
+        for other in parent.iterdir():
+            if other.is_dir() and other != folder:
+                _delete_unused(other)
+    return folder, held
 
 
 def _delete_unused(folder: Path) -> None:

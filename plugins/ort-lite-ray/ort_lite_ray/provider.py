@@ -22,6 +22,7 @@ from ort_lite.provider.accelerators import count
 from ort_lite.provider.export import partition_model
 from ort_lite_ray.actors import Actors
 from ort_lite_ray.stages import stages
+from ort_lite_ray.tensors import taken, write
 
 
 class RayExecutionProvider(ExecutionProvider):
@@ -97,13 +98,40 @@ class Pipeline:
         self._names = [f"{stage.name}_{id(self)}" for stage in self._stages]
         for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
             actors.load(place, name, partition_model(stage))
+        self._values = (*self._inputs, *(value for stage in self._stages for value in stage.outputs))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        values: dict[Value, Any] = dict(zip(self._inputs, inputs, strict=True))
+        memory = self._actors.memory
+        folder, begun = memory.begin(), list[Any]()
+        try:
+            values = self._submit(inputs, folder, begun)
+            found = self._actors.get([values[value] for value in self._outputs], begun)
+            results = [taken(value) for value in found]
+        except BaseException:
+            memory.lose(folder, begun)
+            raise
+        memory.end(folder)
+        return results
+
+    def _submit(self, inputs: Sequence[Any], folder: str | None, begun: list[Any]) -> dict[Value, Any]:
+        """What is given to stages, and references to what they will make; of each stage one is added to `begun`."""
+        paths = self._paths(folder)
+        given = zip(self._inputs, inputs, strict=True)
+        values = {value: write(array, paths[value]) if value in paths else array for value, array in given}
         for place, (name, stage) in enumerate(zip(self._names, self._stages, strict=True)):
-            made = self._actors.submit(place, name, [values[value] for value in stage.inputs], len(stage.outputs))
+            targets = [paths.get(value) for value in stage.outputs]
+            made = self._actors.submit(place, name, targets, [values[value] for value in stage.inputs])
+            begun.append(made[-1])
             values.update(zip(stage.outputs, made, strict=True))
-        return self._actors.get([values[value] for value in self._outputs])
+        return values
+
+    def _paths(self, folder: str | None) -> dict[Value, str]:
+        """Where to write what only actors of this host read and write; the rest goes by Ray's object store."""
+        if folder is None:
+            return {}
+        elsewhere = [stage for place, stage in enumerate(self._stages) if not self._actors.near(place)]
+        far = {value for stage in elsewhere for value in (*stage.inputs, *stage.outputs)}
+        return {value: f"{folder}/{k}" for k, value in enumerate(self._values) if value not in far}
 
     def facts(self) -> dict[str, int | str]:
         nodes = ", ".join(str(len(stage.nodes)) for stage in self._stages)

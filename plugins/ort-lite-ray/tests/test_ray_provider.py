@@ -5,11 +5,13 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
+from ort_lite_ray import tensors
 from ort_lite_ray.provider import RayExecutionProvider
 from ort_lite_ray.rows import Array
 from ort_lite_ray.testing import workers
@@ -91,6 +93,35 @@ def test_results_are_the_callers_to_write_to(chained: ort_lite.InferenceSession)
         array[:] = 7
     for found, expected in zip(chained.run(None, feeds), kept, strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_large_tensors_go_through_the_hosts_memory_or_rays(
+    mapped: bool, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not mapped:
+        monkeypatch.setattr(tensors, "_MEMORY", Path("/nowhere"))
+    with on_actors(chain()) as session:
+        for n in (9000, 2000, 9001, 3):
+            found = session.run(None, {"x": np.ones((n, 8), np.float32)})
+            for result, expected in zip(found, alone(chain()).run(None, {"x": np.ones((n, 8), np.float32)}), strict=True):
+                np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+                result[:] = 7
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_whose_time_is_over_does_not_wait_for_an_actor(place: int, chained: ort_lite.InferenceSession) -> None:
+    feeds = {"x": np.ones((9000, 8), np.float32)}
+    expected = chained.run(None, feeds)
+    stopped = workers("ray::Worker")[-2:][place]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        with pytest.raises(ort_lite.errors.DeadlineExceeded, match="waited for its actors"):
+            chained.run(None, feeds, timeout=0.3)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    for found, before in zip(chained.run(None, feeds), expected, strict=True):
+        np.testing.assert_array_equal(found, before)
 
 
 @pytest.mark.parametrize("place", [0, 1])
