@@ -144,6 +144,12 @@ $(VENV)/installed-docs: $(VENV)/created pyproject.toml ort_lite/_version.py
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -e ".[docs]" $(SAMPLES:%=-e %)
 	touch $@
 
+# Replicas on Ray Serve are servers of plugins/ort-lite-serve.
+.venv-ray/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-ray/pyproject.toml plugins/ort-lite-serve/pyproject.toml
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --disable-pip-version-check --quiet -e . -e plugins/ort-lite-serve -e "./plugins/ort-lite-ray[serve,test]"
+	touch $@
+
 .venv-%/installed: pyproject.toml ort_lite/_version.py plugins/ort-lite-%/pyproject.toml
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -e . -e "./plugins/ort-lite-$*[test]"

@@ -7,6 +7,7 @@ from ort_lite_ray.testing import cluster
 
 _OF_RAY = (
     "ignore::DeprecationWarning:ray.data.context",  # it sets its own deprecated attributes to their defaults
+    "ignore:Using extra keyword arguments on `Field`:DeprecationWarning",  # of pydantic, in Ray Serve's own classes
     "ignore:The minimum number of concurrent actors:UserWarning",  # advice on speed, where a test has one block for two workers
 )
 

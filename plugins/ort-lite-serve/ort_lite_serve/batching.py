@@ -57,6 +57,10 @@ class Batcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._pool.shutdown()
 
+    @property
+    def works(self) -> bool:
+        return not any(task.done() for task in self._tasks)
+
     async def infer(self, feeds: Feeds) -> Answer:
         """Raises Refused: 503 where too many wait, 504 where it takes too long. Who cancels it is forgotten where it is not run yet."""
         seconds, name = self._limits.seconds, self.model.name

@@ -43,11 +43,13 @@ def grpc_server(server: Server, address: str) -> tuple[grpc.aio.Server, int]:
     most = server.limits.request_bytes
     options = [("grpc.max_receive_message_length", most), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
     made = grpc.aio.server(options=options, maximum_concurrent_rpcs=server.limits.connections)
-    add_GRPCInferenceServiceServicer_to_server(_Service(server), made)
+    add_GRPCInferenceServiceServicer_to_server(Service(server), made)
     return made, made.add_insecure_port(address)
 
 
-class _Service(GRPCInferenceServiceServicer):
+class Service(GRPCInferenceServiceServicer):
+    """A context needs `abort` alone."""
+
     def __init__(self, server: Server) -> None:
         self._server = server
 

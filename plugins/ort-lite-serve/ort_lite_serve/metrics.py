@@ -1,29 +1,44 @@
 """What happens, for Prometheus."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
-_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
-class Metrics:
+class Metrics(Protocol):
+    """What a server tells of itself."""
+
+    def answered(self, model: str, status: int) -> None: ...
+
+    def watch(self, model: str, waiting: Callable[[], int]) -> None:
+        """`waiting` may be asked at any time."""
+
+    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None: ...
+
+    def text(self) -> bytes:
+        """What /metrics answers."""
+
+
+class PrometheusMetrics:
     """Of one server: counters are not shared with others in the process."""
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
         self._requests = Counter("ort_lite_requests", "Requests that were answered.", ["model", "status"], registry=own)
         self._waiting = Gauge("ort_lite_waiting", "Requests that wait.", ["model"], registry=own)
-        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", ["model"], buckets=_SECONDS, registry=own)
-        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=_BATCHES, registry=own)
-        self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=_BATCHES, registry=own)
+        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", ["model"], buckets=SECONDS, registry=own)
+        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", ["model"], buckets=BATCHES, registry=own)
+        self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", ["model"], buckets=BATCHES, registry=own)
 
     def answered(self, model: str, status: int) -> None:
         self._requests.labels(model, str(status)).inc()
 
     def watch(self, model: str, waiting: Callable[[], int]) -> None:
-        """`waiting` is asked whenever somebody looks."""
+        """It is asked whenever somebody looks."""
         self._waiting.labels(model).set_function(waiting)
 
     def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:

@@ -9,15 +9,24 @@ from typing import Any
 from ort_lite.dtypes import Array
 from ort_lite_serve.batching import Batcher
 from ort_lite_serve.limits import Batching, Limits, Refused
-from ort_lite_serve.metrics import Metrics
+from ort_lite_serve.metrics import Metrics, PrometheusMetrics
 from ort_lite_serve.model import Feeds, Model
 
 
 class Server:
-    """`start` and `stop` it in the event loop that serves. Ready from the one to the other, or until `ready` is set to False."""
+    """`start` and `stop` it in the event loop that serves. Ready from the one to the other, or until `ready` is set to False.
 
-    def __init__(self, models: Sequence[Model], limits: Limits | None = None, batching: Batching | None = None) -> None:
-        self.limits, self.metrics = limits or Limits(), Metrics()
+    `metrics` are told what happens; by default they are prometheus-client's.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Model],
+        limits: Limits | None = None,
+        batching: Batching | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.limits, self.metrics = limits or Limits(), metrics or PrometheusMetrics()
         made = batching or Batching()
         self._batchers = {model.name: Batcher(model, made, self.limits, self.metrics) for model in models}
         self.ready = False
@@ -36,6 +45,11 @@ class Server:
         await self._idle.wait()
         for batcher in self._batchers.values():
             await batcher.stop()
+
+    @property
+    def works(self) -> bool:
+        """Whether whoever takes requests from the queues is there: False only after a mistake in this package."""
+        return all(batcher.works for batcher in self._batchers.values())
 
     @property
     def models(self) -> Mapping[str, Model]:

@@ -1,0 +1,61 @@
+"""The protocol's gRPC service over Serve's proxy, which hands requests on as bytes.
+
+The proxy, and the process that deploys, know no message of the protocol: messages are made by who has the model.
+"""
+
+from typing import Any, Never
+
+import grpc
+from ort_lite_serve import Server
+
+METHODS = ("ServerLive", "ServerReady", "ServerMetadata", "ModelReady", "ModelMetadata", "ModelInfer")
+
+
+def add_service(servicer: Any, server: Any) -> None:
+    """What the protocol's `add_GRPCInferenceServiceServicer_to_server` does, without reading messages: Serve would pickle them."""
+    handlers = {name: grpc.unary_unary_rpc_method_handler(getattr(servicer, name)) for name in METHODS}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("inference.GRPCInferenceService", handlers),))
+
+
+class Called:
+    """What Serve calls in a replica: by the names of the service's methods, with a request's bytes and a context of Serve's."""
+
+    def __init__(self, server: Server) -> None:
+        from open_inference.grpc import protocol
+        from ort_lite_serve.grpc import Service
+
+        self._service, self._protocol = Service(server), protocol
+
+    async def ServerLive(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ServerLive", request, grpc_context)
+
+    async def ServerReady(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ServerReady", request, grpc_context)
+
+    async def ServerMetadata(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ServerMetadata", request, grpc_context)
+
+    async def ModelReady(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ModelReady", request, grpc_context)
+
+    async def ModelMetadata(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ModelMetadata", request, grpc_context)
+
+    async def ModelInfer(self, request: bytes, grpc_context: Any) -> Any:
+        return await self._answer("ModelInfer", request, grpc_context)
+
+    async def _answer(self, method: str, request: bytes, context: Any) -> Any:
+        message = getattr(self._protocol, f"{method}Request").FromString(request)
+        return await getattr(self._service, method)(message, _Context(context))
+
+
+class _Context:
+    """Serve answers with the code that was set before something was raised."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> Never:
+        self._context.set_code(code)
+        self._context.set_details(details)
+        raise RuntimeError(details)

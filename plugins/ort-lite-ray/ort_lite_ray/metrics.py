@@ -1,0 +1,36 @@
+"""What a replica tells of itself, as Ray's metrics: Ray exports them, with the deployment and the replica as tags."""
+
+from collections.abc import Callable
+
+from ort_lite_serve.metrics import BATCHES, SECONDS
+from ray.serve.metrics import Counter, Gauge, Histogram
+
+
+class RayMetrics:
+    """An ort_lite_serve Metrics, with the names of those that `ort-lite serve` has."""
+
+    def __init__(self) -> None:
+        self._requests = Counter("ort_lite_requests", "Requests that were answered.", ("model", "status"))
+        self._waiting = Gauge("ort_lite_waiting", "Requests that wait.", ("model",))
+        self._seconds = Histogram("ort_lite_run_seconds", "How long runs take.", [*SECONDS], ("model",))
+        self._rows = Histogram("ort_lite_batch_rows", "Rows of a run.", [*BATCHES], ("model",))
+        self._joined = Histogram("ort_lite_batch_requests", "Requests of a run.", [*BATCHES], ("model",))
+        self._watched: dict[str, Callable[[], int]] = {}
+
+    def answered(self, model: str, status: int) -> None:
+        self._requests.inc(1, {"model": model, "status": str(status)})
+        if model in self._watched:
+            self._waiting.set(self._watched[model](), {"model": model})
+
+    def watch(self, model: str, waiting: Callable[[], int]) -> None:
+        """Ray's gauges are told: it is asked at each answer."""
+        self._watched[model] = waiting
+
+    def ran(self, model: str, rows: int, requests: int, seconds: float) -> None:
+        tags = {"model": model}
+        self._seconds.observe(seconds, tags)
+        self._rows.observe(rows, tags)
+        self._joined.observe(requests, tags)
+
+    def text(self) -> bytes:
+        return b"# Ray exports the metrics of this replica\n"
