@@ -29,8 +29,8 @@ CONTRACT = (
     "transform",
 )
 
-# Distributions that call ort_lite as users' programs do, by its face.
-PROGRAMS = ("ort_lite_ray",)
+# Distributions that call ort_lite as users' programs do, by its face, and others that they build on.
+PROGRAMS = {"ort_lite_ray": ("ort_lite_serve",)}
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
@@ -131,6 +131,8 @@ def plugins_import_contracts_only(path: str, name: str) -> str | None:
     if own == "ort_lite" or not name.startswith("ort_lite") or within(name, own):
         return None
     if any(within(name, f"ort_lite.{module}") for module in CONTRACT) or (own in PROGRAMS and name == "ort_lite"):
+        return None
+    if any(within(name, other) for other in PROGRAMS.get(own, ())):
         return None
     return f"{own} may import itself and ort_lite's {', '.join(CONTRACT)}"
 
