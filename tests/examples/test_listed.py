@@ -17,6 +17,12 @@ def test_the_page_lists_every_example() -> None:
     assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
 
 
+def test_the_page_of_other_engines_lists_every_file() -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    listed = {(ROOT / "docs" / path).resolve() for path in re.findall(r"\]\((\.\./examples/scale_out/[\w./]+)\)", page)}
+    assert listed == {path for path in (EXAMPLES / "scale_out").rglob("*.*") if "__pycache__" not in path.parts}
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_says_how_to_run_it(path: Path) -> None:
     docstring = path.read_text(encoding="utf-8").split('"""')[1]
