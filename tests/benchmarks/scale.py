@@ -86,14 +86,16 @@ def sessions(folder: Path) -> list[list[str]]:
     for name, path in models(folder).items():
         found = [told(path, "") for _ in range(PROCESSES + 1)][1:]
         (one, two), before = ([one[key] for one in found] for key in ("first", "second")), [one["before"] for one in found]
-        rows.append([
-            name,
-            f"{Path(path).stat().st_size / 1e6:.1f}",
-            *(f"{1e3 * median(row[k] for row in one):.0f}" for k in (0, 1)),
-            f"{median(row[2] - b for row, b in zip(one, before, strict=True)) / 1e6:.1f}",
-            f"{1e3 * median(row[0] for row in two):.0f}",
-            f"{median(after[2] - row[2] for after, row in zip(two, one, strict=True)) / 1e6:.1f}",
-        ])
+        rows.append(
+            [
+                name,
+                f"{Path(path).stat().st_size / 1e6:.1f}",
+                *(f"{1e3 * median(row[k] for row in one):.0f}" for k in (0, 1)),
+                f"{median(row[2] - b for row, b in zip(one, before, strict=True)) / 1e6:.1f}",
+                f"{1e3 * median(row[0] for row in two):.0f}",
+                f"{median(after[2] - row[2] for after, row in zip(two, one, strict=True)) / 1e6:.1f}",
+            ]
+        )
     return rows
 
 
