@@ -61,7 +61,13 @@ def feeds_of(session: Any, dimension: str, length: int) -> dict[str, Any]:
     return {arg.name: np.ones([size(dim) for dim in arg.shape], _KINDS[arg.type]) for arg in session.get_inputs()}
 
 
-_KINDS = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float16)": np.float16}
+_KINDS = {
+    "tensor(float)": np.float32,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(float16)": np.float16,
+    "tensor(uint8)": np.uint8,
+}
 
 
 def creation(model: str, count: int) -> dict[str, float]:

