@@ -1,9 +1,8 @@
 """What docs/scale.md counts with, on this machine: a session, a run by its batch, a tensor that goes to another process and comes back.
 
-python -m tests.benchmarks.scale [sessions] [batches] [moves] [--json FILE]
+python -m tests.benchmarks.scale [sessions] [processes] [batches] [moves]
 
-Nothing named: all. Kernels are in the cache: what compiles them is not counted. --json writes the batches' times for
-examples/scale_simulation.py. Linux only: memory comes from /proc/self/smaps_rollup.
+Nothing named: all. Kernels are in the cache: what compiles them is not counted. Linux only: memory comes from /proc/self/smaps_rollup.
 """
 
 import argparse
@@ -12,13 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 import ort_lite
 from ort_lite.commands.benchmark.machine import cores, cpu
@@ -31,8 +28,7 @@ ROOT = Path(__file__).parents[2]
 BATCHES = (1, 2, 4, 8, 16, 32)
 PROCESSES = 5
 BATCHED = "squeezenet"
-QUANTILES = 40
-"""Of a batch's times, evenly spread: what a simulation draws from."""
+COUNTS = (1, 4)
 
 CHILD = """
 import json, sys, time
@@ -59,7 +55,6 @@ def made():
 small = opened("ort_lite", "examples/digits/digits_cnn.onnx")
 del small
 before = held()
-start = time.perf_counter()
 first, *one = made()
 second, *two = made()
 print(json.dumps({"import": imported - begin, "first": one, "second": two, "before": before}), flush=True)
@@ -106,8 +101,18 @@ def told(path: str, folder: str) -> dict[str, Any]:
     return answer
 
 
-def processes(path: str, count: int, folder: str) -> int:
-    """Proportional bytes of so many processes with two sessions each, in all; weights are in files of the folder, if one is given."""
+def processes(folder: Path) -> list[list[str]]:
+    """MB of so many processes with a session each, in all, with weights of their own and with weights in files that they share."""
+    rows = []
+    for name, path in models(folder).items():
+        (folder / f"weights of {name}").mkdir()
+        kept = str(folder / f"weights of {name}")
+        rows.append([name, *(f"{together(path, count, where) / 1e6:.0f}" for where in ("", kept) for count in COUNTS)])
+    return rows
+
+
+def together(path: str, count: int, folder: str) -> int:
+    """Proportional bytes."""
     command = [sys.executable, "-c", CHILD, path, folder]
     running = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(count)
@@ -138,24 +143,24 @@ def free_batch(data: bytes) -> bytes:
     return made
 
 
-def batches(folder: Path) -> dict[int, list[float]]:
-    """Seconds of runs of one thread by rows in the batch: quantiles, evenly spread."""
+def batches(folder: Path) -> list[list[str]]:
+    """Milliseconds of runs of one thread by rows in the batch, and a row."""
     path = folder / "batched.onnx"
     path.write_bytes(free_batch(randomised(BATCHED)))
-    session, found = opened("ort_lite", str(path)), {}
-    for rows in BATCHES:
-        feeds = feeds_of(session, "N", rows)
+    session, rows = opened("ort_lite", str(path)), []
+    for count in BATCHES:
+        feeds = feeds_of(session, "N", count)
         session.run(None, feeds)
         times, end = [], time.perf_counter() + 2
         while len(times) < 5 or time.perf_counter() < end:
             begin = time.perf_counter()
             session.run(None, feeds)
             times.append(time.perf_counter() - begin)
-        found[rows] = [float(x) for x in np.quantile(times, (np.arange(QUANTILES) + 0.5) / QUANTILES)]
-    return found
+        rows.append([str(count), f"{1e3 * median(times):.2f}", f"{1e3 * median(times) / count:.2f}"])
+    return rows
 
 
-def moves() -> list[list[str]]:
+def moves(_: Path) -> list[list[str]]:
     """Microseconds there and back, a row a way."""
     rows = []
     for name, way in WAYS.items():
@@ -164,30 +169,24 @@ def moves() -> list[list[str]]:
     return rows
 
 
-def shown_batches(found: dict[int, list[float]]) -> list[list[str]]:
-    return [[str(n), f"{1e3 * median(times):.2f}", f"{1e3 * median(times) / n:.2f}"] for n, times in found.items()]
+PARTS: dict[str, tuple[list[str], Callable[[Path], list[list[str]]]]] = {
+    "sessions": (["model", "file MB", "session ms", "first run ms", "MB", "second session ms", "MB more"], sessions),
+    "processes": (["model", *(f"{n} own" for n in COUNTS), *(f"{n} shared" for n in COUNTS)], processes),
+    "batches": (["rows", "ms", "ms a row"], batches),
+    "moves": (["there and back, us", *map(size_name, SIZES)], moves),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="sessions, batches, moves")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="none: all")
+    wanted = parser.parse_args().parts or PARTS
     name, features = cpu()
     print(f"{name}: {', '.join(features)}; {cores()} cores, ort-lite {ort_lite.__version__}\n")
-    wanted: Sequence[str] = arguments.parts or ("sessions", "batches", "moves")
-    with tempfile.TemporaryDirectory() as text:
-        if "sessions" in wanted:
-            columns = ["model", "file MB", "session ms", "first run ms", "MB", "second session ms", "MB more"]
-            print(table(columns, sessions(Path(text))), flush=True)
-        if "batches" in wanted:
-            found = batches(Path(text))
-            print(table(["rows", "ms", "ms a row"], shown_batches(found)), flush=True)
-            if arguments.json:
-                told = {"cpu": name, "features": features, "cores": cores(), "model": BATCHED, "seconds": found}
-                arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-        if "moves" in wanted:
-            print(table(["there and back, us", *map(size_name, SIZES)], moves()))
+    for part in wanted:
+        columns, measured = PARTS[part]
+        with tempfile.TemporaryDirectory() as folder:
+            print(table(columns, measured(Path(folder))), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+"""What Ray takes for a tensor: into its object store and out of it, and through an actor and back.
+
+From the repository's root: python plugins/ort-lite-ray/benchmarks/moving.py
+"""
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+import ray
+from ort_lite_ray.testing import cluster
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+SECONDS = 0.5
+
+
+class Echo:
+    def back(self, x: Any) -> Any:
+        return x + 1
+
+
+def main() -> None:
+    with cluster():
+        actor = ray.remote(Echo).remote()
+        ways: dict[str, Callable[[Any], Any]] = {
+            "put and get": lambda x: ray.get(ray.put(x)),
+            "through an actor": lambda x: ray.get(actor.back.remote(x)),
+        }
+        for name, way in ways.items():
+            taken = [f"{size} B {1e6 * moved(way, np.zeros(size // 4, np.float32)):.0f} us" for size in SIZES]
+            print(f"{name}: {', '.join(taken)}")
+
+
+def moved(way: Callable[[Any], Any], x: Any) -> float:
+    """Seconds, the median."""
+    way(x)
+    times, end = [], time.perf_counter() + SECONDS
+    while len(times) < 5 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        way(x)
+        times.append(time.perf_counter() - begin)
+    return median(times)
+
+
+if __name__ == "__main__":
+    main()
