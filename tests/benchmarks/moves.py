@@ -103,7 +103,7 @@ def _other(target: Callable[..., None], *given: str) -> Iterator[Connection]:
 def moved(trip: Trip, x: Tensor, seconds: float = SECONDS) -> float:
     """Seconds of a trip, the median. What comes back is compared, once."""
     assert np.array_equal(trip(x), x)
-    times, end = [], time.perf_counter() + seconds
+    times, end = list[float](), time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
         begin = time.perf_counter()
         trip(x)

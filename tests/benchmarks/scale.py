@@ -151,7 +151,7 @@ def batches(folder: Path) -> list[list[str]]:
     for count in BATCHES:
         feeds = feeds_of(session, "N", count)
         session.run(None, feeds)
-        times, end = [], time.perf_counter() + 2
+        times, end = list[float](), time.perf_counter() + 2
         while len(times) < 5 or time.perf_counter() < end:
             begin = time.perf_counter()
             session.run(None, feeds)

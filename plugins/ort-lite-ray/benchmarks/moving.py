@@ -36,7 +36,7 @@ def main() -> None:
 def moved(way: Callable[[Any], Any], x: Any) -> float:
     """Seconds, the median."""
     way(x)
-    times, end = [], time.perf_counter() + SECONDS
+    times, end = list[float](), time.perf_counter() + SECONDS
     while len(times) < 5 or time.perf_counter() < end:
         begin = time.perf_counter()
         way(x)
