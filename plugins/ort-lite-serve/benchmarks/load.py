@@ -1,20 +1,25 @@
 """The server around ort_lite, and the same server around onnxruntime, each under the load of 8 connections of tritonclient, in turns.
 
 From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmarks/load.py [--model MODEL.onnx] [--seconds S] [--trouble]
-    [--max-batch N]
+    [--max-batch N] [--calibrate FILE]
 
 Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
 --seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
+
+With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and the file is what examples/scale_simulation.ipynb compares its predictions with. Linux only.
 """
 
 import argparse
 import http.client
+import json
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ort_lite.commands.benchmark.load import PERCENTILES, ROUNDS, Load
-from ort_lite.commands.benchmark.machine import cpu
+from ort_lite.commands.benchmark.machine import cores, cpu
 from ort_lite.dtypes import from_ort_name, to_numpy
 
 CONNECTIONS = 8
@@ -84,13 +89,13 @@ def serve(name: str, path: str, max_batch: int) -> None:
 
 @contextmanager
 def server(name: str, path: str, max_batch: int) -> Iterator[dict[str, str]]:
-    """Its addresses, by protocol."""
+    """Its addresses, by protocol, and its process's `pid`."""
     command = [sys.executable, __file__, "--serve", name, "--model", path, "--max-batch", str(max_batch)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         grpc, http_line = process.stdout.readline(), process.stdout.readline()
         try:
-            yield {"grpc": grpc.split()[-1], "http": http_line.split("//")[1].split("/")[0]}
+            yield {"grpc": grpc.split()[-1], "http": http_line.split("//")[1].split("/")[0], "pid": str(process.pid)}
         finally:
             process.terminate()
 
@@ -108,9 +113,11 @@ def call(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str) -> 
     return lambda: client.infer("model", [given]), client.close
 
 
-def loaded(protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float) -> tuple[list[float], float]:
+def loaded(
+    protocol: str, address: str, feed: np.ndarray[Any, Any], name: str, seconds: float, connections: int = CONNECTIONS
+) -> tuple[list[float], float]:
     """Seconds of each request, and of all."""
-    times: list[list[float]] = [[] for _ in range(CONNECTIONS)]
+    times: list[list[float]] = [[] for _ in range(connections)]
     begin = time.perf_counter()
 
     def work(mine: list[float]) -> None:
@@ -160,28 +167,79 @@ def trouble(address: str, wanted: bool) -> Iterator[None]:
         thread.join()
 
 
-def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
-    import onnxruntime
+def fed(path: str) -> tuple[str, np.ndarray[Any, Any]]:
+    """The name of the model's only input, and what it is fed."""
+    import ort_lite
 
-    (arg,) = onnxruntime.InferenceSession(path).get_inputs()
+    (arg,) = ort_lite.InferenceSession(path).get_inputs()
     shape = [d if isinstance(d, int) else 1 for d in arg.shape]
-    feed = (16 * np.random.default_rng(0).random(shape)).astype(to_numpy(from_ort_name(arg.type)))
+    return arg.name, (16 * np.random.default_rng(0).random(shape)).astype(to_numpy(from_ort_name(arg.type)))
+
+
+def compare(path: str, seconds: float, troubled: bool, max_batch: int) -> None:
+    name_of_input, feed = fed(path)
     with server("ort_lite", path, max_batch) as ours, server("onnxruntime", path, max_batch) as theirs:
         addresses = {"ort_lite": ours, "onnxruntime": theirs}
         for protocol in ("http", "grpc"):
             for one in addresses.values():  # kernels are compiled, threads are there
-                loaded(protocol, one[protocol], feed, arg.name, 0.5)
+                loaded(protocol, one[protocol], feed, name_of_input, 0.5)
             found: dict[str, list[tuple[list[float], float]]] = {name: [] for name in addresses}
             for _ in range(ROUNDS):
                 for name, one in addresses.items():
                     with trouble(one["http"], troubled):
-                        found[name].append(loaded(protocol, one[protocol], feed, arg.name, seconds / ROUNDS))
+                        found[name].append(loaded(protocol, one[protocol], feed, name_of_input, seconds / ROUNDS))
             show(protocol, {name: merged(turns) for name, turns in found.items()})
 
 
-def merged(turns: list[tuple[list[float], float]]) -> Load:
+def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
+    """What a request costs the server, its runs and the clients, and what each number of connections gets; in seconds.
+
+    A turn is a fourth of `seconds`; the numbers of connections take turns.
+    """
+    name, feed = fed(path)
+    turns: dict[int, list[tuple[list[float], float]]] = {count: [] for count in (1, 2, 4, 8)}
+    spent = {count: np.zeros(4) for count in turns}
+    with server("ort_lite", path, max_batch) as one:
+        loaded("http", one["http"], feed, name, 1.0)
+        for _ in range(ROUNDS):
+            for count, mine in turns.items():
+                before = costs(one)
+                mine.append(loaded("http", one["http"], feed, name, seconds / ROUNDS, count))
+                spent[count] += costs(one) - before
+    model, features = cpu()
+    rows = [served(merged(turns[count], count), spent[count]) for count in turns]
+    return {"cpu": model, "features": features, "cores": cores(), "model": Path(path).stem, "workers": 2, "connections": rows}
+
+
+def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
+    """Until now: seconds of the server's and of this process's CPU, seconds of runs, and how many."""
+    ticks = Path(f"/proc/{one['pid']}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]
+    with urllib.request.urlopen(f"http://{one['http']}/metrics") as answer:
+        text = answer.read().decode()
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    runs = [float(lines.get(f'ort_lite_run_seconds_{what}{{model="model"}}', 0)) for what in ("sum", "count")]
+    return np.array([sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), time.process_time(), *runs])
+
+
+def served(load: Load, spent: np.ndarray[Any, Any]) -> dict[str, float]:
+    """By name, per request or run."""
+    count, (server_cpu, client_cpu, run_seconds, runs) = len(load.times), spent
+    found = {f"p{share}": load.percentile(share) for share in PERCENTILES}
+    return {
+        "connections": load.callers,
+        "requests": count,
+        "throughput": round(load.throughput, 2),
+        **{name: round(value, 6) for name, value in found.items()},
+        "mean": round(sum(load.times) / count, 6),
+        "run": round(run_seconds / runs, 6),
+        "server_cpu": round(server_cpu / count, 6),
+        "client_cpu": round(client_cpu / count, 6),
+    }
+
+
+def merged(turns: list[tuple[list[float], float]], connections: int = CONNECTIONS) -> Load:
     times = sorted(seconds for mine, _ in turns for seconds in mine)
-    return Load(CONNECTIONS, tuple(times), sum(whole for _, whole in turns))
+    return Load(connections, tuple(times), sum(whole for _, whole in turns))
 
 
 def show(protocol: str, loads: dict[str, Load]) -> None:
@@ -198,6 +256,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--trouble", action="store_true")
     parser.add_argument("--max-batch", type=int, default=1)
+    parser.add_argument("--calibrate", type=Path)
     parser.add_argument("--serve")
     arguments = parser.parse_args()
     if arguments.serve:
@@ -212,7 +271,11 @@ def main() -> None:
             from tests.models.light_models import randomised
 
             Path(path).write_bytes(randomised("squeezenet"))
-        compare(path, arguments.seconds, arguments.trouble, arguments.max_batch)
+        if arguments.calibrate:
+            found = calibrate(path, arguments.seconds, arguments.max_batch)
+            arguments.calibrate.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        else:
+            compare(path, arguments.seconds, arguments.trouble, arguments.max_batch)
 
 
 if __name__ == "__main__":
