@@ -6,7 +6,8 @@ From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmark
 Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
 --seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
 
-With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and the file is what examples/scale_simulation.ipynb compares its predictions with. Linux only.
+With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and the file is what
+examples/scale_simulation.ipynb compares its predictions with. Linux only.
 """
 
 import argparse
