@@ -166,15 +166,20 @@ class World:
         self.made: list[Replica] = []
         self.there = {index: self.start() for index in range(replicas)}
         self.clients = simpy.Resource(self.env, 1)
-        self.begun: dict[int, float] = {}
         self.latencies: list[float] = []
         self.ends: Counter[str] = Counter()
-        self.sent = self.retried = 0
-        self.waited = 0.0
+        self.sent = self.retried = self.inside = 0
+        self.area = self.since = 0.0
 
     def start(self) -> Replica:
         self.made.append(Replica(self.env, self.service, self.chance))
         return self.made[-1]
+
+    def change(self, by: int) -> None:
+        """So many requests more are under way; `area` is their number times the time."""
+        self.area += self.inside * (self.env.now - self.since)
+        self.since = self.env.now
+        self.inside += by
 
     def connection(self) -> Steps:
         while True:
@@ -187,13 +192,13 @@ class World:
             self.env.process(self.request())
 
     def request(self) -> Steps:
+        begin = self.env.now
         self.sent += 1
-        number, begin = self.sent, self.env.now
-        self.begun[number] = begin
+        self.change(1)
         yield from self.made[0].cores.alone(self.clients, self.load.client)
         end = yield from self.ask()
         self.ends[end] += 1
-        self.waited += self.env.now - self.begun.pop(number)
+        self.change(-1)
         if end == "answered":
             self.latencies.append(self.env.now - begin)
         return end
@@ -231,9 +236,18 @@ def simulate(service: Service, load: Load, replicas: int = 1, deaths: Sequence[D
     if load.rate:
         world.env.process(world.arrivals())
     world.env.run(until=load.seconds)
-    inside = (world.waited + sum(load.seconds - begin for begin in world.begun.values())) / load.seconds
+    world.change(0)
     runs, latencies = sum(replica.runs for replica in world.made), tuple(sorted(world.latencies))
-    return Outcome(load.seconds, world.sent, latencies, dict(world.ends), world.retried, runs, inside, len(world.begun))
+    return Outcome(
+        load.seconds,
+        world.sent,
+        latencies,
+        dict(world.ends),
+        world.retried,
+        runs,
+        world.area / load.seconds,
+        world.inside,
+    )
 
 
 def table(columns: str, rows: Sequence[Sequence[float | str]]) -> str:
