@@ -90,23 +90,23 @@ class Outcome(Record):
 
 class Cores:
     def __init__(self, env: simpy.Environment, count: int) -> None:
-        self.env, self.free = env, simpy.Resource(env, count)
+        self.env, self.free = env, simpy.PriorityResource(env, count)
 
-    def busy(self, seconds: float) -> Steps:
-        """So many seconds of a core, in turns with others."""
+    def busy(self, seconds: float, priority: int = 1) -> Steps:
+        """So many seconds of a core, in turns with others; the lower priority first."""
         while seconds > 0:
             part = min(QUANTUM, seconds)
-            with self.free.request() as core:
+            with self.free.request(priority) as core:
                 yield core
                 yield self.env.timeout(part)
             seconds -= part
 
     def alone(self, lock: simpy.Resource, seconds: float) -> Steps:
-        """The same for what does one thing at a time: an event loop, threads under a GIL."""
+        """The same for what does one thing at a time: an event loop, threads under a GIL. They go first, as threads do that slept."""
         if seconds > 0:
             with lock.request() as turn:
                 yield turn
-                yield from self.busy(seconds)
+                yield from self.busy(seconds, priority=0)
 
 
 class Replica:
