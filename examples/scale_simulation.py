@@ -90,15 +90,18 @@ class Outcome(Record):
 
 class Cores:
     def __init__(self, env: simpy.Environment, count: int) -> None:
-        self.env, self.free = env, simpy.PriorityResource(env, count)
+        self.env, self.free = env, simpy.PreemptiveResource(env, count)
 
     def busy(self, seconds: float, priority: int = 1) -> Steps:
-        """So many seconds of a core, in turns with others; the lower priority first."""
-        while seconds > 0:
+        """So many seconds of a core, in turns with others; the lower priority goes first, and takes a core at once."""
+        while seconds > 1e-12:
             part = min(QUANTUM, seconds)
             with self.free.request(priority) as core:
-                yield core
-                yield self.env.timeout(part)
+                try:
+                    yield core
+                    yield self.env.timeout(part)
+                except simpy.Interrupt as taken:
+                    part = self.env.now - taken.cause.usage_since
             seconds -= part
 
     def alone(self, lock: simpy.Resource, seconds: float) -> Steps:
