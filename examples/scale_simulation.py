@@ -253,11 +253,11 @@ def simulate(service: Service, load: Load, replicas: int = 1, deaths: Sequence[D
     )
 
 
-def table(columns: str, rows: Sequence[Sequence[float | str]]) -> str:
-    """Columns are separated by two spaces; numbers get the width of their title."""
-    titles = columns.split("  ")
-    lines = ["  ".join(f"{value:>{len(title)}}" for value, title in zip(row, titles, strict=True)) for row in rows]
-    return "\n".join([columns, *lines])
+def table(columns: str, rows: Sequence[Sequence[object]]) -> str:
+    """Two spaces separate columns, in their titles too."""
+    lines = [columns.split("  "), *([str(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
 
 
 def main() -> None:
