@@ -265,7 +265,7 @@ def main() -> None:
     rows = []
     for replicas in (1, 2, 4):
         for connections in (1, 4, 16):
-            found = simulate(service, Load(4, connections), replicas)
+            found = simulate(service, Load(2, connections), replicas)
             rows.append(
                 (replicas, connections, f"{found.throughput:.0f}", *(f"{1e3 * found.percentile(p):.1f}" for p in (50, 99)))
             )

@@ -51,5 +51,23 @@ def test_session_view() -> None:
     assert view.startswith("<iframe srcdoc=")
 
 
+def test_scale_simulation() -> None:
+    _, _, compared, replicas, batches, deaths, needed = outputs("scale_simulation.ipynb")
+    errors = [line.split() for line in compared.splitlines()[1:-1]]
+    off = {(int(connections), figure): float(error.rstrip("%")) for connections, figure, _, _, _, error in errors}
+    assert all(abs(off[1, figure]) < 4 for figure in ("throughput,", "p50,", "p95,", "p99,"))
+    assert all(16 < off[connections, "throughput,"] < 28 for connections in (2, 4, 8))
+    assert all(-16.5 < off[connections, "p50,"] < -12.5 for connections in (2, 4, 8))
+    assert all(-57 < off[connections, "p99,"] < -32 for connections in (2, 4, 8))
+    assert compared.endswith("1.73 of 2\n")
+    assert len(replicas.splitlines()) == 16
+    heavy = [int(line.split()[4]) for line in batches.splitlines() if line.strip().startswith("heavy")]
+    assert heavy[1] > 1.9 * heavy[0]
+    lost = [line.split()[3:5] for line in deaths.splitlines()[1:]]
+    assert [int(one) > 0 for one, _ in lost] == [False, True, False, False]
+    assert [int(again) > 0 for _, again in lost] == [False, False, False, True]
+    assert needed.endswith("{'as calibrated': 2, 'careful': 2}\n")
+
+
 def test_each_notebook_has_its_test() -> None:
     assert {f"test_{path.stem}" for path in EXAMPLES.glob("*.ipynb")} <= set(globals())

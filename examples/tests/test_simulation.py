@@ -2,6 +2,7 @@
 
 import pytest
 
+from examples import scale_simulation
 from examples.scale_simulation import Death, Load, Service, simulate
 
 ONE = Service(base=0.001, per_row=0, workers=1, cores=1, queue=10**9)
@@ -16,7 +17,7 @@ def test_the_mean_wait_of_random_arrivals_at_one_server(busy: float) -> None:
     assert wait == pytest.approx(busy * ONE.base / (2 * (1 - busy)), rel=0.05)
 
 
-@pytest.mark.parametrize("load", [Load(20, connections=7), Load(20, rate=500)], ids=["closed", "open"])
+@pytest.mark.parametrize("load", [Load(8, connections=7), Load(8, rate=500)], ids=["closed", "open"])
 def test_littles_law(load: Load) -> None:
     """`inside` is an integral over time, latencies are differences of times."""
     found = simulate(SERVER, load, replicas=2)
@@ -87,3 +88,11 @@ def test_the_same_seed_is_the_same_result() -> None:
 def test_a_load_of_both_kinds_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has 0 connections and a rate of 0\.0: give one of them"):
         simulate(SERVER, Load(1))
+
+
+def test_it_prints_what_replicas_add(capsys: pytest.CaptureFixture[str]) -> None:
+    scale_simulation.main()
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    many = {int(replicas): int(throughput) for replicas, connections, throughput, *_ in lines if connections == "16"}
+    assert many[2] == pytest.approx(2 * many[1], rel=0.02)
+    assert many[4] == pytest.approx(4 * many[1], rel=0.02)
