@@ -1,4 +1,4 @@
-"""What Ray takes for a tensor: into its object store and out of it, and through an actor and back.
+"""What a tensor takes: into Ray's object store and out of it, through an actor's task and back, and through a call as stages do it.
 
 From the repository's root: python plugins/ort-lite-ray/benchmarks/moving.py
 """
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import ray
+from ort_lite_ray.calls import Calls, answer
+from ort_lite_ray.tensors import Header, Memory, read, taken, write
 from ort_lite_ray.testing import cluster
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -20,17 +22,29 @@ class Echo:
     def back(self, x: Any) -> Any:
         return x + 1
 
+    def listen(self, path: str) -> None:
+        answer(lambda given, target: write(read(given) + 1, target), path)
+
 
 def main() -> None:
     with cluster():
-        actor = ray.remote(Echo).remote()
+        actor, memory = ray.remote(Echo).remote(), Memory()
+        ray.get(actor.listen.remote(f"{memory.path}/echo"))
+        calls = Calls(f"{memory.path}/echo")
+
+        def called(x: Any) -> Any:
+            with memory.run() as folder:
+                back: Header = calls((write(x, f"{folder}/there"), f"{folder}/back"))
+                return taken(back)
+
         ways: dict[str, Callable[[Any], Any]] = {
             "put and get": lambda x: ray.get(ray.put(x)),
             "through an actor": lambda x: ray.get(actor.back.remote(x)),
+            "through an actor by a call": called,
         }
         for name, way in ways.items():
-            taken = [f"{size} B {1e6 * moved(way, np.zeros(size // 4, np.float32)):.0f} us" for size in SIZES]
-            print(f"{name}: {', '.join(taken)}")
+            times = [f"{size} B {1e6 * moved(way, np.zeros(size // 4, np.float32)):.0f} us" for size in SIZES]
+            print(f"{name}: {', '.join(times)}")
 
 
 def moved(way: Callable[[Any], Any], x: Any) -> float:

@@ -3,20 +3,20 @@
 import os
 import socket
 import threading
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Never
 
 from ort_lite.errors import OrtLiteError, ProviderError
 from ort_lite.provider import run_options
 from ort_lite.provider.export import PartitionModel
+from ort_lite.record import Record
+from ort_lite_ray.calls import LOOK, CallLost, Calls, answer
 from ort_lite_ray.tensors import Memory, read, write
 
 if TYPE_CHECKING:
     import ray
-    from ray.exceptions import RayActorError
 
-_LOOK = 0.02
-"""Seconds between looks whether a run is to end."""
 PATIENCE = 300.0
 """Seconds until an actor must have started, or made a session."""
 
@@ -26,10 +26,14 @@ class Worker:
 
     def __init__(self, num_threads: int) -> None:
         self._threads, self._sessions = num_threads, dict[str, tuple[Any, Sequence[str], Sequence[str]]]()
+        self._turn = threading.Lock()
 
-    def where(self, memory: str | None) -> tuple[str, bool]:
-        """What to call this process, and whether it has the caller's memory."""
-        return f"process {os.getpid()} on {socket.gethostname()}", memory is not None and os.path.isdir(memory)
+    def where(self, memory: str | None) -> tuple[str, str | None]:
+        """What to call this process, and where `run` may be called without Ray: in the caller's memory, where it is this host's."""
+        path = f"{memory}/{uuid.uuid4().hex}" if memory is not None and os.path.isdir(memory) else None
+        if path is not None:
+            answer(self.run, path)
+        return f"process {os.getpid()} on {socket.gethostname()}", path
 
     def load(self, name: str, model: PartitionModel) -> None:
         import ort_lite
@@ -39,27 +43,40 @@ class Worker:
         session = ort_lite.InferenceSession(model.data, options, providers=["CPUExecutionProvider"])
         self._sessions[name] = session, model.inputs, model.outputs
 
-    def run(self, name: str, paths: Sequence[str | None], *values: Any) -> Any:
-        """A list of outputs; of one output, as Ray has it, the output. Those that have a path may be in files; so may be `values`."""
+    def run(self, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
+        """The outputs; those that have a path may be in files, and so may be `values`. Runs wait for each other."""
         session, inputs, outputs = self._sessions[name]
-        results = session.run(list(outputs), dict(zip(inputs, map(read, values), strict=True)))
-        made = [result if path is None else write(result, path) for path, result in zip(paths, results, strict=True)]
+        feeds = dict(zip(inputs, map(read, values), strict=True))
+        with self._turn:
+            results = session.run(list(outputs), feeds)
+        return [write(result, path) for result, path in zip(results, paths, strict=True)]
+
+    def task(self, name: str, *values: Any) -> Any:
+        """The outputs; of one output, as Ray has it, the output."""
+        made = self.run(name, [None] * len(self._sessions[name][2]), values)
         return made if len(made) > 1 else made[0]
 
 
+class _Started(Record):
+    """An actor with its sessions. `calls` is None where it is on another host, and only Ray reaches it."""
+
+    handle: Any
+    who: str
+    calls: Calls | None
+
+
 class Actors:
-    """`count` of them, made when they are first needed. Thread-safe; calls of one actor wait for each other in order."""
+    """`count` of them, made when they are first needed. Thread-safe; calls of one actor wait for each other."""
 
     def __init__(self, owner: str, count: int, num_threads: int, memory: int | None) -> None:
         self.count = count
         self._owner, self._threads, self._memory = owner, num_threads, memory
         self._lock = threading.RLock()
-        self._actors: dict[int, Any] = {}
+        self._started: dict[int, _Started] = {}
         self._models: dict[int, dict[str, ray.ObjectRef[PartitionModel]]] = {}
         self._known: dict[str, str] = {}
         """What to call an actor, by Ray's identifier, also one that is gone."""
         self.memory = Memory()
-        self._near: dict[int, bool] = {}
 
     def load(self, place: int, name: str, model: PartitionModel) -> None:
         """A session of the model there. Raises ProviderError, and what making the session raises."""
@@ -69,54 +86,85 @@ class Actors:
         with self._lock:
             actor = self._actor(place)
             self._models.setdefault(place, {})[name] = given
-            self._wait(place, actor.load.remote(name, given))
+            self._wait(place, actor.handle.load.remote(name, given))
 
-    def near(self, place: int) -> bool:
-        """Whether the actor there shares this host's memory."""
+    def near(self, places: int) -> bool:
+        """Whether so many first actors share this host's memory."""
         with self._lock:
-            self._actor(place)
-            return self._near[place]
+            return all(self._actor(place).calls is not None for place in range(places))
 
-    def submit(self, place: int, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
-        """References to the outputs, at once; `values` may be references, too."""
+    def call(self, place: int, name: str, paths: Sequence[str | None], values: Sequence[Any]) -> list[Any]:
+        """The outputs, from an actor that is near. Raises what the session raised, ProviderError naming an actor that has died, which
+        the next call makes anew, and RunTerminated where the run that this thread is in is told to end.
+        """
         with self._lock:
             actor = self._actor(place)
-        if len(paths) == 1:  # as the method is: options of its own cost as much as the call
-            return [actor.run.remote(name, paths, *values)]
-        return list(actor.run.options(num_returns=len(paths)).remote(name, paths, *values))
+        if actor.calls is None:
+            said = f"{actor.who} was made anew on another host, and this run began with files of this one; run again"
+            raise ProviderError(f"{self._owner}: {said}").about(provider=self._owner)
+        try:
+            return list(actor.calls((name, paths, values), self._look()))
+        except CallLost as lost:
+            import ray
+
+            ray.kill(actor.handle)  # which has died already, or cannot be heard any more
+            self._lost(actor.who, lost)
+        except OrtLiteError:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def submit(self, place: int, name: str, outputs: int, values: Sequence[Any]) -> list[Any]:
+        """References to the outputs, by way of Ray, at once; `values` may be references, too."""
+        with self._lock:
+            task = self._actor(place).handle.task
+        made = task.options(num_returns=outputs).remote(name, *values)
+        return [made] if outputs == 1 else list(made)
 
     def get(self, references: Sequence[Any], before: Sequence[Any] = ()) -> list[Any]:
-        """What they stand for. Raises what a session raised, ProviderError naming an actor that has died, which the next call makes
-        anew, and RunTerminated where the run that this thread is in is told to end: what of `before` has not begun does not begin.
-        """
+        """What they stand for. Raises as `call` does; what of `before` has not begun then does not begin."""
         import ray
-        from ray.exceptions import RayActorError, RayTaskError
+        from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
         wanted = list(references)
         try:
             self._watch(wanted, before)
             return list(ray.get(wanted))
+        except ActorUnavailableError as error:
+            raise self._failed(error) from error
         except RayActorError as error:
-            self._lost(error)
+            self._lost(self._known.get(error.actor_id or "", "an actor"), error)
         except RayTaskError as error:
             if isinstance(error.cause, OrtLiteError):
                 raise error.cause from None
-            raise ProviderError(f"{self._owner}: an actor failed: {error.cause}").about(provider=self._owner) from error
+            raise self._failed(error.cause) from error
 
     def _watch(self, references: list[Any], before: Sequence[Any]) -> None:
         """Until all are there. Raises RunTerminated."""
         import ray
 
-        options = run_options()
-        while options is not None and ray.wait(references, num_returns=len(references), timeout=_LOOK)[1]:
-            if options.terminate:
+        look = self._look()
+        while look is not None and ray.wait(references, num_returns=len(references), timeout=LOOK)[1]:
+            try:
+                look()
+            except OrtLiteError:
                 for one in before:
                     ray.cancel(one)
+                raise
+
+    def _look(self) -> Callable[[], None] | None:
+        """Raises RunTerminated where the run that this thread is in is told to end. None: nothing can tell it."""
+        options = run_options()
+
+        def look() -> None:
+            if options is not None and options.terminate:
                 raise options.ended(f"while {self._owner} waited for its actors")
 
-    def _actor(self, place: int) -> Any:
+        return None if options is None else look
+
+    def _actor(self, place: int) -> _Started:
         """The one there, with its sessions. The lock is held."""
-        found = self._actors.get(place)
+        found = self._started.get(place)
         if found is None:
             import ray
 
@@ -127,13 +175,13 @@ class Actors:
                 allow_out_of_order_execution=True,  # runs are independent; one that is cancelled would be waited for
                 **memory,
             )
-            found = made.remote(self._threads)
-            path = self.memory.path
-            where, self._near[place] = self._wait(place, found.where.remote(None if path is None else str(path)))
-            self._known[found._actor_id.hex()] = f"actor {place + 1} of {self.count} ({where})"
+            handle, path = made.remote(self._threads), self.memory.path
+            where, address = self._wait(place, handle.where.remote(None if path is None else str(path)))
+            who = f"actor {place + 1} of {self.count} ({where})"
+            self._known[handle._actor_id.hex()] = who
             for name, model in self._models.get(place, {}).items():
-                self._wait(place, found.load.remote(name, model))
-            self._actors[place] = found
+                self._wait(place, handle.load.remote(name, model))
+            found = self._started[place] = _Started(handle, who, None if address is None else Calls(address))
         return found
 
     def _wait(self, place: int, reference: Any) -> Any:
@@ -147,15 +195,11 @@ class Actors:
             ).about(provider=self._owner)
         return self.get([reference])[0]
 
-    def _lost(self, error: "RayActorError") -> Never:
-        from ray.exceptions import ActorUnavailableError
-
-        identifier = error.actor_id or ""
-        who = self._known.get(identifier, "an actor")
-        if isinstance(error, ActorUnavailableError):
-            said = f"{who} does not answer: {error}"
-        else:
-            said = f"{who} has died, and this run with it; the next run makes it anew"
-            with self._lock:
-                self._actors = {k: actor for k, actor in self._actors.items() if actor._actor_id.hex() != identifier}
+    def _lost(self, who: str, error: Exception) -> Never:
+        with self._lock:
+            self._started = {k: actor for k, actor in self._started.items() if actor.who != who}
+        said = f"{who} has died, and this run with it; the next run makes it anew"
         raise ProviderError(f"{self._owner}: {said}").about(provider=self._owner) from error
+
+    def _failed(self, error: BaseException) -> ProviderError:
+        return ProviderError(f"{self._owner}: an actor failed: {error}").about(provider=self._owner)

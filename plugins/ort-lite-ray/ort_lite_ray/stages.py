@@ -13,8 +13,8 @@ from ort_lite.provider import Partition
 FREE = 32
 """The length that a free dimension is taken to have."""
 NODE, OPERATIONS, BYTES, HANDED = 5e-7, 5e10, 1e10, 1e8
-"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it writes to
-Ray's object store or reads there. A fast core does five times as much of all: the proportions decide where a cut is.
+"""Seconds of a node besides its work; what a core does a second of arithmetic, of traffic to memory, and of bytes that it hands to
+another process or takes from there. A fast core does five times as much of all: the proportions decide where a cut is.
 """
 
 

@@ -9,8 +9,8 @@ import os
 import shutil
 import uuid
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ _SMALL = 16 << 10
 
 
 Header = list[Any]
-"""A tensor in a file: path, element type, shape. A list of words and numbers goes into Ray's messages as it is, others are pickled."""
+"""A tensor in a file: path, element type, shape."""
 
 
 def read(value: Array | Header) -> Array:
@@ -46,9 +46,9 @@ def taken(value: Array | Header) -> Array:
     return read(value).copy() if isinstance(value, list) else value
 
 
-def write(array: Array, path: str) -> Array | Header:
-    """The array itself where it is small, or of Python objects, or where there is no room or no folder for it any more."""
-    if array.nbytes <= _SMALL or array.dtype.hasobject:
+def write(array: Array, path: str | None) -> Array | Header:
+    """The array itself where it is small, or of Python objects, or where there is no path, no room, no folder for it any more."""
+    if path is None or array.nbytes <= _SMALL or array.dtype.hasobject:
         return array
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)  # over what is there: its pages are used again
@@ -79,8 +79,24 @@ class Memory:
                 self.path, held = claim(_MEMORY / f"ort-lite-ray-tensors-{os.getuid()}", uuid.uuid4().hex)
                 weakref.finalize(self, _release, self.path, held)
 
-    def begin(self) -> str | None:
-        """The folder of a run, which no other run has. None: there is none."""
+    @contextmanager
+    def run(self) -> Iterator[str | None]:
+        """A folder that no other run has until this one ends. None: there is none.
+
+        After a run that has its results nobody reads there any more, and another one writes over it. After one that has failed
+        some stage may still read there: the files go, what is mapped stays, and who writes to what is gone finds no folder.
+        """
+        folder = self._folder()
+        try:
+            yield folder
+        except BaseException:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        if folder is not None:
+            self._free.append(folder)
+
+    def _folder(self) -> str | None:
         with suppress(IndexError):
             return self._free.pop()
         with suppress(OSError):
@@ -89,23 +105,6 @@ class Memory:
                 os.mkdir(folder)
                 return folder
         return None
-
-    def end(self, folder: str | None) -> None:
-        """Of a run that has its results: nobody reads there any more, and the next run writes over it."""
-        if folder is not None:
-            self._free.append(folder)
-
-    def lose(self, folder: str | None, begun: Sequence[Any]) -> None:
-        """Of a run that has failed: kept until the last of what has `begun`, references, has ended, as some stage may read there."""
-        left = count(len(begun), -1)
-
-        def ended(_: object) -> None:
-            if folder is not None and next(left) == 0:
-                shutil.rmtree(folder, ignore_errors=True)
-
-        ended(None)
-        for one in begun:
-            one.future().add_done_callback(ended)
 
 
 def _release(path: Path, held: Any) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import ml_dtypes
@@ -14,16 +14,6 @@ from ort_lite_ray.rows import Array
 from ort_lite_ray.tensors import Memory, read, taken, write
 
 LARGE = (3, 20_000)
-
-
-class _Reference:
-    """As Ray's to something that runs."""
-
-    def __init__(self, future: Future[None]) -> None:
-        self._future = future
-
-    def future(self) -> Future[None]:
-        return self._future
 
 
 @pytest.mark.parametrize(
@@ -65,31 +55,41 @@ def test_without_room_a_tensor_stays_as_it_is(tmp_path: Path) -> None:
 
 def test_a_run_has_a_folder_of_its_own_and_none_after_a_failure() -> None:
     memory = Memory()
-    first, second = memory.begin(), memory.begin()
-    assert first is not None
-    assert second is not None
-    assert first != second
-    memory.end(first)
-    running: Future[None] = Future()
-    memory.lose(second, [_Reference(running)])
-    assert Path(second).exists()
-    running.set_exception(ValueError("its end, however it ends"))
-    assert memory.begin() == first
-    assert memory.begin() not in (first, second)
-    assert not Path(second).exists()
-    folder = memory.path
+    with memory.run() as first, memory.run() as second:
+        assert first is not None
+        assert second is not None
+        assert first != second
+    kept, folder = failed(memory)
+    assert folder in (first, second)
+    assert not Path(folder).exists()
+    np.testing.assert_array_equal(kept, np.ones(LARGE))
+    assert not isinstance(write(np.ones(LARGE), f"{folder}/x"), list)
+    with memory.run() as left, memory.run() as new:
+        assert left in (first, second)
+        assert new not in (first, second)
+    path = memory.path
     del memory
-    assert folder is not None
-    assert not folder.exists()
+    assert path is not None
+    assert not path.exists()
+
+
+def failed(memory: Memory) -> tuple[Array, str]:
+    """What a stage had mapped in a run that failed, and the run's folder."""
+    kept, used = [], []
+    with suppress(ValueError), memory.run() as folder:
+        assert folder is not None
+        used.append(folder)
+        kept.append(read(write(np.ones(LARGE), f"{folder}/x")))
+        raise ValueError("as a stage may")
+    return kept[0], used[0]
 
 
 def test_a_host_without_such_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "_MEMORY", Path("/nowhere"))
     memory = Memory()
     assert memory.path is None
-    assert memory.begin() is None
-    memory.end(None)
-    memory.lose(None, [])
+    with memory.run() as folder:
+        assert folder is None
 
 
 def test_what_a_killed_process_left_behind_is_deleted(tmp_path: Path) -> None:
