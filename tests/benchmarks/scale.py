@@ -147,7 +147,13 @@ def batches(folder: Path) -> list[list[str]]:
     """Milliseconds of runs of one thread by rows in the batch, and a row."""
     path = folder / "batched.onnx"
     path.write_bytes(free_batch(randomised(BATCHED)))
-    session, rows = opened("ort_lite", str(path)), []
+    found = batch_seconds(str(path))
+    return [[str(count), f"{1e3 * seconds:.2f}", f"{1e3 * seconds / count:.2f}"] for count, seconds in found.items()]
+
+
+def batch_seconds(path: str) -> dict[int, float]:
+    """Of a run of one thread, the median, by rows in the batch."""
+    session, found = opened("ort_lite", path), dict[int, float]()
     for count in BATCHES:
         feeds = feeds_of(session, "N", count)
         session.run(None, feeds)
@@ -156,8 +162,8 @@ def batches(folder: Path) -> list[list[str]]:
             begin = time.perf_counter()
             session.run(None, feeds)
             times.append(time.perf_counter() - begin)
-        rows.append([str(count), f"{1e3 * median(times):.2f}", f"{1e3 * median(times) / count:.2f}"])
-    return rows
+        found[count] = median(times)
+    return found
 
 
 def moves(_: Path) -> list[list[str]]:

@@ -6,8 +6,8 @@ From the repository's root: PYTHONPATH=. python plugins/ort-lite-serve/benchmark
 Without a model: squeezenet with random weights. Each runtime gets one thread a run, and two runs at once. A turn is a fourth of
 --seconds, over HTTP and over gRPC. With --trouble, others send poisoned requests, break off and stall, all the time.
 
-With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and the file is what
-examples/scale_simulation.ipynb compares its predictions with. Linux only.
+With --calibrate it is the server around ort_lite alone, over HTTP, under 1, 2, 4 and 8 connections, and then runs of batches without
+a server; the file is what examples/scale_simulation.ipynb compares its predictions with. Linux only.
 """
 
 import argparse
@@ -208,8 +208,17 @@ def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
                 mine.append(loaded("http", one["http"], feed, name, seconds / ROUNDS, count))
                 spent[count] += costs(one) - before
     model, features = cpu()
+    machine = {"cpu": model, "features": features, "cores": cores(), "model": Path(path).stem, "workers": 2}
     rows = [served(merged(turns[count], count), spent[count]) for count in turns]
-    return {"cpu": model, "features": features, "cores": cores(), "model": Path(path).stem, "workers": 2, "connections": rows}
+    return {**machine, "connections": rows, "batches": batches(path)}
+
+
+def batches(path: str) -> dict[int, float]:
+    from tests.benchmarks.scale import batch_seconds, free_batch
+
+    free = Path(path).with_suffix(".free.onnx")
+    free.write_bytes(free_batch(Path(path).read_bytes()))
+    return {count: round(seconds, 6) for count, seconds in batch_seconds(str(free)).items()}
 
 
 def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:
