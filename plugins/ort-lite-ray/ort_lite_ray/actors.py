@@ -21,6 +21,16 @@ PATIENCE = 300.0
 """Seconds until an actor must have started, or made a session."""
 
 
+def check_ray(owner: str) -> None:
+    """Raises ProviderError. Ray itself starts a cluster where it finds none."""
+    import ray
+
+    if not ray.is_initialized():
+        raise ProviderError(f"{owner}: Ray is not running in this process; expected ray.init() before the session").about(
+            provider=owner
+        )
+
+
 class Worker:
     """What runs in the actor's process: sessions by name, on the CPU."""
 
@@ -107,6 +117,7 @@ class Actors:
         except CallLost as lost:
             import ray
 
+            check_ray(self._owner)
             ray.kill(actor.handle)  # which has died already, or cannot be heard any more
             self._lost(actor.who, lost)
         except OrtLiteError:
@@ -168,6 +179,7 @@ class Actors:
         if found is None:
             import ray
 
+            check_ray(self._owner)
             memory = {} if self._memory is None else {"memory": self._memory}
             made = ray.remote(Worker).options(
                 num_cpus=self._threads,

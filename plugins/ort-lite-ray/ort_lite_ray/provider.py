@@ -20,7 +20,7 @@ from ort_lite.provider import (
 )
 from ort_lite.provider.accelerators import count
 from ort_lite.provider.export import partition_model
-from ort_lite_ray.actors import Actors
+from ort_lite_ray.actors import Actors, check_ray
 from ort_lite_ray.stages import stages
 from ort_lite_ray.tensors import taken, write
 
@@ -49,7 +49,7 @@ class RayExecutionProvider(ExecutionProvider):
             raise ProviderError(
                 f"{self.name}: actors and num_threads are {self._count} and {self._threads}; expected 1 or more"
             )
-        _check_ray(self.name)
+        check_ray(self.name)
         self._cpu = ort_lite.CompositeProvider(["CPUExecutionProvider"])
         self._actors = Actors(self.name, self._count, self._threads, self._memory)
 
@@ -132,12 +132,3 @@ class Pipeline:
 
 def _is_tensor(value: Value | None) -> bool:
     return value is None or isinstance(value.type, TensorType)
-
-
-def _check_ray(name: str) -> None:
-    import ray
-
-    if not ray.is_initialized():
-        raise ProviderError(f"{name}: Ray is not running in this process; expected ray.init() before the session").about(
-            provider=name
-        )

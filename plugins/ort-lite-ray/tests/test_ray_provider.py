@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -150,6 +152,35 @@ def test_weights_that_fit_no_actor_go_to_the_cpu(ray_cluster: None) -> None:
     places = {place.node.op_type: place.provider for place in session.explain().assignment.placements.values()}
     assert places["MatMul"] == "CPUExecutionProvider"
     assert_same(session, alone(chain()), {"x": np.ones((2, 8), np.float32)})
+
+
+def test_without_ray_there_is_an_error_and_no_cluster() -> None:
+    script = """
+import ort_lite, ray
+from ort_lite.errors import ProviderError
+from ort_lite_ray.provider import RayExecutionProvider
+from ort_lite_ray.testing import cluster
+import numpy as np, sys
+
+def refused(run):
+    try:
+        run()
+    except ProviderError as error:
+        print(error)
+    assert not ray.is_initialized()
+
+refused(RayExecutionProvider)
+with cluster():
+    session = ort_lite.InferenceSession(sys.stdin.buffer.read(), providers=["RayExecutionProvider", "CPUExecutionProvider"])
+    run = lambda: session.run(None, {"x": np.ones((2, 8), np.float32)})
+    run()
+refused(run)
+refused(run)
+"""
+    found = subprocess.run([sys.executable, "-c", script], input=chain(), capture_output=True, check=False)
+    assert found.stdout.decode().splitlines() == 3 * [
+        "RayExecutionProvider: Ray is not running in this process; expected ray.init() before the session"
+    ], found.stderr.decode()
 
 
 def test_options_are_checked(ray_cluster: None) -> None:
