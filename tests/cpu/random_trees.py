@@ -67,15 +67,18 @@ def random_forest(
     modes: Sequence[str] = MODES,
     tracks: bool = True,
     single: bool = False,
+    full: bool = False,
     weight: Callable[[np.random.Generator], float] = lambda rng: rng.normal(),
     leaf: float = 0.2,
 ) -> Forest:
-    """Leaves, one of `leaf` nodes, have weights for some of `targets`, or one."""
+    """Leaves, one of `leaf` nodes, have weights for some of `targets`, for one (single), or for all (full), in any order."""
     rng = np.random.default_rng(seed)
     forest = Forest()
     for _ in range(trees):
         nodes: list[dict[str, Any]] = []
-        _grow(rng, nodes, depth, targets, modes, tracks, single, weight, leaf)
+        least = len(targets) if full else 1
+        most = 1 if single else len(targets)
+        _grow(rng, nodes, depth, targets, modes, tracks, (least, most), weight, leaf)
         forest.trees.append(nodes)
     return forest
 
@@ -87,7 +90,7 @@ def _grow(
     targets: Sequence[int],
     modes: Sequence[str],
     tracks: bool,
-    single: bool,
+    weights: tuple[int, int],
     weight: Callable[[np.random.Generator], float],
     leaf: float,
 ) -> int:
@@ -95,13 +98,13 @@ def _grow(
     node: dict[str, Any] = {"featureids": 0, "modes": "LEAF", "values": 0.0, "true": 0, "false": 0, "track": 0, "weights": []}
     nodes.append(node)
     if nodes[0] is not node and (depth <= 0 or rng.random() < leaf):
-        some = rng.permutation(targets)[: 1 if single else rng.integers(1, len(targets) + 1)]
+        some = rng.permutation(targets)[: rng.integers(weights[0], weights[1], endpoint=True)]
         node["weights"] = [(int(target), float(np.float32(weight(rng)))) for target in some]
         return me
     node |= {"featureids": int(rng.integers(FEATURES)), "modes": str(rng.choice(modes)), "values": float(rng.choice(SPLITS))}
     node["track"] = int(tracks and rng.random() < 0.5)
     for side in ("true", "false"):
-        node[side] = _grow(rng, nodes, depth - 1, targets, modes, tracks, single, weight, leaf)
+        node[side] = _grow(rng, nodes, depth - 1, targets, modes, tracks, weights, weight, leaf)
     return me
 
 

@@ -191,6 +191,34 @@ def test_any_ensemble_matches_onnxruntime(seed: int, trees: int, depth: int, cou
     np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
 
 
+@pytest.mark.parametrize("aggregate", ["SUM", "MIN"])
+@pytest.mark.parametrize("trees", [1, 3, 4, 12, 13, 16, 18, 33])
+def test_leaves_with_a_weight_for_every_target(trees: int, aggregate: str) -> None:
+    attributes = random_forest(10, trees, range(3), full=True).by_id("target")
+    attributes |= {"n_targets": 3, "aggregate_function": aggregate}
+    regress(rows(10, 70), attributes, rtol=1e-4)
+    lacking = {key: values[1:] if key.startswith("target_") else values for key, values in attributes.items()}
+    regress(rows(10, 70), lacking, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("starts", "targets", "wanted"),
+    [
+        ([0, 2, 4], [1, 0, 0, 1], ("all", [1, 0, 2, 3])),
+        ([0, 2, 4], [0, 1, 0, 1], ("all", [0, 1, 2, 3])),
+        ([0, 2, 4], [0, 1, 1, 1], ("some", [0, 1, 2, 3])),
+        ([0, 1, 4], [0, 1, 0, 1], ("some", [0, 1, 2, 3])),
+        ([0, 1, 2], [0, 1], ("one", [0, 1])),
+        ([0, 0, 2], [0, 1], ("some", [0, 1])),
+    ],
+)
+def test_what_weights_leaves_have(starts: list[int], targets: list[int], wanted: tuple[str, list[int]]) -> None:
+    zero, weights = np.zeros(1, np.int64), np.arange(len(targets), dtype=np.float32)
+    children = (zero - 1, zero - 2, np.zeros(1, bool), zero, np.array(starts), np.array(targets))
+    made = forest(Trees(zero, zero, np.zeros(1, np.float32), *children, weights), 2)
+    assert (made.leaf, made.weights.tolist()) == wanted
+
+
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"nodes_truenodeids": [0, 0, 0]}, "a cycle"),
     ({"nodes_truenodeids": [7, 0, 0]}, "tree 0 has no node 7"),
@@ -272,7 +300,7 @@ def test_a_wide_cycle_is_soon_found() -> None:
         np.zeros(0, np.float32),
     )
     with patch.object(np, "unique", wraps=np.unique) as unique, pytest.raises(ValueError, match="the nodes form a cycle"):
-        forest(trees)
+        forest(trees, 1)
     assert unique.call_count < 20
 
 

@@ -44,9 +44,12 @@ class Forest(Record, eq=False):
 
     A feature of ~f instead of f says that NaN counts as low. A leaf is its own successor, always by the low side, so that all
     trees of a group can go on until the last one is there; where each leaf has one weight, its bits take the other side.
+    `leaf` says what weights leaves have: "one" each, "all", one for each output in order, or "some".
     """
 
     nodes: Array
+    count: int
+    """Of trees; behind their roots are some that are leaves, up to a multiple of a number."""
     roots: Array
     inner: int
     starts: Array
@@ -56,8 +59,7 @@ class Forest(Record, eq=False):
     """How many features a row should have at least."""
     missing: bool
     """Whether NaN counts as low anywhere."""
-    single: bool
-    """Whether each leaf has one weight."""
+    leaf: str
     levels: int
     """Of the deepest tree: after as many steps every row is at a leaf of each tree."""
 
@@ -70,8 +72,11 @@ def order_keys(values: Array) -> Array:
     return np.where(np.isnan(values), np.iinfo(integer).max, keys)
 
 
-def forest(trees: Trees) -> Forest:
-    """Raises ValueError for trees that are none: children that do not exist, cycles, features below zero or beyond int32."""
+def forest(trees: Trees, outputs: int, multiple: int = 1) -> Forest:
+    """With roots that are leaves up to a `multiple` of trees. `outputs`: how many targets there are.
+
+    Raises ValueError for trees that are none: children that do not exist, cycles, features below zero or beyond int32.
+    """
     _check(trees)
     trees = _with_members(trees)
     integer = np.int32 if trees.splits.dtype == np.float32 else np.int64
@@ -83,6 +88,7 @@ def forest(trees: Trees) -> Forest:
     roots, low_next, high_next = (_numbered(nodes, inner) for nodes in (trees.roots, low_next, high_next))
     levels = _levels(roots, low_next, high_next)
     single = bool((np.diff(trees.starts) == 1).all())
+    weights = None if single else _weights_of_all(trees, outputs)
     columns = [
         np.concatenate([features, np.zeros(leaves, np.int64)]),
         np.concatenate([keys, np.full(leaves, np.iinfo(integer).max)]),
@@ -90,18 +96,31 @@ def forest(trees: Trees) -> Forest:
         np.concatenate([high_next, trees.weights.view(integer) if single else itself]),
     ]
     seen = 1 + int(trees.features.max(initial=0)) if len(trees.roots) else 0  # a leaf looks at the first, whatever it says
+    idle = np.full(-len(roots) % multiple, inner)
     return Forest(
+        count=len(roots),
         nodes=np.stack(columns, axis=1).astype(integer),
-        roots=roots,
+        roots=np.concatenate([roots, idle]),
         inner=inner,
         starts=trees.starts,
         targets=trees.targets,
-        weights=trees.weights,
+        weights=trees.weights if weights is None else weights,
         features=seen,
         missing=missing,
-        single=single,
+        leaf="one" if single else "some" if weights is None else "all",
         levels=levels,
     )
+
+
+def _weights_of_all(trees: Trees, outputs: int) -> Array | None:
+    """(leaves * outputs,) where each leaf has one for every output, in the order of those; else None."""
+    if outputs < 1 or not (np.diff(trees.starts) == outputs).all():
+        return None
+    targets, weights = trees.targets.reshape(-1, outputs), trees.weights.reshape(-1, outputs)
+    order = np.argsort(targets, axis=1)
+    if not (np.take_along_axis(targets, order, 1) == np.arange(outputs)).all():
+        return None
+    return np.take_along_axis(weights, order, 1).reshape(-1)
 
 
 def _comparisons(trees: Trees, integer: type[np.signedinteger[Any]]) -> tuple[Array, Array, Array, Array, bool]:

@@ -19,6 +19,8 @@ from ort_lite_cpu.registry import REAL, operator
 
 GROUP = 16
 """Trees that a row goes down in step: so many loads that do not wait for each other."""
+FEW = 4
+"""The same for the last ones, where those of a GROUP would be idle for the most part."""
 SHALLOW = 4
 """Levels that all rows go down without a look at whether they are there already."""
 STRIDE = 2
@@ -80,7 +82,7 @@ def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static
     x="rows * features",
     nodes="given",
     leaves="given",
-    roots="trees",
+    roots="ceildiv(trees, FEW) * FEW",
     starts="given",
     targets="given",
     weights="given",
@@ -107,15 +109,16 @@ def walk(
     outputs: int,
     nan: int,
     missing: Static,
-    single: Static,
+    leaf: Static,
     aggregate: Static,
     part: int,
     parts: int,
 ) -> int:
     """sums (rows, outputs) of the weights at the leaves, or their least or largest; seen: whether there was any.
 
-    `leaves` are the nodes once more, as floats. Nothing is compared here: `tree_tables.forest` has seen that all numbers in the
-    tables are nodes, leaves and features, and that `levels` steps lead to leaves; `_forest` that targets are below `outputs`.
+    `leaves` are the nodes once more, as floats; `leaf`: see `tree_tables.Forest`. Behind the last root are roots that are leaves.
+    Nothing is compared here: `tree_tables.forest` has seen that all numbers in the tables are nodes, leaves and features, and that
+    `levels` steps lead to leaves; `_forest` that targets are below `outputs`.
     """
     first, last = rows * part // parts, rows * (part + 1) // parts
     mine = shift(at, part * GROUP)
@@ -123,28 +126,38 @@ def walk(
         end = min(block + BLOCK, last)
         for i in range(block * outputs, end * outputs):
             sums[i] = like(sums, 0)
-            seen[i] = like(seen, 0)
-        for group in range(0, trees, GROUP):
-            count = min(GROUP, trees - group)
+            seen[i] = like(seen, 1 if leaf == "all" and aggregate == "sum" and trees > 0 else 0)
+        group = 0
+        while group < trees:
+            wide = trees - group > GROUP - FEW
+            count = min(GROUP if wide else FEW, trees - group)
             for row in range(block, end):
-                if count == GROUP:
+                if wide:
                     descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, levels, nan, missing)
                 else:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, count, inner, levels, nan, missing)
-                if single and aggregate == "sum" and outputs == 1:
+                    descend(shift(x, row * features), nodes, shift(roots, group), mine, FEW, inner, levels, nan, missing)
+                if leaf == "one" and aggregate == "sum" and outputs == 1:
                     total = sums[row]
                     for t in range(count):
                         total = total + leaves[mine[t] * 4 + 3]
                     sums[row], seen[row] = total, like(seen, 1)
                     continue
                 for t in range(count):
-                    leaf = mine[t] - inner
-                    if single:
-                        i = row * outputs + (targets[leaf] if outputs > 1 else 0)
+                    number = mine[t] - inner
+                    if leaf == "one":
+                        i = row * outputs + (targets[number] if outputs > 1 else 0)
                         gather_weight(sums, seen, i, leaves[mine[t] * 4 + 3], aggregate)
+                    elif leaf == "all":
+                        for k in range(outputs):
+                            i = row * outputs + k
+                            if aggregate == "sum":
+                                sums[i] = sums[i] + weights[number * outputs + k]
+                            else:
+                                gather_weight(sums, seen, i, weights[number * outputs + k], aggregate)
                     else:
-                        for k in range(starts[leaf], starts[leaf + 1]):
+                        for k in range(starts[number], starts[number + 1]):
                             gather_weight(sums, seen, row * outputs + targets[k], weights[k], aggregate)
+            group += GROUP if wide else FEW
     return OK
 
 
@@ -329,7 +342,7 @@ def _input(op: NodeLowering) -> tuple[Tensor, Any]:
 
 def _forest(op: NodeLowering, parse: Callable[[], Trees], outputs: int) -> Forest:
     try:
-        made = forest(parse())
+        made = forest(parse(), outputs, FEW)
     except ValueError as error:
         raise op.reject(str(error)) from None
     if outputs < 1 or made.targets.min(initial=0) < 0 or made.targets.max(initial=0) >= outputs:
@@ -348,7 +361,8 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: s
     infinity = int(np.array(np.inf, x.dtype).view(integer))
     op.emit(keys, [reread(x, integer, x.shape), keyed], count=x.size, infinity=infinity, nan=nan, work=x.size // 2)
     nodes = op.array(trees.nodes)
-    roots, *tables = (op.array(array) for array in (trees.roots, trees.starts, trees.targets, trees.weights))
+    places = [array[:0] if trees.leaf == "all" else array for array in (trees.starts, trees.targets)]
+    roots, *tables = (op.array(array) for array in (trees.roots, *places, trees.weights))
     at = op.temporary("int64", (op.options.threads * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
     operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
@@ -358,15 +372,15 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: s
         operands,
         rows=rows,
         features=features,
-        trees=len(trees.roots),
+        trees=trees.count,
         inner=trees.inner,
         levels=trees.levels,
         outputs=outputs,
         nan=nan,
         missing=trees.missing,
-        single=trees.single,
+        leaf=trees.leaf,
         aggregate=aggregate,
-        work=rows * (len(trees.roots) * (trees.levels + 2)),
+        work=rows * (trees.count * (trees.levels + 2)),
         touched={"nodes": nodes.size, "leaves": nodes.size, **touched},
     )
     return rows, sums, seen
@@ -379,7 +393,7 @@ def _regress(op: NodeLowering, x: Tensor, trees: Forest, targets: int, aggregate
     if len(base) not in (0, targets):
         raise op.reject(f"there are {len(base)} base_values for {targets} targets")
     rows, sums, seen = _walk(op, x, trees, targets, function)
-    divisor = float(max(len(trees.roots), 1)) if aggregate == "AVERAGE" else 1.0
+    divisor = float(max(trees.count, 1)) if aggregate == "AVERAGE" else 1.0
     y = op.output(0)
     constant = op.array(base if len(base) else np.zeros(targets, to_numpy(x.dtype)))
     applied = kind if targets > 1 or kind == "PROBIT" else "NONE"
