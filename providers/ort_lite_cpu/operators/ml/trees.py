@@ -18,9 +18,9 @@ from ort_lite_cpu.operators.ml.tree_tables import Forest, Trees, forest
 from ort_lite_cpu.registry import REAL, operator
 
 GROUP = 16
-"""Trees that a row goes down in step: so many loads that do not wait for each other."""
+"""Ways down that are gone in step: so many loads that do not wait for each other. Those of a row in so many trees, or of
+some rows in FEW trees, or of many in the last tree."""
 FEW = 4
-"""The same for the last ones, where those of a GROUP would be idle for the most part."""
 SHALLOW = 4
 """Levels that all rows go down without a look at whether they are there already."""
 STRIDE = 2
@@ -43,26 +43,72 @@ def keys(x: Ptr, y: Ptr, count: int, infinity: int, nan: int, part: int, parts: 
 
 
 @native
-def descend(x: Ptr, nodes: Ptr, roots: Ptr, at: Ptr, count: int, inner: int, levels: int, nan: int, missing: Static) -> None:
-    """at[:count] = the leaves where the row x ends in the trees at `roots`. missing: NaN is low for features below zero."""
-    for t in range(count):
-        at[t] = roots[t]
+def descend(x: Ptr, nodes: Ptr, at: Ptr, begin: Ptr, inner: int, levels: int, nan: int, missing: Static, one: Static) -> None:
+    """at[:GROUP], roots, become the leaves where rows end that begin at x[begin], or the one at x. missing: NaN is low for
+    features below zero.
+    """
     for level in range(levels):
         if level >= SHALLOW and level % STRIDE == 0:
             waiting = 0
-            for t in range(count):
+            for t in range(GROUP):
                 waiting += 1 if at[t] < inner else 0
             if waiting == 0:
                 break
-        for t in range(count):
+        for t in range(GROUP):
             node = shift(nodes, at[t] * 4)
             feature = node[0]
+            start = 0 if one else begin[t]
             if missing:
-                key = x[~feature if feature < 0 else feature]
+                key = x[start + (~feature if feature < 0 else feature)]
                 high = key > node[1] and not (feature < 0 and key == nan)
             else:
-                high = x[feature] > node[1]
+                high = x[start + feature] > node[1]
             at[t] = node[3 if high else 2]
+
+
+@native
+def trees_in_step(trees: int, rows: int) -> int:
+    """How many of the trees that are left go in step: GROUP, FEW or one."""
+    if trees > GROUP // 2 or (rows < GROUP // FEW and trees > FEW):
+        return GROUP
+    return FEW if trees > 1 else 1
+
+
+@native
+def collect(
+    leaves: Ptr,
+    starts: Ptr,
+    targets: Ptr,
+    weights: Ptr,
+    at: Ptr,
+    sums: Ptr,
+    seen: Ptr,
+    count: int,
+    inner: int,
+    outputs: int,
+    leaf: Static,
+    aggregate: Static,
+) -> None:
+    """Adds the weights of the leaves at[:count] to the sums of a row."""
+    if leaf == "one" and aggregate == "sum" and outputs == 1:
+        total = sums[0]
+        for t in range(count):
+            total = total + leaves[at[t] * 4 + 3]
+        sums[0], seen[0] = total, like(seen, 1)
+        return
+    for t in range(count):
+        number = at[t] - inner
+        if leaf == "one":
+            gather_weight(sums, seen, targets[number] if outputs > 1 else 0, leaves[at[t] * 4 + 3], aggregate)
+        elif leaf == "all" and aggregate == "sum":
+            for k in range(outputs):
+                sums[k] = sums[k] + weights[number * outputs + k]
+        elif leaf == "all":
+            for k in range(outputs):
+                gather_weight(sums, seen, k, weights[number * outputs + k], aggregate)
+        else:
+            for k in range(starts[number], starts[number + 1]):
+                gather_weight(sums, seen, targets[k], weights[k], aggregate)
 
 
 @native
@@ -82,11 +128,11 @@ def gather_weight(sums: Ptr, seen: Ptr, i: int, weight: float, aggregate: Static
     x="rows * features",
     nodes="given",
     leaves="given",
-    roots="ceildiv(trees, FEW) * FEW",
+    roots="ceildiv(trees, GROUP) * GROUP",
     starts="given",
     targets="given",
     weights="given",
-    at="parts * GROUP",
+    ways="parts * 2 * GROUP",
     sums="rows * outputs",
     seen="rows * outputs",
 )
@@ -98,7 +144,7 @@ def walk(
     starts: Ptr,
     targets: Ptr,
     weights: Ptr,
-    at: Ptr,
+    ways: Ptr,
     sums: Ptr,
     seen: Ptr,
     rows: int,
@@ -121,43 +167,32 @@ def walk(
     `levels` steps lead to leaves; `_forest` that targets are below `outputs`.
     """
     first, last = rows * part // parts, rows * (part + 1) // parts
-    mine = shift(at, part * GROUP)
+    mine = shift(ways, part * 2 * GROUP)
+    begin = shift(mine, GROUP)
     for block in range(first, last, BLOCK):
         end = min(block + BLOCK, last)
         for i in range(block * outputs, end * outputs):
             sums[i] = like(sums, 0)
             seen[i] = like(seen, 1 if leaf == "all" and aggregate == "sum" and trees > 0 else 0)
-        group = 0
-        while group < trees:
-            wide = trees - group > GROUP - FEW
-            count = min(GROUP if wide else FEW, trees - group)
-            for row in range(block, end):
-                if wide:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, GROUP, inner, levels, nan, missing)
+        tree = 0
+        while tree < trees:
+            width = trees_in_step(trees - tree, end - block)
+            count, together = min(width, trees - tree), GROUP // width
+            for row in range(block, end, together):
+                if width == GROUP:
+                    for t in range(GROUP):
+                        mine[t] = roots[tree + t]
+                    descend(shift(x, row * features), nodes, mine, begin, inner, levels, nan, missing, True)
                 else:
-                    descend(shift(x, row * features), nodes, shift(roots, group), mine, FEW, inner, levels, nan, missing)
-                if leaf == "one" and aggregate == "sum" and outputs == 1:
-                    total = sums[row]
-                    for t in range(count):
-                        total = total + leaves[mine[t] * 4 + 3]
-                    sums[row], seen[row] = total, like(seen, 1)
-                    continue
-                for t in range(count):
-                    number = mine[t] - inner
-                    if leaf == "one":
-                        i = row * outputs + (targets[number] if outputs > 1 else 0)
-                        gather_weight(sums, seen, i, leaves[mine[t] * 4 + 3], aggregate)
-                    elif leaf == "all":
-                        for k in range(outputs):
-                            i = row * outputs + k
-                            if aggregate == "sum":
-                                sums[i] = sums[i] + weights[number * outputs + k]
-                            else:
-                                gather_weight(sums, seen, i, weights[number * outputs + k], aggregate)
-                    else:
-                        for k in range(starts[number], starts[number + 1]):
-                            gather_weight(sums, seen, row * outputs + targets[k], weights[k], aggregate)
-            group += GROUP if wide else FEW
+                    for k in range(together):
+                        for t in range(width):
+                            mine[k * width + t] = roots[tree + t]
+                            begin[k * width + t] = min(row + k, end - 1) * features
+                    descend(x, nodes, mine, begin, inner, levels, nan, missing, False)
+                for k in range(min(together, end - row)):
+                    at, to, was = shift(mine, k * width), shift(sums, (row + k) * outputs), shift(seen, (row + k) * outputs)
+                    collect(leaves, starts, targets, weights, at, to, was, count, inner, outputs, leaf, aggregate)
+            tree += width
     return OK
 
 
@@ -342,7 +377,7 @@ def _input(op: NodeLowering) -> tuple[Tensor, Any]:
 
 def _forest(op: NodeLowering, parse: Callable[[], Trees], outputs: int) -> Forest:
     try:
-        made = forest(parse(), outputs, FEW)
+        made = forest(parse(), outputs, GROUP)
     except ValueError as error:
         raise op.reject(str(error)) from None
     if outputs < 1 or made.targets.min(initial=0) < 0 or made.targets.max(initial=0) >= outputs:
@@ -363,7 +398,7 @@ def _walk(op: NodeLowering, x: Tensor, trees: Forest, outputs: int, aggregate: s
     nodes = op.array(trees.nodes)
     places = [array[:0] if trees.leaf == "all" else array for array in (trees.starts, trees.targets)]
     roots, *tables = (op.array(array) for array in (trees.roots, *places, trees.weights))
-    at = op.temporary("int64", (op.options.threads * GROUP,))
+    at = op.temporary("int64", (op.options.threads * 2 * GROUP,))
     sums, seen = op.temporary(x.dtype, (rows, outputs)), op.temporary("bool", (rows, outputs))
     operands = [keyed, nodes, reread(nodes, x.dtype, nodes.shape), roots, *tables, at, sums, seen]
     touched = {name: table.size for name, table in zip(("starts", "targets", "weights"), tables, strict=True)}
