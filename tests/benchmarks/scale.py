@@ -145,15 +145,15 @@ def free_batch(data: bytes) -> bytes:
 
 def batches(folder: Path) -> list[list[str]]:
     """Milliseconds of runs of one thread by rows in the batch, and a row."""
-    path = folder / "batched.onnx"
-    path.write_bytes(free_batch(randomised(BATCHED)))
-    found = batch_seconds(str(path))
+    found = batch_seconds(randomised(BATCHED), folder)
     return [[str(count), f"{1e3 * seconds:.2f}", f"{1e3 * seconds / count:.2f}"] for count, seconds in found.items()]
 
 
-def batch_seconds(path: str) -> dict[int, float]:
-    """Of a run of one thread, the median, by rows in the batch."""
-    session, found = opened("ort_lite", path), dict[int, float]()
+def batch_seconds(model: bytes, folder: Path) -> dict[int, float]:
+    """Of a run of one thread of the model with a free batch, which is written into the folder; the median, by rows in the batch."""
+    path = folder / "batched.onnx"
+    path.write_bytes(free_batch(model))
+    session, found = opened("ort_lite", str(path)), dict[int, float]()
     for count in BATCHES:
         feeds = feeds_of(session, "N", count)
         session.run(None, feeds)

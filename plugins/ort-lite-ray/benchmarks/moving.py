@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import ray
 from ort_lite_ray.calls import Calls, answer
-from ort_lite_ray.tensors import Header, Memory, read, taken, write
+from ort_lite_ray.tensors import Memory, read, taken, write
 from ort_lite_ray.testing import cluster
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -34,8 +34,7 @@ def main() -> None:
 
         def called(x: Any) -> Any:
             with memory.run() as folder:
-                back: Header = calls((write(x, f"{folder}/there"), f"{folder}/back"))
-                return taken(back)
+                return taken(calls((write(x, f"{folder}/there"), f"{folder}/back")))
 
         ways: dict[str, Callable[[Any], Any]] = {
             "put and get": lambda x: ray.get(ray.put(x)),

@@ -123,7 +123,7 @@ class Actors:
         except OrtLiteError:
             raise
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._failed(actor.who, error) from error
 
     def submit(self, place: int, name: str, outputs: int, values: Sequence[Any]) -> list[Any]:
         """References to the outputs, by way of Ray, at once; `values` may be references, too."""
@@ -141,14 +141,15 @@ class Actors:
         try:
             self._watch(wanted, before)
             return list(ray.get(wanted))
-        except ActorUnavailableError as error:
-            raise self._failed(error) from error
         except RayActorError as error:
-            self._lost(self._known.get(error.actor_id or "", "an actor"), error)
+            who = self._known.get(error.actor_id or "", "an actor")
+            if isinstance(error, ActorUnavailableError):
+                raise self._failed(who, error) from error
+            self._lost(who, error)
         except RayTaskError as error:
             if isinstance(error.cause, OrtLiteError):
                 raise error.cause from None
-            raise self._failed(error.cause) from error
+            raise self._failed("an actor", error.cause) from error
 
     def _watch(self, references: list[Any], before: Sequence[Any]) -> None:
         """Until all are there. Raises RunTerminated."""
@@ -213,5 +214,5 @@ class Actors:
         said = f"{who} has died, and this run with it; the next run makes it anew"
         raise ProviderError(f"{self._owner}: {said}").about(provider=self._owner) from error
 
-    def _failed(self, error: BaseException) -> ProviderError:
-        return ProviderError(f"{self._owner}: an actor failed: {error}").about(provider=self._owner)
+    def _failed(self, who: str, error: BaseException) -> ProviderError:
+        return ProviderError(f"{self._owner}: {who} failed: {error}").about(provider=self._owner)

@@ -40,10 +40,16 @@ def _answered(function: Callable[..., Any], arguments: Sequence[Any]) -> memoryv
     try:
         return ForkingPickler.dumps((function(*arguments), None))
     except Exception as error:  # noqa: BLE001  # the caller's
-        try:
-            return ForkingPickler.dumps((None, error))
-        except Exception:  # noqa: BLE001  # an error may hold what no pickle does
-            return ForkingPickler.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
+        return ForkingPickler.dumps((None, error if _travels(error) else RuntimeError(f"{type(error).__name__}: {error}")))
+
+
+def _travels(error: Exception) -> bool:
+    """Whether it can be pickled, and made again of that: some hold what no pickle does, or are made of more than their words."""
+    try:
+        ForkingPickler.loads(ForkingPickler.dumps(error))
+    except Exception:  # noqa: BLE001  # whatever its class does; its own words are told instead
+        return False
+    return True
 
 
 class CallLost(Exception):

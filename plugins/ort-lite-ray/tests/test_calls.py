@@ -26,11 +26,20 @@ class Strange(Exception):
         self.lock = threading.Lock()
 
 
+class Made(Exception):
+    """Is pickled, and cannot be made again of its words."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+
+
 def served(what: str, value: Any = None) -> Any:
     if what == "refuse":
         raise InvalidArgument("a shape is wrong").about(node="Conv_1")
     if what == "strange":
         raise Strange
+    if what == "made":
+        raise Made("a stage", "no reason")
     return threading.Lock() if what == "lock" else value
 
 
@@ -53,6 +62,8 @@ def test_errors_come_back_as_they_were(calls: Calls) -> None:
     assert caught.value.node == "Conv_1"
     with pytest.raises(RuntimeError, match="Strange: strange"):
         calls(("strange",))
+    with pytest.raises(RuntimeError, match="Made: a stage: no reason"):
+        calls(("made",))
     with pytest.raises(TypeError, match="lock"):
         calls(("lock",))
     with pytest.raises(TypeError, match="positional"):

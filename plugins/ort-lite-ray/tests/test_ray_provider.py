@@ -53,8 +53,13 @@ def facts(session: ort_lite.InferenceSession) -> dict[str, Any]:
     return dict(found)
 
 
-@pytest.fixture
-def chained(ray_cluster: None) -> Iterator[ort_lite.InferenceSession]:
+@pytest.fixture(params=["near", "far"])
+def chained(
+    request: pytest.FixtureRequest, ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ort_lite.InferenceSession]:
+    """Far: without memory in common, as actors on other hosts are."""
+    if request.param == "far":
+        monkeypatch.setattr(tensors, "_MEMORY", Path("/nowhere"))
     with on_actors(chain()) as session:
         yield session
 

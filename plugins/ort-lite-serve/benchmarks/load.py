@@ -214,11 +214,12 @@ def calibrate(path: str, seconds: float, max_batch: int) -> dict[str, Any]:
 
 
 def batches(path: str) -> dict[int, float]:
-    from tests.benchmarks.scale import batch_seconds, free_batch
+    """Seconds of a run without a server, by rows."""
+    from tests.benchmarks.scale import batch_seconds
 
-    free = Path(path).with_suffix(".free.onnx")
-    free.write_bytes(free_batch(Path(path).read_bytes()))
-    return {count: round(seconds, 6) for count, seconds in batch_seconds(str(free)).items()}
+    with tempfile.TemporaryDirectory() as folder:
+        found = batch_seconds(Path(path).read_bytes(), Path(folder))
+    return {count: round(seconds, 6) for count, seconds in found.items()}
 
 
 def costs(one: dict[str, str]) -> np.ndarray[Any, Any]:

@@ -19,7 +19,7 @@ from ort_lite_cpu.registry import REAL, operator
 
 GROUP = 16
 """Ways down that are gone in step: so many loads that do not wait for each other. Those of a row in so many trees, or of
-some rows in FEW trees, or of many in the last tree."""
+some rows in FEW trees, or of GROUP rows in the last tree."""
 FEW = 4
 SHALLOW = 4
 """Levels that all rows go down without a look at whether they are there already."""
@@ -100,9 +100,6 @@ def collect(
         number = at[t] - inner
         if leaf == "one":
             gather_weight(sums, seen, targets[number] if outputs > 1 else 0, leaves[at[t] * 4 + 3], aggregate)
-        elif leaf == "all" and aggregate == "sum":
-            for k in range(outputs):
-                sums[k] = sums[k] + weights[number * outputs + k]
         elif leaf == "all":
             for k in range(outputs):
                 gather_weight(sums, seen, k, weights[number * outputs + k], aggregate)
@@ -173,7 +170,7 @@ def walk(
         end = min(block + BLOCK, last)
         for i in range(block * outputs, end * outputs):
             sums[i] = like(sums, 0)
-            seen[i] = like(seen, 1 if leaf == "all" and aggregate == "sum" and trees > 0 else 0)
+            seen[i] = like(seen, 0)
         tree = 0
         while tree < trees:
             width = trees_in_step(trees - tree, end - block)
