@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.native import Spec, load
+from ort_lite.native.lang import native
 from ort_lite_cpu.run import team as module
 from ort_lite_cpu.run import ticket
+from ort_lite_cpu.run.atomics import pause
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 from ort_lite_cpu.run.loop import HALTED, Halt
 from ort_lite_cpu.run.team import TEAM, Team
@@ -215,6 +217,38 @@ def test_no_worker_sleeps_through_an_instruction(team: Team) -> None:
         assert program.run() is None
         if time.monotonic() > end:
             break
+
+
+def test_a_worker_whose_core_others_want_sleeps_between_runs_until_they_are_gone(team: Team) -> None:
+    accepted, declined = load([Spec.plain(_accepted, "i64()"), Spec.plain(_declined, "i64()")])
+    program, crowded = meeting(1, 2, 2, team), ticket.SLOTS + ticket.SLOT_NBYTES + ticket.CROWDED
+    assert program.run() is None
+    offer = ctypes.c_int64.from_address(team.control + ticket.YIELD)
+    ctypes.c_int64.from_address(team.control + ticket.PATIENCE).value = 10**15
+    offer.value = accepted
+    assert program.run() is None
+    until("the worker sleeps, without having lost its patience", team, ticket.SLEEPING, 0b10)
+    assert state(team, crowded) > 0
+    offer.value = declined
+    end = time.monotonic() + 20
+    while state(team, crowded) > 0:
+        assert time.monotonic() < end, "the worker never notes that its core is its own"
+        assert program.run() is None
+        time.sleep(0.001)
+
+
+@native
+def _accepted() -> int:
+    """Stands for sched_yield() where another thread takes the core."""
+    for _ in range(200_000):
+        pause()
+    return 0
+
+
+@native
+def _declined() -> int:
+    """Stands for sched_yield() where nobody does."""
+    return 0
 
 
 def test_a_run_that_starts_while_another_is_in_flight_goes_alone(team: Team) -> None:

@@ -7,6 +7,8 @@ leader's floating-point mode. How parts are shared: ticket.py.
 
 Idle workers pause, yield the core for 50 us, then sleep: on a futex (Linux on x86-64 and AArch64), on a condition
 variable (other systems with pthreads). Elsewhere, on Windows, there are no workers: runs are right, and serial.
+Where another thread wants a worker's core, the worker gives it up between two parts, and sleeps as soon as it has nothing to do:
+it is not stopped with a part in its hands, for which the leader would wait.
 On Linux workers ask for short slices of time (6.12 and later hear them): one that wakes on a core where another thread computes or
 spins then does not wait for the end of that thread's slice, milliseconds, while the leader waits for its part.
 On Linux a leader that finds itself on another core first takes this core out of its workers' affinity: woken there,

@@ -5,7 +5,7 @@ compare-and-swap, those of his own residue class first, whose data are in his ca
 that somebody holds, so a worker that is late, asleep or descheduled delays nobody.
 """
 
-from ort_lite.native.lang import imin, load64, store64
+from ort_lite.native.lang import imax, imin, load64, store64
 from ort_lite_cpu.run.atomics import call, fetch_add, fetch_and, fetch_or, get, lowest_bit, pause, put, swap
 from ort_lite_cpu.run.float_mode import float_mode, set_float_mode
 
@@ -27,9 +27,10 @@ SETATTR = 872  # number of sched_setattr(); 0: workers are scheduled as others a
 CPUS, CPUS_NBYTES = 896, 128  # scratch of the leader: a set of 1,024 CPUs
 MUTEX, CONDITION = 1024, 1152
 ATTRIBUTES = 1216  # a struct sched_attr, 48 bytes
-# One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec.
+# One slot a worker: address of the control block, its number, thread id, the core it avoids; a struct timespec; when it last
+# offered its core, and how many more offers it takes the core for crowded.
 SLOTS, SLOT_NBYTES = 1280, 64
-CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME = 0, 8, 16, 24, 32
+CONTROL, NUMBER, THREAD_ID, AVOIDS, TIME, OFFERED, CROWDED = 0, 8, 16, 24, 32, 48, 56
 CONTROL_NBYTES = SLOTS + SLOT_NBYTES * MAX_PARTS
 
 _SEQUENCE = 1 << MAX_PARTS
@@ -37,6 +38,9 @@ _MASK = _SEQUENCE - 1
 _INT = 0xFFFFFFFF
 _WAIT_BITSET, _WAKE_BITSET = 9 | 128, 10 | 128  # of futex(), private to the process
 _PAUSES = 64  # before a waiting thread gives way to others
+_OFFER_NS = 300_000  # a worker offers its core between two parts this often; longer than a slice, which an offer may cost it
+_SWITCH_NS = 20_000  # an offer that takes longer was accepted by another thread
+_MEMORY = 8  # offers that nobody accepts before a core is not crowded any more
 
 
 # --- Native: parts of the published instruction
@@ -48,8 +52,11 @@ def _run(control: int, row: int, part: int) -> None:
         fetch_or(control + FAILED, 1 << part)
 
 
-def _take(control: int, member: int) -> None:
-    """Runs parts until none is left to take, or another run begins that did not ask for this many threads."""
+def _take(control: int, member: int, slot: int) -> None:
+    """Runs parts until none is left to take, or another run begins that did not ask for this many threads.
+
+    The leader is member 0 and has no slot.
+    """
     while True:
         ticket = get(control + TICKET)
         mask = ticket & _MASK
@@ -63,6 +70,8 @@ def _take(control: int, member: int) -> None:
                 set_float_mode(load64(control + FLOATS))
             _run(control, load64(control + ROW), part)
             fetch_add(control + PENDING, -1)
+            if member != 0:
+                _offer(control, slot)
 
 
 # --- Native: the leader
@@ -101,7 +110,7 @@ def share(control: int, row: int, parts: int, first: int) -> int:
     store64(control + PENDING, parts - 1)
     _publish(control, (1 << parts) - 2)
     _run(control, row, 0)
-    _take(control, 0)
+    _take(control, 0, 0)
     pauses = 0
     while get(control + PENDING) != 0:
         pause()
@@ -195,7 +204,7 @@ def serve(slot: int) -> int:
         if get(control + QUIT) != 0:
             return 0
         if ticket & _MASK != 0 and number < load64(control + THREADS):
-            _take(control, number)
+            _take(control, number, slot)
             pauses = 0
             since = _now(control, slot)
             continue
@@ -203,14 +212,33 @@ def serve(slot: int) -> int:
         pauses += 1
         if pauses < _PAUSES:
             continue
-        if _now(control, slot) - since < load64(control + PATIENCE):
-            call(load64(control + YIELD))
+        if load64(slot + CROWDED) == 0 and _now(control, slot) - since < load64(control + PATIENCE):
+            _yield(control, slot)
         else:
             fetch_or(control + SLEEPING, 1 << number)
             _sleep(control, number, ticket)
             fetch_and(control + SLEEPING, ~(1 << number))
             pauses = 0
             since = _now(control, slot)
+
+
+def _offer(control: int, slot: int) -> None:
+    """Between two parts, now and then: whoever else wants this core has it now, and not in the middle of a part that the leader
+    would wait for.
+    """
+    if _now(control, slot) - load64(slot + OFFERED) > _OFFER_NS:
+        store64(slot + CROWDED, imax(load64(slot + CROWDED) - 1, 0))
+        _yield(control, slot)
+
+
+def _yield(control: int, slot: int) -> None:
+    """Gives way to others, and notes whether there were any."""
+    before = _now(control, slot)
+    call(load64(control + YIELD))
+    after = _now(control, slot)
+    store64(slot + OFFERED, after)
+    if after - before > _SWITCH_NS:
+        store64(slot + CROWDED, _MEMORY)
 
 
 def _sleep(control: int, number: int, ticket: int) -> None:
