@@ -240,7 +240,7 @@ def test_a_worker_whose_core_others_want_sleeps_between_runs_until_they_are_gone
 @native
 def _accepted() -> int:
     """Stands for sched_yield() where another thread takes the core."""
-    for _ in range(200_000):
+    for _ in range(2_000_000):
         pause()
     return 0
 

@@ -39,7 +39,7 @@ _INT = 0xFFFFFFFF
 _WAIT_BITSET, _WAKE_BITSET = 9 | 128, 10 | 128  # of futex(), private to the process
 _PAUSES = 64  # before a waiting thread gives way to others
 _OFFER_NS = 300_000  # a worker offers its core between two parts this often; longer than a slice, which an offer may cost it
-_SWITCH_NS = 20_000  # an offer that takes longer was accepted by another thread
+_SWITCH_NS = 250_000  # an offer that takes longer was accepted by another thread
 _MEMORY = 8  # offers that nobody accepts before a core is not crowded any more
 
 
