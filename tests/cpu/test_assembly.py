@@ -58,8 +58,9 @@ def one(target: Target) -> Spec:
 
 def channels(taps: int, stride: int, target: Target) -> Spec:
     signature = "void(*f32,i64,i64,i64,*f32,i64,i64,*f32,*f32,*f32,i64,i64,i64,f64,f64)"
-    statics = {"taps": taps, "stride": stride, "dilation": 1, **depthwise.registers_for(target)}
-    return Spec.plain(depthwise._channels, signature, {**statics, "lanes": tile_for("f32", target).lanes})
+    lanes = tile_for("f32", target).lanes
+    statics = {"taps": taps, "stride": stride, "dilation": 1, **depthwise.tile_of(target, lanes, taps, 64, 56), "lanes": lanes}
+    return Spec.plain(depthwise._channels, signature, statics)
 
 
 def plane(taps: int, stride: int, in_place: bool, target: Target) -> Spec:

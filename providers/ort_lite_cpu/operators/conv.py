@@ -194,8 +194,9 @@ def _emit_depthwise(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight
         emit_permute(op, weight.tensor, w, w.shape[::-1], [1, 0])
     unrolled: dict[str, Any] = {"taps": sizes.kernel[2], "stride": sizes.strides[2], "dilation": sizes.dilations[2]}
     assert all(isinstance(number, int) for number in unrolled.values())
-    operands = [x, w, epilogue.bias, epilogue.residual, y]
-    statics = {**unrolled, **depthwise.registers_for(op.target), "lanes": tile_for(x.native, op.target).lanes}
+    operands, lanes = [x, w, epilogue.bias, epilogue.residual, y], tile_for(x.native, op.target).lanes
+    tile = depthwise.tile_of(op.target, lanes, unrolled["taps"], sizes.channels, sizes.result[2])
+    statics = {**unrolled, **tile, "lanes": lanes}
     given: dict[str, Any] = {**sizes.named, **epilogue.activation.named, **statics}
     op.emit(depthwise.depthwise, operands, **given, work=sizes.work * 4, result=whole(y))
 

@@ -274,6 +274,28 @@ LANES = tile_for("f32", host()).lanes
 """Channels come in whole vectors of this machine's."""
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "taps", "stride"),
+    [
+        (LANES + 3, (4, 7), 3, 1),
+        (LANES + 3, (5, 15), 3, 2),
+        (4 * LANES + 5, (3, 14), 3, 1),
+        (4 * LANES + 5, (5, 21), 5, 1),
+        (2 * LANES, (5, 17), 5, 1),
+        (4 * LANES, (3, 3), 3, 1),
+        (32, (130, 265), 3, 2),
+    ],
+    ids=str,
+)
+def test_tiles_of_depthwise(channels: int, size: Shape, taps: int, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 7, 8 and 4 pixels and one vector or two, the last of which some compute again; an image that is fetched ahead."""
+    x, w, b = ramp((1, channels, *size)), weights(channels, 1, taps, taps), ramp((channels,))
+    given: dict[str, Any] = {"group": channels, "strides": [stride] * 2, "pads": [taps // 2] * 4}
+    monkeypatch.setattr(conv, "suits_planes", lambda *_: False)
+    [got] = run_op("Conv", [x, w, b], given, constants=(1, 2), fixed=True)
+    assert_close(got, convolved(x, w, b, **given), 1e-5, 1e-5, "depthwise")
+
+
 @pytest.mark.parametrize(("edge", "stride", "tolerance"), [(2, 1, 3e-6), (2, 2, 3e-6), (4, 1, 3e-5)])
 @pytest.mark.parametrize("pads", [[1, 1, 1, 1], [0, 0, 0, 0], [2, 0, 1, 2]], ids=str)
 @pytest.mark.parametrize(

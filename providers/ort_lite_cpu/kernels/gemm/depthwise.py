@@ -14,23 +14,38 @@ from ort_lite.native.lang import OK, Ptr, Static, emitted, native, null, shift, 
 from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
+from ort_lite_cpu.kernels.square import prefetch_second
 
-PIXELS = 4
-"""Output pixels of a tile: with two vectors of channels as many sums as keep the multipliers busy."""
 ROWS = 2
 """Output rows that are computed at one place."""
+FAR = 1 << 20
+"""Elements of images that may not be in a cache any more: what the next rows see and write is fetched ahead."""
+FAR_TAPS = 4
+"""Wider kernels compute for longer than memory takes."""
 MAX_TAPS = 64
 """Kernels up to this width are unrolled."""
 MAX_STRIDE = 8
 """What the next tile will read is fetched ahead, one instruction a pixel: their number grows with the stride's square."""
 
 
-def registers_for(target: Target) -> dict[str, Any]:
-    """Statics. vectors: of channels, of a tile: a multiplication that is not fused needs registers for more than sums and weights.
+def tile_of(target: Target, lanes: int, taps: int, channels: Any, width: Any) -> dict[str, Any]:
+    """Statics. pixels: of a tile, in one line of output; vectors: of channels; held: whether there are registers for the weights of a
+    line too, which else are read wherever they are used.
 
-    held: whether there are registers for the weights of a line too, which else are read wherever they are used.
+    As many sums as keep the multipliers busy; a multiplication that is not fused needs registers for more than these. Widths are
+    multiples of 7 more often than of 8. A tile of 4 pixels reads less than one of 7 for 3 taps, and more for 5. AArch64 loads several
+    inputs at once, for which there have to be registers.
     """
-    return {"vectors": 2 if target.has_fma else 1, "held": target.vector_registers == 32}
+    wide = target.vector_registers == 32 and target.architecture == "x86_64"
+    sevens = isinstance(width, int) and width % 7 == 0
+    two = isinstance(channels, int) and channels >= (2 if wide else 4) * lanes
+    if not target.has_fma:
+        return {"pixels": 4, "vectors": 1, "held": False}
+    if (isinstance(width, int) and width <= 4) or (not wide and two and (taps < 5 or not sevens)):
+        pixels, vectors = 4, 2 if two else 1
+    else:
+        pixels, vectors = 7 if sevens else 8, 2 if two and wide else 1
+    return {"pixels": pixels, "vectors": vectors, "held": vectors * (pixels + taps + 1) + 1 <= target.vector_registers}
 
 
 @native
@@ -76,6 +91,7 @@ def depthwise(
     taps: Static,
     stride: Static,
     dilation: Static,
+    pixels: Static,
     vectors: Static,
     held: Static,
     lanes: Static,
@@ -90,13 +106,15 @@ def depthwise(
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     groups = (oh + ROWS - 1) // ROWS
+    far = taps <= FAR_TAPS and n * (ih * iw + oh * ow) * c > FAR
     for job in span(n * groups, part, parts):
         image, top = job // groups, job % groups * ROWS
         bottom = min(top + ROWS, oh)
-        for column in range(0, ow, PIXELS):
+        for tile in range((ow + pixels - 1) // pixels):
+            column = max(min(tile * pixels, ow - pixels), 0)
             start = column * stride - pw
-            count = min(ow - column, PIXELS)
-            inside = start >= 0 and count == PIXELS and start + (PIXELS - 1) * stride + (taps - 1) * dilation < iw
+            count = min(ow, pixels)
+            inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < iw
             for row in range(top, bottom):
                 h = row * sh - ph
                 first = (-h + dh - 1) // dh if h < 0 else 0
@@ -106,13 +124,25 @@ def depthwise(
                 at = ((image * oh + row) * ow + column) * c
                 a, b = shift(x, (image * ih + h + first * dh) * iw * c), shift(w, first * taps * c)
                 line, lines, rest, out = dh * iw * c, last - first, shift(residual, at), shift(y, at)
+                if far:
+                    below = (image * ih + h + (kh - 1) * dh + ROWS * sh) * iw + max(start, 0)
+                    for i in range(sh):
+                        _ask(shift(x, (below - i * iw) * c), count * stride * c)
+                    _ask(shift(out, ROWS * ow * c), count * c)
                 _channels(
                     a, line, start, iw, b, c, lines, bias, rest, out, count, inside, mode, low, high,
-                    taps, stride, dilation, vectors, held, lanes,
+                    taps, stride, dilation, pixels, vectors, held, lanes,
                 )  # fmt: skip
         if kind != "":
             activate(shift(y, (image * oh + top) * ow * c), 0, 1, (bottom - top) * ow * c, alpha, beta, kind)
     return OK
+
+
+@native
+def _ask(x: Ptr, count: int) -> None:
+    """Fetches elements that are read or written when the next rows are computed; any address is allowed."""
+    for i in range(0, count, 16):
+        prefetch_second(shift(x, i))
 
 
 @native(inline=False)
@@ -135,41 +165,61 @@ def _channels(
     taps: Static,
     stride: Static,
     dilation: Static,
+    pixels: Static,
     vectors: Static,
     held: Static,
     lanes: Static,
 ) -> None:
-    """One tile of pixels, all channels: some vectors at a time, two of which are a cache line where they have 32 bytes."""
-    i = 0
-    if inside:
-        while i + vectors * lanes <= c:
+    """One tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors."""
+    width, i = vectors * lanes, 0
+    if inside and c >= width:
+        while i < c:
+            i = min(i, c - width)
             a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
             _tile(
                 a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-                False, taps, stride, dilation, vectors, held, lanes,
+                False, taps, stride, dilation, pixels, vectors, held, lanes,
             )  # fmt: skip
-            i += vectors * lanes
-    while i + vectors * lanes <= c:
-        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(
-            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-            True, taps, stride, dilation, vectors, held, lanes,
-        )  # fmt: skip
-        i += vectors * lanes
-    while vectors > 1 and i + lanes <= c:
-        a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(
-            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
-            True, taps, stride, dilation, 1, held, lanes,
-        )  # fmt: skip
-        i += lanes
+            i += width
+    elif c >= width:
+        while i < c:
+            i = min(i, c - width)
+            a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
+            _tile(
+                a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
+                True, taps, stride, dilation, pixels, vectors, held, lanes,
+            )  # fmt: skip
+            i += width
     while i < c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
-        _tile(a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high, True, taps, stride, dilation, 1, held, 1)
+        _tile(
+            a,
+            line,
+            start,
+            iw,
+            b,
+            c,
+            lines,
+            add,
+            rest,
+            out,
+            count,
+            mode,
+            low,
+            high,
+            True,
+            taps,
+            stride,
+            dilation,
+            pixels,
+            1,
+            held,
+            1,
+        )
         i += 1
 
 
-@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static)")
+@emitted("void(*F,i64,i64,i64,*F,i64,i64,*F,*F,*F,i64,i64,F,F,static,static,static,static,static,static,static,static)")
 def _tile(
     builder: Any,
     x: Any,
@@ -190,16 +240,17 @@ def _tile(
     taps: int,
     stride: int,
     dilation: int,
+    pixels: int,
     vectors: int,
     held: bool,
     lanes: int,
 ) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
 
-    Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
+    One vector of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
     """
     emit = Vectors(builder, x.type.pointee, lanes)
-    columns = sorted({p * stride + j * dilation for p in range(PIXELS) for j in range(taps)})
+    columns = sorted({p * stride + j * dilation for p in range(pixels) for j in range(taps)})
     places, inside = {}, {}
     for column in columns:
         place = builder.add(start, emit.integer(column))
@@ -211,7 +262,7 @@ def _tile(
     if not edge:
         for i in range(stride):
             below = emit.move(x, builder.mul(line, builder.sub(lines, emit.integer(1 + i))))
-            for column in range(columns[-1] + 1, columns[-1] + 1 + PIXELS * stride):
+            for column in range(columns[-1] + 1, columns[-1] + 1 + pixels * stride):
                 emit.prefetch(emit.move(below, builder.mul(builder.add(start, emit.integer(column)), c)))
 
     def loaded(factors: Any, tap: int) -> list[Any]:
@@ -222,7 +273,7 @@ def _tile(
         sums = list(carried)
         weights = [loaded(factors, j) for j in range(taps)] if held else []
         for column in columns:
-            used = [(p, j) for p, j in _meeting(column, stride, dilation) if 0 <= j < taps]
+            used = [(p, j) for p, j in _meeting(column, pixels, stride, dilation) if 0 <= j < taps]
             own = [p * vectors + v for p, _ in used for v in range(vectors)]
 
             def added(sums: Sequence[Any], column: int = column, used: Sequence[tuple[int, int]] = tuple(used)) -> list[Any]:
@@ -237,10 +288,10 @@ def _tile(
                 sums[n] = total
         return sums
 
-    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (PIXELS * vectors), along)[1]
+    sums = emit.loop(emit.integer(0), lines, 1, [emit.zero] * (pixels * vectors), along)[1]
     parts = [v * lanes for v in range(vectors)]
-    sums = emit.when(emit.bit(mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(bias, at) for at in parts] * PIXELS))
-    for p in range(PIXELS):
+    sums = emit.when(emit.bit(mode, BIAS), sums, lambda s: emit.add_all(s, [emit.load(bias, at) for at in parts] * pixels))
+    for p in range(pixels):
         own, at = sums[p * vectors : (p + 1) * vectors], emit.mul(c, p)
         if edge:
             with builder.if_then(builder.icmp_signed("<", emit.integer(p), count)):
@@ -249,9 +300,9 @@ def _tile(
             _finish(emit, own, at, mode, residual, y, low, high)
 
 
-def _meeting(column: int, stride: int, dilation: int) -> list[tuple[int, int]]:
+def _meeting(column: int, pixels: int, stride: int, dilation: int) -> list[tuple[int, int]]:
     """(pixel of the tile, tap) that meet in a column."""
-    pairs = [(p, divmod(column - p * stride, dilation)) for p in range(PIXELS)]
+    pairs = [(p, divmod(column - p * stride, dilation)) for p in range(pixels)]
     return [(p, tap) for p, (tap, rest) in pairs if rest == 0]
 
 
