@@ -21,6 +21,7 @@ def ort_lite_transforms() -> "list[Transform]":
     from ort_lite_transforms.gather_first import gather_before_computing
     from ort_lite_transforms.if_inlining import inline_known_if
     from ort_lite_transforms.known_contents import fold_known_contents
+    from ort_lite_transforms.loop_invariants import hoist_loop_invariants
     from ort_lite_transforms.no_ops import remove_neutral_operand, remove_no_op
     from ort_lite_transforms.norm_affine import fuse_norm_affine
     from ort_lite_transforms.quantized_moves import saturate_once
@@ -61,6 +62,7 @@ def ort_lite_transforms() -> "list[Transform]":
         saturate_once,
         # extended
         gather_before_computing,
+        hoist_loop_invariants,
     ]
 
 
