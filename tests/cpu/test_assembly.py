@@ -185,7 +185,7 @@ TRANSFORMS: dict[str, tuple[Callable[..., object], str, dict[str, str]]] = {
 
 def winograd_transform(name: str, edge: int, target: Target, taps: int = 3, stride: int = 1) -> Spec:
     function, signature, statics = TRANSFORMS[name]
-    sizes = {"edge": edge, "taps": taps, "stride": stride, "lanes": tile_for("f32", target).lanes}
+    sizes = {"edge": edge, "taps": taps, "stride": stride, "axes": 2, "lanes": tile_for("f32", target).lanes}
     return Spec.plain(function, signature, {**statics, **sizes})
 
 

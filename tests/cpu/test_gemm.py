@@ -363,12 +363,20 @@ def test_filters_are_transformed_in_the_order_of_their_use(outputs: int, dtype: 
         np.testing.assert_allclose(np.concatenate([first[:, 0], first[:, 1], second], 2), expected, rtol=tight, atol=tight)
 
 
+@pytest.mark.parametrize(("edge", "taps"), [(2, 3), (4, 3), (2, 5)])
+def test_filters_along_one_axis_are_transformed_once(edge: int, taps: int) -> None:
+    g, by = random(32, 3, 1, taps), G[edge, taps, 1]
+    [made] = transformed_filters(g, 1, edge, 32, Tile(6, 4, 8), KERNELS, axes=1)
+    expected = (g[:, :, 0].astype(float) @ by.T).transpose(2, 1, 0)
+    np.testing.assert_allclose(made.reshape(expected.shape), expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_filters_are_transformed_alike_on_every_target(target: str) -> None:
     """As many at a time as the target's vectors hold."""
     lanes = tile_for("f32", TARGETS[target]).lanes
     g, u = random(19, 2, 3, 3), np.empty(36 * 2 * 2 * 16, np.float32)
-    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "taps": 3, "stride": 1, "lanes": lanes})
+    spec = Spec(transform_filters, ("f32", "f32"), {"edge": 4, "taps": 3, "stride": 1, "axes": 2, "lanes": lanes})
     assert call(spec, [g, u], [19, 2, 32, 16, 2], target=TARGETS[target]) == 0
     expected = np.zeros((36, 2, 32))
     expected[:, :, :19] = (G[4, 3, 1] @ g.astype(float) @ G[4, 3, 1].T).reshape(19, 2, 36).T

@@ -90,7 +90,7 @@ def emit_conv(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight, y: T
     elif sizes.is_depthwise:
         _emit_depthwise(op, sizes, x, weight, y, epilogue)
     elif weight.array is not None and (edge := _winograd_edge(op, sizes, x)):
-        _emit_winograd(op, sizes, edge, x, weight, y, epilogue)
+        _emit_winograd(op, sizes.turned, edge, x, weight, y, epilogue)
     else:
         _emit_general(op, sizes, x, weight, y, epilogue)
 
@@ -121,7 +121,7 @@ def _emit_channels(op: NodeLowering, sizes: Geometry, x: Tensor, weight: Weight,
 def _winograd_edge(op: NodeLowering, sizes: Geometry, x: Tensor) -> int:
     """0 where Winograd's convolution is not used."""
     allowed = x.dtype == "float32" and op.options.winograd
-    return sizes.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
+    return sizes.turned.winograd_edge(tall_tile("f32", op.target)) if allowed else 0
 
 
 def by_pixels(op: NodeLowering, sizes: Geometry) -> bool:
@@ -205,20 +205,27 @@ def _emit_winograd(
     op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
 ) -> None:
     tile = tall_tile(x.native, op.target)
-    stride = sizes.strides[2]
+    stride, axes = sizes.strides[2], 1 if sizes.kernel[1] == 1 else 2
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
-    assert isinstance(sizes.kernel[1], int) and isinstance(stride, int)
-    groups, taps, outputs = sizes.groups, sizes.kernel[1], sizes.outputs // sizes.groups
+    assert isinstance(sizes.kernel[2], int) and isinstance(stride, int)
+    groups, taps, outputs = sizes.groups, sizes.kernel[2], sizes.outputs // sizes.groups
     columns, block = _columns(outputs, tile.lanes), _block(sizes, edge, tile)
-    form = f"winograd {edge} {stride} {groups} {columns} {tile.columns}"
+    form = f"winograd {edge} {stride} {axes} {groups} {columns} {tile.columns}"
     u = weight.packed(
-        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.kernels, stride)
+        op, form, lambda array: winograd.transformed_filters(array, groups, edge, columns, tile, op.kernels, stride, axes)
     )
-    size = winograd.scratch_size(edge, taps, stride, block, sizes.channels // groups, columns)
+    size = winograd.scratch_size(edge, taps, stride, axes, block, sizes.channels // groups, columns)
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, lies = laid(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
-    statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "shares": winograd.shares_for(block, tile)}
+    statics = {
+        "edge": edge,
+        "taps": taps,
+        "stride": stride,
+        "axes": axes,
+        "shares": winograd.shares_for(block, tile),
+        **tile.statics,
+    }
     given = {**sizes.named, **lies, "groups": groups, **epilogue.activation.named, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
@@ -234,6 +241,9 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     few = channels // sizes.groups <= MANY_CHANNELS
     twice = few if sizes.strides[2] == 2 else edge == 2 or not few
     about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
+    if sizes.kernel[1] == 1:  # as many numbers as of a tile along both axes
+        assert isinstance(sizes.kernel[2], int)
+        about *= winograd.seen_by(edge, sizes.kernel[2], 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about
 
 

@@ -343,6 +343,40 @@ def test_winograd_of_groups_and_of_five_taps(
     check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=3e-5 * np.abs(want).max(), **attributes)
 
 
+@pytest.mark.parametrize(("edge", "taps", "tolerance"), [(2, 3, 3e-6), (4, 3, 1e-5), (2, 5, 1e-5)])
+@pytest.mark.parametrize("size", [(23,), (2,), (3, 14), (23, 1)], ids=str)
+def test_winograd_along_one_axis(size: Shape, edge: int, taps: int, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over sound, lines of an image, a column of it; of two groups with parts of vectors."""
+    monkeypatch.setattr(Geometry, "winograd_edge", lambda *_: edge)
+    kernel = {1: (taps,), 2: (taps, 1) if size[-1] == 1 else (1, taps)}[len(size)]
+    pads = {1: [2, 1], 2: [2, 0, 1, 0] if size[-1] == 1 else [1, 2, 0, 1]}[len(size)]
+    x, w = ramp((2, 2 * (LANES + 7), *size)), weights(2 * (32 + LANES + 1), LANES + 7, *kernel)
+    b, attributes = ramp((len(w),)), dict[str, Any](pads=pads, group=2)
+    assert "winograd" in names(op_program("Conv", [x, w, b], attributes, constants=(1, 2), fixed=True))
+    want = convolved(x, w, b, **attributes)
+    check_op("Conv", x, w, b, expected=want, constants=(1, 2), rtol=0, atol=tolerance * np.abs(want).max(), **attributes)
+
+
+@pytest.mark.parametrize(
+    ("channels", "length", "taps", "wide", "narrow"),
+    [
+        (64, 400, 3, 4, 4),
+        (64, 400, 5, 2, 2),
+        (64, 12, 3, 0, 0),
+        (256, 64, 3, 2, 4),
+        (16, 400, 3, 0, 0),
+        (64, 400, 7, 0, 0),
+        (64, symbol("L"), 3, 0, 0),
+    ],
+)
+def test_tiles_along_one_axis(channels: int, length: Dim, taps: int, wide: int, narrow: int) -> None:
+    """For many channels, and lengths that are known; of images that are not counted yet there is one at least."""
+    for images in (1, symbol("N")):
+        image = (images, channels, length)
+        sizes = conv.sizes_of(image, image, (taps,), (1,), (taps // 2,), (1,), 1)
+        assert [sizes.winograd_edge(Tile(12, 2, 16)), sizes.winograd_edge(Tile(6, 2, 8))] == [wide, narrow]
+
+
 @pytest.mark.parametrize(
     ("images", "channels", "size", "wide", "narrow"),
     [

@@ -10,6 +10,9 @@ Groups are convolutions of their own.
 With a stride of 2 and three taps, the even numbers of a line meet two taps and the odd ones the third: F(2, 2) for the former, 3
 products, and 2 for the latter, where the definition has 6. A tile of 2x2 outputs sees 5x5 inputs, 25 planes for 36 products. Both odd
 numbers meet the same tap: of 25 planes some share their filters, and filters are 16, as those of F(2x2). All transforms are sums.
+
+Along one axis, as over sound and text, F(4, 3), F(2, 3) and F(2, 5) are the same transforms once: 6 or 4 planes, and two thirds to half
+of the multiplications.
 Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 
 Long, and one file: four forms of one algorithm, which share all but the sums of their transforms.
@@ -37,9 +40,10 @@ GAP = 16
 """Elements between the rows of a transform, so that its planes do not fall on the same cache lines."""
 
 
-def planes_of(edge: int, taps: int, stride: int = 1) -> int:
-    """Numbers that a tile of edge x edge outputs of taps x taps sees, and is transformed to."""
-    return seen_by(edge, taps, stride) * seen_by(edge, taps, stride)
+def planes_of(edge: int, taps: int, stride: int = 1, axes: int = 2) -> int:
+    """Numbers that a tile of `edge` outputs along each axis, of as many taps, sees, and is transformed to."""
+    seen: int = seen_by(edge, taps, stride)
+    return seen * seen if axes == 2 else seen
 
 
 @native
@@ -48,26 +52,36 @@ def seen_by(edge: int, taps: int, stride: int) -> int:
     return (edge - 1) * stride + taps
 
 
+@native
+def downwards(number: int, axes: int) -> int:
+    """What is `number` across, down the image: a tile along one axis is a line of it."""
+    return number if axes == 2 else 1
+
+
 def transformed_filters(
-    weight: Array, groups: int, edge: int, columns: int, tile: Tile, kernels: Kernels, stride: int = 1
+    weight: Array, groups: int, edge: int, columns: int, tile: Tile, kernels: Kernels, stride: int = 1, axes: int = 2
 ) -> Array:
     """G g G' of (O, C / groups, taps, taps), a row a group: for each `columns` outputs panels (kinds, some, C / groups, tile.columns),
     in the order of their use. Kinds are (edge + taps - 1) x (edge + taps - 1), one a plane where the stride is 1.
 
-    O(planes * size), in float64 before rounding.
+    Along one axis G g of (O, C / groups, ..., taps). O(planes * size), in float64 before rounding.
     """
-    outputs, channels, taps = len(weight) // groups, weight.shape[1], weight.shape[2]
+    outputs, channels, taps = len(weight) // groups, weight.shape[1], max(weight.shape[2:])
     whole, rest = divmod(outputs, columns)
     count = whole * -(-columns // tile.columns) + -(-rest // tile.columns)
-    u = aligned_empty((groups, planes_of(edge, taps) * count * channels * tile.columns), weight.dtype)
+    u = aligned_empty((groups, planes_of(edge, taps, axes=axes) * count * channels * tile.columns), weight.dtype)
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
     for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
-        run_once(transform_filters, [own, made], kernels, **sizes, edge=edge, taps=taps, stride=stride, lanes=tile.lanes)
+        statics = {"edge": edge, "taps": taps, "stride": stride, "axes": axes, "lanes": tile.lanes}
+        run_once(transform_filters, [own, made], kernels, **sizes, **statics)
     return u
 
 
 @native
-@extents(w="outputs * channels * taps * taps", u="(edge + taps - 1) * (edge + taps - 1) * count * channels * width")
+@extents(
+    w="outputs * channels * taps * (1 + (axes - 1) * (taps - 1))",
+    u="(edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * count * channels * width",
+)
 def transform_filters(
     w: Ptr,
     u: Ptr,
@@ -79,12 +93,14 @@ def transform_filters(
     edge: Static,
     taps: Static,
     stride: Static,
+    axes: Static,
     lanes: Static,
     part: int,
     parts: int,
 ) -> int:
     """As `transformed_filters`, of one group; parts share the `count` panels of a plane. `lanes` outputs at a time, the rest singly."""
-    each, kinds, depth = (columns + width - 1) // width, (edge + taps - 1) * (edge + taps - 1), channels * taps * taps
+    numbers, own = edge + taps - 1, taps * downwards(taps, axes)
+    each, kinds, depth = (columns + width - 1) // width, numbers * downwards(numbers, axes), channels * own
     for panel_number in span(count, part, parts):
         block, local = panel_number // each, panel_number % each
         some = min(columns, outputs - block * columns)
@@ -92,13 +108,13 @@ def transform_filters(
         first, filled = block * columns + local * width, min(width, some - local * width)
         for c in range(channels):
             target = (kinds * block * each + local) * channels * width + c * width
-            source = shift(w, first * depth + c * taps * taps)
+            source = shift(w, first * depth + c * own)
             i = 0
             while i + lanes <= filled:
-                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, lanes)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, axes, lanes)
                 i += lanes
             while i < filled:
-                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, 1)
+                _transform_filter(shift(source, i * depth), depth, shift(u, target + i), plane, edge, taps, stride, axes, 1)
                 i += 1
             for j in range(filled, width):
                 for k in range(kinds):
@@ -106,9 +122,9 @@ def transform_filters(
     return OK
 
 
-@emitted("void(*F,i64,*F,i64,static,static,static,static)")
+@emitted("void(*F,i64,*F,i64,static,static,static,static,static)")
 def _transform_filter(
-    builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, stride: int, lanes: int
+    builder: Any, g: Any, depth: Any, u: Any, plane: Any, edge: int, taps: int, stride: int, axes: int, lanes: int
 ) -> None:
     """u[plane * k], k < kinds, of `lanes` filters that lie `depth` apart.
 
@@ -125,8 +141,8 @@ def _transform_filter(
         return vector if narrow.nbytes == 8 else builder.fpext(vector, emit.type)
 
     times, kinds = _G[edge, taps, stride], edge + taps - 1
-    columns = [times(emit, [taken(taps * i + j) for i in range(taps)]) for j in range(taps)]
-    for i in range(kinds):
+    columns = [times(emit, [taken(taps * i + j) for i in range(taps)]) if axes == 2 else [taken(j)] for j in range(taps)]
+    for i in range(downwards(kinds, axes)):
         for j, value in enumerate(times(emit, [column[i] for column in columns])):
             rounded = value if narrow.nbytes == 8 else builder.fptrunc(value, narrow.type)
             narrow.store(rounded, emit.move(u, emit.mul(plane, kinds * i + j)), 0)
@@ -173,9 +189,9 @@ _G = {(4, 3, 1): _g_of_4, (2, 3, 1): _g_of_2, (2, 5, 1): _g_of_five, (2, 3, 2): 
 """G g, by edge, taps and stride."""
 
 
-def scratch_size(edge: int, taps: int, stride: int, tiles: int, channels: int, columns: int) -> int:
+def scratch_size(edge: int, taps: int, stride: int, axes: int, tiles: int, channels: int, columns: int) -> int:
     """Elements that one part needs, for the channels of one group: both transforms of a block, and a patch for tiles at the border."""
-    return planes_of(edge, taps, stride) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
+    return planes_of(edge, taps, stride, axes) * (tiles * (channels + GAP) + tiles * (columns + GAP) + channels)
 
 
 def shares_for(block: int, tile: Tile) -> int:
@@ -186,13 +202,13 @@ def shares_for(block: int, tile: Tile) -> int:
 @native
 @extents(
     x="n * ih * iw * c",
-    u="groups * (edge + taps - 1) * (edge + taps - 1) * (c // groups) * vectors * lanes"
+    u="groups * (edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * (c // groups) * vectors * lanes"
     " * (o // groups // columns * ceildiv(columns, vectors * lanes) + ceildiv(o // groups % columns, vectors * lanes))",
     bias="o",
     residual="walk(0, n * oh * ow, ldy, o, 1)",
     y="walk(at, n * oh * ow, ldy, o, 1)",
     scratch="(parts - 1) * size + (block * (c // groups + GAP) + block * (columns + GAP) + c // groups)"
-    " * ((edge - 1) * stride + taps) * ((edge - 1) * stride + taps)",
+    " * ((edge - 1) * stride + taps) * (1 + (axes - 1) * ((edge - 1) * stride + taps - 1))",
 )
 def winograd(
     x: Ptr,
@@ -236,6 +252,7 @@ def winograd(
     edge: Static,
     taps: Static,
     stride: Static,
+    axes: Static,
     shares: Static,
     rows: Static,
     vectors: Static,
@@ -243,17 +260,19 @@ def winograd(
     part: int,
     parts: int,
 ) -> int:
-    """As `convolution.conv` for a kernel of taps x taps, both strides `stride`, dilations 1.
+    """As `convolution.conv` for a kernel of taps x taps, both strides `stride`, dilations 1; along one axis of 1 x taps, strides 1.
 
     Of each group channels, outputs, `columns` and what is left of the outputs behind the last of them are a vector at least. block:
     tiles, columns: outputs taken together, size: what `scratch_size` says of both; at, ldy: as there. Parts share blocks, and columns
     of all groups.
     """
     width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
-    planes, depth, outputs = seen * seen, c // groups, o // groups
+    planes, depth, outputs = seen * downwards(seen, axes), c // groups, o // groups
     each, sets = (columns + width - 1) // width * width, (outputs + columns - 1) // columns
-    filters_of_group = kinds * kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
-    down, across = (oh + edge - 1) // edge, (ow + edge - 1) // edge
+    kinds = kinds * downwards(kinds, axes)
+    filters_of_group = kinds * depth * (outputs // columns * each + (outputs % columns + width - 1) // width * width)
+    height = downwards(edge, axes)
+    down, across = (oh + height - 1) // height, (ow + edge - 1) // edge
     tiles = n * down * across
     v = shift(scratch, part * size)
     m = shift(v, planes * block * (depth + GAP))
@@ -270,10 +289,28 @@ def winograd(
             if i == left or j == 0:
                 own = shift(x, group * depth)
                 _transform_inputs(
-                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda, edge, taps, stride, lanes
+                    own,
+                    v,
+                    patch,
+                    first,
+                    count,
+                    down,
+                    across,
+                    depth,
+                    c,
+                    ih,
+                    iw,
+                    ph,
+                    pw,
+                    block * lda,
+                    edge,
+                    taps,
+                    stride,
+                    axes,
+                    lanes,
                 )
             some = min(columns, outputs - j)
-            filters = shift(u, group * filters_of_group + kinds * kinds * (j // columns) * each * depth)
+            filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
                 v,
                 filters,
@@ -287,6 +324,7 @@ def winograd(
                 edge,
                 taps,
                 stride,
+                axes,
                 rows,
                 vectors,
                 lanes,
@@ -296,7 +334,7 @@ def winograd(
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
                 m, out, b, r, first, count, down, across, some, ldy, oh, ow, line, plane_size, mode, low, high, alpha, beta,
-                kind, edge, taps, stride, lanes,
+                kind, edge, taps, stride, axes, lanes,
             )  # fmt: skip
     return OK
 
@@ -315,6 +353,7 @@ def _multiply(
     edge: Static,
     taps: Static,
     stride: Static,
+    axes: Static,
     rows: Static,
     vectors: Static,
     lanes: Static,
@@ -325,11 +364,12 @@ def _multiply(
     The last of the kinds of a direction meets all of the numbers that are left.
     """
     width, seen, kinds = vectors * lanes, seen_by(edge, taps, stride), edge + taps - 1
-    for number in range(kinds * kinds):
+    tall, lines = downwards(seen, axes), downwards(kinds, axes)
+    for number in range(lines * kinds):
         top, first = number // kinds, number % kinds
         for p in range(0, some, width):
             f, u = u, shift(u, depth * width)
-            for i in range(top, seen if top == kinds - 1 else top + 1):
+            for i in range(top, tall if top == lines - 1 else top + 1):
                 for j in range(first, seen if first == kinds - 1 else first + 1):
                     at = i * seen + j
                     a, y, rest = shift(v, at * plane), shift(m, at * result + p), some - p
@@ -357,6 +397,7 @@ def _transform_inputs(
     edge: Static,
     taps: Static,
     stride: Static,
+    axes: Static,
     lanes: Static,
 ) -> None:
     """v (planes, count, c): tiles `first` and following, transformed; those at the border by way of a copy with zeros.
@@ -364,16 +405,17 @@ def _transform_inputs(
     Pixels of x lie `pixel` apart, of which c channels count.
     """
     seen, step = seen_by(edge, taps, stride), edge * stride
+    tall = downwards(seen, axes)
     for tile in range(count):
         number = first + tile
         batch = number // (down * across)
-        h, w = number // across % down * step - ph, number % across * step - pw
+        h, w = number // across % down * downwards(step, axes) - ph, number % across * step - pw
         target = shift(v, tile * (c + GAP))
         start = ((batch * ih + h) * iw + w) * pixel
-        if h >= 0 and w >= 0 and h + seen <= ih and w + seen <= iw:
-            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, stride, lanes)
+        if h >= 0 and w >= 0 and h + tall <= ih and w + seen <= iw:
+            _input_tile(shift(x, start), iw * pixel, pixel, target, plane, c, edge, taps, stride, axes, lanes)
         else:
-            for i in range(seen):
+            for i in range(tall):
                 for j in range(seen):
                     at = (i * seen + j) * c
                     if h + i < 0 or h + i >= ih or w + j < 0 or w + j >= iw:
@@ -381,12 +423,23 @@ def _transform_inputs(
                             patch[at + k] = like(patch, 0)
                     else:
                         copy_run(shift(patch, at), shift(x, start + (i * iw + j) * pixel), c, lanes)
-            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, stride, lanes)
+            _input_tile(patch, seen * c, c, target, plane, c, edge, taps, stride, axes, lanes)
 
 
-@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static)")
+@emitted("void(*F,i64,i64,*F,i64,i64,static,static,static,static,static)")
 def _input_tile(
-    builder: Any, x: Any, line: Any, pixel: Any, v: Any, plane: Any, c: Any, edge: int, taps: int, stride: int, lanes: int
+    builder: Any,
+    x: Any,
+    line: Any,
+    pixel: Any,
+    v: Any,
+    plane: Any,
+    c: Any,
+    edge: int,
+    taps: int,
+    stride: int,
+    axes: int,
+    lanes: int,
 ) -> None:
     """v[seen * i + j] = (B' d B)[i, j] for d[i, j] = x[i * line + j * pixel], for every channel.
 
@@ -398,6 +451,11 @@ def _input_tile(
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
         first, target = emit.move(x, at), emit.move(v, at)
+        if axes == 1:
+            for taken, times in _B[seen]:
+                for j, value in times(emit, {j: emit.load(emit.move(first, emit.mul(pixel, j)), 0) for j in taken}).items():
+                    emit.store(value, emit.move(target, emit.mul(plane, j)), 0)
+            return []
         for taken, times in _B[seen]:
             columns, source = [], first
             for _ in range(seen):
@@ -480,24 +538,43 @@ def _transform_outputs(
     edge: Static,
     taps: Static,
     stride: Static,
+    axes: Static,
     lanes: Static,
 ) -> None:
     """`some` channels of y from m (planes, count, some), tiles `first` and following; bias, residual, limits and activation."""
     for tile in range(count):
         number = first + tile
-        h, w = number // across % down * edge, number % across * edge
+        height = downwards(edge, axes)
+        h, w = number // across % down * height, number % across * edge
         at = ((number // (down * across) * oh + h) * ow + w) * ldy
-        lines, pixels = min(oh - h, edge), min(ow - w, edge)
+        lines, pixels = min(oh - h, height), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high, edge, taps, stride, lanes
+            source,
+            plane,
+            out,
+            ow * ldy,
+            ldy,
+            some,
+            lines,
+            pixels,
+            mode,
+            bias,
+            other,
+            low,
+            high,
+            edge,
+            taps,
+            stride,
+            axes,
+            lanes,
         )
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
 
 
-@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static)")
+@emitted("void(*F,i64,*F,i64,i64,i64,i64,i64,i64,*F,*F,F,F,static,static,static,static,static)")
 def _output_tile(
     builder: Any,
     m: Any,
@@ -516,6 +593,7 @@ def _output_tile(
     edge: int,
     taps: int,
     stride: int,
+    axes: int,
     lanes: int,
 ) -> None:
     """y[i * line + j * pixel] = (A' m A)[i, j] for i < lines, j < pixels, for every channel, vectors as in `_input_tile`."""
@@ -527,6 +605,12 @@ def _output_tile(
 
     def body(start: Any, _: Any) -> list[Any]:
         at = _within(emit, start, c)
+        if axes == 1:
+            row: dict[int, Any] = {}
+            for taken, times in _A[edge, taps, stride]:
+                row |= times(emit, {j: emit.load(emit.move(m, builder.add(at, emit.mul(plane, j))), 0) for j in taken})
+            finish(at, 0, [row[j] for j in range(edge)])
+            return []
         for taken, times in _A[edge, taps, stride]:
             columns, source = [], emit.move(m, at)
             for _ in range(seen):
