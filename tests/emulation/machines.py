@@ -53,7 +53,9 @@ class Emulator(NamedTuple):
         return [qemu, "-cpu", cpu, "-L", str(root), str(root / "usr" / "bin" / f"python{version}"), *arguments]
 
     def environment(self) -> Mapping[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA_"))}
+        """This process's, without what names its own CPU to a library."""
+        others = ("PYTHON", "NUMBA_", "OPENBLAS_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         kept["ORT_LITE_CACHE_DIR"] = str(self.folder / ("kernels" if self.packs is None else "none"))
         sources = SOURCES if self.packs is None else f"{SOURCES}{os.pathsep}{self.packs}"
         if self.machine.architecture == "x86_64":
