@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ort_lite.dtypes import Array, from_numpy
-from ort_lite.graph.graph import Attr, Graph, Node, Value
+from ort_lite.graph.graph import Attr, Graph, Node, Value, clone_node
 from ort_lite.graph.model import Names
 from ort_lite.graph.types import TensorType, Type
 from ort_lite.inference.inference import Inference
@@ -139,6 +139,15 @@ class Rewriter:
         self.added.append(node)
         self.touched[node] = None
         return node
+
+    def insert_copy(self, node: Node, anchor: Node, mapping: dict[Value, Value]) -> Node:
+        """Puts a copy before `anchor`, with names of its own; inputs go through `mapping`, which receives the outputs."""
+        copy = clone_node(node, mapping)
+        for value in copy.outputs:
+            if value is not None:
+                value.name = self.names(value.name)
+        copy.name = self.names(copy.name)
+        return self.insert(copy, anchor)
 
     def _check_defined(self, value: Value | None, what: str) -> None:
         """Raises ValueError for a value that nothing in a graph computes: transforms that keep such values are named then."""

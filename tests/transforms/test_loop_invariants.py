@@ -51,3 +51,9 @@ def test_what_may_fail_stays_where_perhaps_no_turn_computes_it() -> None:
 def test_results_of_the_body_stay() -> None:
     body = "{ " + loop("u = MatMul(x, w)") + " }"
     check(hoist_loop_invariants, SIGNATURE, body, constants=WEIGHT, skip="depends on the turn", feeds=FEEDS)
+
+
+def test_what_reads_nothing_stays() -> None:
+    """It may be another number in each turn."""
+    body = "{ " + loop("p = RandomUniform<shape = [4, 3], seed = 1.0>() q = Mul(p, zero) u = Add(t, q)") + " }"
+    check(hoist_loop_invariants, SIGNATURE, body, constants="<float zero = {0}>", skip="depends on the turn", feeds=FEEDS)

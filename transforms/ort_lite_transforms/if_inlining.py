@@ -1,6 +1,6 @@
 """An If whose condition is known becomes the branch that it takes."""
 
-from ort_lite.graph import Graph, Node, Value, clone_node
+from ort_lite.graph import Graph, Node, Value
 from ort_lite.transform import Done, Rewriter, Skip, op, rule
 
 
@@ -16,20 +16,11 @@ def inline_known_if(rewriter: Rewriter, condition: Value, node: Node) -> Done | 
         assert value.constant is not None
         mapping[value] = rewriter.constant(value.constant, value.name)
     for inner in branch:
-        _move(rewriter, inner, node, mapping)
+        rewriter.insert_copy(inner, node, mapping)
     results: list[Value] = []
     for old, value in zip(node.outputs, branch.outputs, strict=True):
         results.append(_standing_for(rewriter, old, mapping.get(value, value), results))
     return rewriter.replace(node, *results)
-
-
-def _move(rewriter: Rewriter, inner: Node, node: Node, mapping: dict[Value, Value]) -> None:
-    copy = clone_node(inner, mapping)
-    for value in copy.outputs:
-        if value is not None:
-            value.name = rewriter.names(value.name)
-    copy.name = rewriter.names(copy.name)
-    rewriter.insert(copy, node)
 
 
 def _standing_for(rewriter: Rewriter, old: Value | None, new: Value, given: list[Value]) -> Value:

@@ -205,7 +205,7 @@ def _emit_winograd(
     op: NodeLowering, sizes: Geometry, edge: int, x: Tensor, weight: Weight, y: Tensor, epilogue: Epilogue
 ) -> None:
     tile = tall_tile(x.native, op.target)
-    stride, axes = sizes.strides[2], 1 if sizes.kernel[1] == 1 else 2
+    stride, axes = sizes.strides[2], sizes.axes
     assert isinstance(sizes.channels, int) and isinstance(sizes.outputs, int)
     assert isinstance(sizes.kernel[2], int) and isinstance(stride, int)
     groups, taps, outputs = sizes.groups, sizes.kernel[2], sizes.outputs // sizes.groups
@@ -218,14 +218,8 @@ def _emit_winograd(
     scratch = op.temporary(x.dtype, (op.options.threads, size))
     to, lies = laid(y)
     operands = [x, u, epilogue.bias, epilogue.residual, to, scratch]
-    statics = {
-        "edge": edge,
-        "taps": taps,
-        "stride": stride,
-        "axes": axes,
-        "shares": winograd.shares_for(block, tile),
-        **tile.statics,
-    }
+    statics = {**tile.statics, "edge": edge, "taps": taps, "stride": stride, "axes": axes}
+    statics["shares"] = winograd.shares_for(block, tile)
     given = {**sizes.named, **lies, "groups": groups, **epilogue.activation.named, **statics}
     whole = outputs % tile.lanes == columns % tile.lanes == 0  # otherwise some channels are computed twice
     in_place = (4, 3) if whole else None
@@ -241,7 +235,7 @@ def _block(sizes: Geometry, edge: int, tile: Tile) -> int:
     few = channels // sizes.groups <= MANY_CHANNELS
     twice = few if sizes.strides[2] == 2 else edge == 2 or not few
     about = -(-TILES // tile.rows) * tile.rows * (2 if twice else 1)
-    if sizes.kernel[1] == 1:  # as many numbers as of a tile along both axes
+    if sizes.axes == 1:  # as many numbers as of a tile along both axes
         assert isinstance(sizes.kernel[2], int)
         about *= winograd.seen_by(edge, sizes.kernel[2], 1)
     return -(-tiles // max((tiles + about // 2) // about, 1)) if isinstance(tiles, int) else about

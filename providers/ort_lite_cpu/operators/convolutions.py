@@ -79,15 +79,18 @@ class Geometry(Record):
         return self.groups > 1 and self.channels == self.outputs == self.groups and flat and narrow
 
     @property
+    def axes(self) -> int:
+        """How many of an image's axes the kernel goes along: 1 where it has one line."""
+        return 1 if self.kernel[1] == 1 else 2
+
+    @property
     def turned(self) -> Geometry:
         """A column of pixels as a line, the same in memory."""
-        narrow = all(same(axes[2], 1) for axes in (self.size, self.result, self.kernel, self.strides, self.dilations))
-        if not narrow or not same(self.pads[2], 0):
+        names = ("size", "result", "kernel", "strides", "dilations", "pads")
+        triples: list[Triple] = [getattr(self, name) for name in names]
+        if not all(same(across, 0 if name == "pads" else 1) for name, (_, _, across) in zip(names, triples, strict=True)):
             return self
-        names = ("size", "result", "kernel", "strides", "pads", "dilations")
-        return self.replace(
-            **{name: (getattr(self, name)[0], getattr(self, name)[2], getattr(self, name)[1]) for name in names}
-        )
+        return self.replace(**{name: (a, c, b) for name, (a, b, c) in zip(names, triples, strict=True)})
 
     def winograd_edge(self, tile: Tile) -> int:
         """Edge of the tiles by which Winograd's convolution serves it, and is worth it, on that register tile; 0 if none.
@@ -98,34 +101,34 @@ class Geometry(Record):
         """
         halves = self.strides[1:] == (2, 2)
         edges = (4, 2) if self.kernel == (1, 3, 3) else (2,) if self.kernel == (1, 5, 5) else ()
-        if self.kernel[:2] == (1, 1):
-            edges = (4, 2) if self.kernel[2] == 3 else (2,) if self.kernel[2] == 5 else ()
+        if self.axes == 1:
+            edges = (4, 2) if self.kernel == (1, 1, 3) else (2,) if self.kernel == (1, 1, 5) else ()
         if halves:
             edges = (2,) if self.kernel == (1, 3, 3) and self.groups == 1 else ()
         plain = self.strides in ((1, 1, 1), (1, 2, 2)) and self.dilations == (1, 1, 1) and self.size[0] == self.result[0] == 1
-        few = max(FEW_ALONG_A_LINE if self.kernel[1] == 1 else FEW_CHANNELS, tile.lanes)
+        few = max(FEW_ALONG_A_LINE if self.axes == 1 else FEW_CHANNELS, tile.lanes)
         many = all(isinstance(n, int) and n // self.groups >= few for n in (self.channels, self.outputs))
         if not (edges and plain and many):
             return 0
         pixels = self.pixels
         if not isinstance(pixels, int):
-            if self.kernel[1] == 1:
+            if self.axes == 1:
                 return 0 if self.batch == 1 else self.replace(batch=1).winograd_edge(tile)
             return edges[0]
-        taps, axes = self.kernel[2], 1 if self.kernel[1] == 1 else 2
+        taps = self.kernel[2]
         assert isinstance(self.channels, int) and isinstance(self.outputs, int) and isinstance(taps, int)
         least = tile.columns * (5 if self.channels * self.outputs // self.groups > MANY_FILTERS else 3) // 4
-        costs = {0: taps**axes * pixels * 5 // 4}
+        costs = {0: taps**self.axes * pixels * 5 // 4}
         for edge in reversed(edges):
             tiles = self.tiles(edge)
             assert isinstance(tiles, int)
-            together = {1: 9, 2: 6, 4: 1} if halves else {1: winograd.planes_of(edge, taps, axes=axes)}
+            together = {1: 9, 2: 6, 4: 1} if halves else {1: winograd.planes_of(edge, taps, axes=self.axes)}
             costs[edge] = sum(kinds * max(planes * tiles, least) for planes, kinds in together.items())
         return min(costs, key=costs.__getitem__)
 
     def tiles(self, edge: int) -> Dim:
-        """Of edge x edge outputs."""
-        lines = self.result[1] if self.kernel[1] == 1 else ceildiv(self.result[1], edge)
+        """Of edge x edge outputs, or of `edge` along one axis."""
+        lines = self.result[1] if self.axes == 1 else ceildiv(self.result[1], edge)
         return self.batch * lines * ceildiv(self.result[2], edge)
 
 

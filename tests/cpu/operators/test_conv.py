@@ -292,6 +292,7 @@ def test_tiles_of_depthwise(channels: int, size: Shape, taps: int, stride: int, 
     x, w, b = ramp((1, channels, *size)), weights(channels, 1, taps, taps), ramp((channels,))
     given: dict[str, Any] = {"group": channels, "strides": [stride] * 2, "pads": [taps // 2] * 4}
     monkeypatch.setattr(conv, "suits_planes", lambda *_: False)
+    assert "depthwise" in names(op_program("Conv", [x, w, b], given, constants=(1, 2), fixed=True))
     [got] = run_op("Conv", [x, w, b], given, constants=(1, 2), fixed=True)
     assert_close(got, convolved(x, w, b, **given), 1e-5, 1e-5, "depthwise")
 

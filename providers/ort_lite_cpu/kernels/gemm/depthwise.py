@@ -106,6 +106,7 @@ def depthwise(
     clips = low > -math.inf or high < math.inf
     mode = (0 if null(bias) else BIAS) + (0 if null(residual) else RESIDUAL) + (CLIP if clips else 0)
     groups = (oh + ROWS - 1) // ROWS
+    count = min(ow, pixels)
     far = taps <= FAR_TAPS and n * (ih * iw + oh * ow) * c > FAR
     for job in span(n * groups, part, parts):
         image, top = job // groups, job % groups * ROWS
@@ -113,7 +114,6 @@ def depthwise(
         for tile in range((ow + pixels - 1) // pixels):
             column = max(min(tile * pixels, ow - pixels), 0)
             start = column * stride - pw
-            count = min(ow, pixels)
             inside = start >= 0 and count == pixels and start + (pixels - 1) * stride + (taps - 1) * dilation < iw
             for row in range(top, bottom):
                 h = row * sh - ph
@@ -170,7 +170,10 @@ def _channels(
     held: Static,
     lanes: Static,
 ) -> None:
-    """One tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors."""
+    """One tile of pixels, all channels: the last ones with some that were computed before, so that they fill the vectors.
+
+    A loop each for tiles inside and at an edge: in one, what both prepare would be prepared for every tile.
+    """
     width, i = vectors * lanes, 0
     if inside and c >= width:
         while i < c:
@@ -193,29 +196,9 @@ def _channels(
     while i < c:
         a, b, add, rest, out = shift(x, i), shift(w, i), shift(bias, i), shift(residual, i), shift(y, i)
         _tile(
-            a,
-            line,
-            start,
-            iw,
-            b,
-            c,
-            lines,
-            add,
-            rest,
-            out,
-            count,
-            mode,
-            low,
-            high,
-            True,
-            taps,
-            stride,
-            dilation,
-            pixels,
-            1,
-            held,
-            1,
-        )
+            a, line, start, iw, b, c, lines, add, rest, out, count, mode, low, high,
+            True, taps, stride, dilation, pixels, 1, held, 1,
+        )  # fmt: skip
         i += 1
 
 
@@ -247,7 +230,7 @@ def _tile(
 ) -> None:
     """y[p] = sum over lines i and taps j of x[i * line + (start + p * stride + j * dilation) * c] * w[(i * taps + j) * c].
 
-    One vector of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
+    Some vectors of channels. At an edge, columns outside [0, iw) count as zeros, and only `count` pixels are written.
     """
     emit = Vectors(builder, x.type.pointee, lanes)
     columns = sorted({p * stride + j * dilation for p in range(pixels) for j in range(taps)})

@@ -15,7 +15,7 @@ Along one axis, as over sound and text, F(4, 3), F(2, 3) and F(2, 5) are the sam
 of the multiplications.
 Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
 
-Long, and one file: four forms of one algorithm, which share all but the sums of their transforms.
+Long, and one file: seven forms of one algorithm, which share all but the sums of their transforms.
 """
 
 import math
@@ -289,47 +289,15 @@ def winograd(
             if i == left or j == 0:
                 own = shift(x, group * depth)
                 _transform_inputs(
-                    own,
-                    v,
-                    patch,
-                    first,
-                    count,
-                    down,
-                    across,
-                    depth,
-                    c,
-                    ih,
-                    iw,
-                    ph,
-                    pw,
-                    block * lda,
-                    edge,
-                    taps,
-                    stride,
-                    axes,
-                    lanes,
-                )
+                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda,
+                    edge, taps, stride, axes, lanes,
+                )  # fmt: skip
             some = min(columns, outputs - j)
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
-                v,
-                filters,
-                m,
-                count,
-                some,
-                depth,
-                block * lda,
-                block * line,
-                line,
-                edge,
-                taps,
-                stride,
-                axes,
-                rows,
-                vectors,
-                lanes,
-                shares,
-            )
+                v, filters, m, count, some, depth, block * lda, block * line, line,
+                edge, taps, stride, axes, rows, vectors, lanes, shares,
+            )  # fmt: skip
             start, plane_size = group * outputs + j, block * line
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
@@ -550,25 +518,9 @@ def _transform_outputs(
         lines, pixels = min(oh - h, height), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source,
-            plane,
-            out,
-            ow * ldy,
-            ldy,
-            some,
-            lines,
-            pixels,
-            mode,
-            bias,
-            other,
-            low,
-            high,
-            edge,
-            taps,
-            stride,
-            axes,
-            lanes,
-        )
+            source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high,
+            edge, taps, stride, axes, lanes,
+        )  # fmt: skip
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
