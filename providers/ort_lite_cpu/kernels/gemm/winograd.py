@@ -289,15 +289,47 @@ def winograd(
             if i == left or j == 0:
                 own = shift(x, group * depth)
                 _transform_inputs(
-                    own, v, patch, first, count, down, across, depth, c, ih, iw, ph, pw, block * lda,
-                    edge, taps, stride, axes, lanes,
-                )  # fmt: skip
+                    own,
+                    v,
+                    patch,
+                    first,
+                    count,
+                    down,
+                    across,
+                    depth,
+                    c,
+                    ih,
+                    iw,
+                    ph,
+                    pw,
+                    block * lda,
+                    edge,
+                    taps,
+                    stride,
+                    axes,
+                    lanes,
+                )
             some = min(columns, outputs - j)
             filters = shift(u, group * filters_of_group + kinds * (j // columns) * each * depth)
             _multiply(
-                v, filters, m, count, some, depth, block * lda, block * line, line,
-                edge, taps, stride, axes, rows, vectors, lanes, shares,
-            )  # fmt: skip
+                v,
+                filters,
+                m,
+                count,
+                some,
+                depth,
+                block * lda,
+                block * line,
+                line,
+                edge,
+                taps,
+                stride,
+                axes,
+                rows,
+                vectors,
+                lanes,
+                shares,
+            )
             start, plane_size = group * outputs + j, block * line
             out, b, r = shift(y, at + start), shift(bias, start), shift(residual, start)
             _transform_outputs(
@@ -518,9 +550,25 @@ def _transform_outputs(
         lines, pixels = min(oh - h, height), min(ow - w, edge)
         source, out, other = shift(m, tile * line), shift(y, at), shift(residual, at)
         _output_tile(
-            source, plane, out, ow * ldy, ldy, some, lines, pixels, mode, bias, other, low, high,
-            edge, taps, stride, axes, lanes,
-        )  # fmt: skip
+            source,
+            plane,
+            out,
+            ow * ldy,
+            ldy,
+            some,
+            lines,
+            pixels,
+            mode,
+            bias,
+            other,
+            low,
+            high,
+            edge,
+            taps,
+            stride,
+            axes,
+            lanes,
+        )
         if kind != "":
             for i in range(lines):
                 activate(shift(y, at + i * ow * ldy), ldy, pixels, some, alpha, beta, kind)
