@@ -34,14 +34,16 @@ def tile_of(target: Target, lanes: int, taps: int, channels: Any, width: Any) ->
 
     As many sums as keep the multipliers busy; a multiplication that is not fused needs registers for more than these. Widths are
     multiples of 7 more often than of 8. A tile of 4 pixels reads less than one of 7 for 3 taps, and more for 5. AArch64 loads several
-    inputs at once, for which there have to be registers.
+    inputs at once, for which there have to be registers. Where lines are long, few tiles are at an edge, and wide kernels keep their
+    weights beside 4 pixels.
     """
+    small = isinstance(width, int) and (width <= 4 or (taps > 5 and width > 32))
     wide = target.vector_registers == 32 and target.architecture == "x86_64"
     sevens = isinstance(width, int) and width % 7 == 0
     two = isinstance(channels, int) and channels >= (2 if wide else 4) * lanes
     if not target.has_fma:
         return {"pixels": 4, "vectors": 1, "held": False}
-    if (isinstance(width, int) and width <= 4) or (not wide and two and (taps < 5 or not sevens)):
+    if small or (not wide and two and (taps < 5 or not sevens)):
         pixels, vectors = 4, 2 if two else 1
     else:
         pixels, vectors = 7 if sevens else 8, 2 if two and wide else 1
