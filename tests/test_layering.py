@@ -34,7 +34,12 @@ PROGRAMS = {"ort_lite_ray": ("ort_lite_serve",)}
 
 # Expensive or unstable packages, and the modules that know each.
 KEEPERS = {
-    "numba": ("ort_lite/native/compiler.py", "ort_lite/native/frontend.py", "ort_lite/native/lowering.py"),
+    "numba": (
+        "ort_lite/native/compiler.py",
+        "ort_lite/native/frontend.py",
+        "ort_lite/native/libraries.py",
+        "ort_lite/native/lowering.py",
+    ),
     "onnx": (
         "ort_lite/serialization/proto.py",
         "ort_lite/testing/cases.py",

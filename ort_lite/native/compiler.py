@@ -7,11 +7,11 @@ symbols but the entry become internal, and one pass pipeline for the target runs
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import codegen, cpu, fastmathpass, types, typing
+from numba.core import cpu, fastmathpass, types, typing
 from numba.core.compiler import Flags, compile_extra
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu_options import FastMathOptions
@@ -24,38 +24,19 @@ from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
 from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
+from ort_lite.native.libraries import Codegen, joined
+from ort_lite.native.llvm import Module
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
 from ort_lite.native.spec import Spec, compiled_for, is_static
 from ort_lite.native.values import Value
-
-
-class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """A library that leaves optimisation to the end: it would only be done twice, and vectorise too early."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
-        self._finalized = True
-
-
-class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-    _library_class = _Library
-    triple = ""
-
-    def _create_empty_module(self, name: str) -> Any:
-        module = super()._create_empty_module(name)
-        module.triple = self.triple or module.triple
-        return module
+from ort_lite.record import Record
 
 
 class _TargetContext(cpu.CPUContext):  # type: ignore[misc]
     def init(self) -> None:
         self.is32bit = False
-        self._internal_codegen = _Codegen("ort_lite")
+        self._internal_codegen = Codegen("ort_lite")
         self._sizes: dict[Any, int] = {}
 
     def load_additional_registries(self) -> None:
@@ -94,12 +75,20 @@ class _TypingContext(typing.Context):  # type: ignore[misc]
         self.session = session
         self.installed: dict[Any, Any] = {}
         self.resolved: dict[Any, Any] = {}
+        self.values: dict[Any, Any] = {}
         super().__init__()
 
     def resolve_value_type(self, val: Any) -> Any:
+        """Operators are asked for most: numba tries whether they are data each time, before it looks for their type."""
+        found = self.values.get(val) if isinstance(val, BuiltinFunctionType | type) else None
+        if found is not None:
+            return found
         if isinstance(val, FunctionType | Emitted) or any(val is item for item in BUILTINS):
             return self.session.callable_type(val)
-        return super().resolve_value_type(val)
+        found = super().resolve_value_type(val)
+        if isinstance(val, BuiltinFunctionType | type):
+            self.values[val] = found
+        return found
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """As numba's, once for the same types: most calls of a kernel are sums and products of int64."""
@@ -142,9 +131,10 @@ class Session:
         if target.triple != llvm.get_process_triple():
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
-        self.machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        machine = llvm.Target.from_triple(target.triple).create_target_machine(
             cpu=target.tuning, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
         )
+        self.layout = str(machine.target_data)
 
     def compile(self, function: Any, arguments: tuple[Any, ...], result: Any = None) -> Any:
         """numba's CompileResult; IR not optimised."""
@@ -222,35 +212,20 @@ class Session:
         return self.helpers[key]
 
     # --- From numba's IR to an object
-    def module(self, spec: Spec, symbol: str) -> Any:
-        """Optimised LLVM module that defines `symbol` and nothing else that is visible."""
+    def text(self, spec: Spec, symbol: str) -> str:
+        """LLVM's text of a module that defines `symbol` and nothing else that is visible, not optimised."""
         function = spec.resolve()
         result, found = entry.arguments(spec, function)
         kinds = tuple(types.Omitted(value) if name == "static" else named(name) for name, value in found)
         compiled = self.compile(function, kinds, named(result))
-        compiled.library.finalize()
-        module = compiled.library._final_module
         names = [name for name, _ in found if name != "static"]
-        module.triple, module.data_layout = self.target.triple, str(self.machine.target_data)
-        head = f'target triple = "{module.triple}"\ntarget datalayout = "{module.data_layout}"\n'
-        text = entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol)
-        module.link_in(llvm.parse_assembly(head + text))
-        self.hide(module, symbol)
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        builder = llvm.create_pass_builder(self.machine, options)
-        builder.getModulePassManager().run(module, builder)
-        module.verify()
-        return module
-
-    def hide(self, module: Any, symbol: str) -> None:
-        """Leaves `symbol` as the only one that is visible; every function is inlined unless its options say no."""
-        for item in module.functions:
-            if item.name != symbol and not item.is_declaration:
-                item.linkage = "internal"
-                item.add_function_attribute("noinline" if item.name in self.outlined else "alwaysinline")
-        for item in module.global_variables:
-            if not item.is_declaration or item.name.startswith("_ZN08NumbaEnv"):
-                item.linkage = "internal"
+        head = f'target triple = "{self.target.triple}"\ntarget datalayout = "{self.layout}"\n'
+        texts = [text for library in compiled.library.used({}) for text in library.texts(self.outlined)]
+        text = joined(head, texts, entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol))
+        here = (name for part in texts for name in part.defined if name in self.outlined)
+        for number, name in enumerate(dict.fromkeys(here)):  # numba numbers them from the start of the process
+            text = text.replace(f'"{name}"', f'"{symbol}.{number}"')
+        return text
 
 
 @contextmanager
@@ -281,24 +256,44 @@ def _decide(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 _sessions: dict[Any, Session] = {}
 
 
-def compile_module(spec: Spec, target: Target, symbol: str) -> Any:
-    """(optimised LLVM module, target machine) of a spec, which uses of the target what its key names. Raises KernelCompileError."""
+class Written(Record):
+    """A spec as LLVM's text, not optimised, and what LLVM is to make it for."""
+
+    name: str
+    text: str
+    target: Target
+
+    def module(self) -> Module:
+        """Optimised; whoever asked closes it. Raises KernelCompileError."""
+        try:
+            module = Module(self.text, self.target.triple, self.target.tuning, self.target.features)
+        except RuntimeError as error:
+            raise KernelCompileError(f"kernel {self.name}: {error}") from error
+        module.optimise()
+        return module
+
+    def emit_object(self) -> bytes:
+        """Relocatable object that defines the symbol. Raises KernelCompileError."""
+        with self.module() as module:
+            return module.emit_object()
+
+
+def write(spec: Spec, target: Target, symbol: str) -> Written:
+    """Numba's part of compiling; one thread at a time. Of the target it uses what the spec's key names. Raises KernelCompileError."""
     target = compiled_for(spec, target)
     with global_compiler_lock, _wrapping_integers():
         try:
             with shortcuts():
-                session = _session(target, LeanPipeline)
-                return session.module(spec, symbol), session.machine
+                return Written(spec.name, _session(target, LeanPipeline).text(spec, symbol), target)
         except Exception as error:  # noqa: BLE001  all of numba may compile it, or says what is wrong
             short = error
-        session = _session(target, FullPipeline)
         try:
-            module = session.module(spec, symbol)
+            text = _session(target, FullPipeline).text(spec, symbol)
         except Exception as error:  # whatever numba or an emitter raises, it is about this kernel
             source = f"\n{spec.source[1]}" if spec.source else ""
             raise KernelCompileError(f"kernel {spec.name}: {type(error).__name__}: {error}{source}") from error
     log.warn(-1, f"kernel {spec.name}: compiled with all of Numba, since a part of it fails: {type(short).__name__}: {short}")
-    return module, session.machine
+    return Written(spec.name, text, target)
 
 
 def _session(target: Target, pipeline: Any) -> Session:
@@ -307,8 +302,11 @@ def _session(target: Target, pipeline: Any) -> Session:
     return _sessions[target, pipeline]
 
 
+def compile_module(spec: Spec, target: Target, symbol: str) -> Module:
+    """Optimised LLVM module of a spec; whoever asked closes it. Raises KernelCompileError."""
+    return write(spec, target, symbol).module()
+
+
 def compile_object(spec: Spec, target: Target, symbol: str) -> bytes:
     """Relocatable object that defines `symbol`. Raises KernelCompileError."""
-    module, machine = compile_module(spec, target, symbol)
-    data: bytes = machine.emit_object(module)
-    return data
+    return write(spec, target, symbol).emit_object()

@@ -55,7 +55,6 @@ def wrapper(spec: Spec, result: str, names: Sequence[str], callee: str, symbol: 
     body = [] if spec.signature else _unpack(names)
     kind = "ptr" if result == "void" else llvm_type(result)
     out = llvm_type(result)
-    signature = ", ".join(["ptr", "ptr", *(llvm_type(name) for name in names)])
     body += [f"%r = alloca {kind}", "%e = alloca ptr", f"store {kind} {_zero(kind)}, ptr %r"]
     body.append(f'%s = call i32 @"{callee}"({", ".join(["ptr %r", "ptr %e", *passed])})')
     if result == "void":
@@ -64,7 +63,7 @@ def wrapper(spec: Spec, result: str, names: Sequence[str], callee: str, symbol: 
         raised = RAISED if out == "i64" else _zero(out)
         body += [f"%v = load {out}, ptr %r", "%ok = icmp eq i32 %s, 0"]
         body += [f"%z = select i1 %ok, {out} %v, {out} {raised}", f"ret {out} %z"]
-    lines = [f'declare i32 @"{callee}"({signature})', f"define {out} @{symbol}({', '.join(formals)}) {{", *body, "}"]
+    lines = [f"define {out} @{symbol}({', '.join(formals)}) {{", *body, "}"]
     return "\n".join(lines)
 
 

@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
-from llvmlite.ir import Block, Constant, Function, VoidType, instructions
+from llvmlite.ir import Constant
 from numba.core import base, errors, ir, lowering, postproc, ssa, transforms, typeinfer, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.typed_passes import IRLegalization, NativeLowering, NoPythonBackend, NopythonTypeInference, PreLowerStripPhis
+from numba.core.typing import typeof
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FixupArgs,
@@ -24,6 +25,8 @@ from numba.core.untyped_passes import (
     RewriteSemanticConstants,
     TranslateByteCode,
 )
+
+from ort_lite.native.writing import STAND_INS
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -48,7 +51,41 @@ class StaticArguments(FunctionPass):  # type: ignore[misc]
 
 
 class _Lower(lowering.Lower):  # type: ignore[misc]
-    """Values of kernels are not counted: what a variable holds is not loaded before it is stored to or goes."""
+    """Values of kernels are not counted: what a variable holds is not loaded before it is stored to or goes.
+
+    Instructions are not written into a log that nobody keeps. Two operands that are no constants have no special case.
+    """
+
+    def lower_block(self, block: Any) -> None:
+        self.pre_block(block)
+        for instruction in block.body:
+            self.loc = instruction.loc
+            self.lower_inst(instruction)
+        self.post_block(block)
+
+    def lower_inst(self, inst: Any) -> None:
+        kind = type(inst)
+        if kind is ir.Assign:
+            name = inst.target.name
+            self.storevar(self.lower_assign(self.typeof(name), inst), name)
+        elif kind is ir.Del:
+            self.delvar(inst.value)
+        else:
+            super().lower_inst(inst)
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        if not (expr.static_lhs is ir.UNDEFINED and expr.static_rhs is ir.UNDEFINED):
+            return super().lower_binop(resty, expr, op)
+        context, builder, signature = self.context, self.builder, self.fndesc.calltypes[expr]
+        operands = [
+            context.cast(builder, self.loadvar(item.name), self.typeof(item.name), kind)
+            for item, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+        ]
+        function = context.typing_context.resolve_value_type(op)
+        if signature.args not in function._impl_keys:  # typed where this process compiled another function
+            function.get_call_type(context.typing_context, signature.args, {})
+        implementation = context.get_function(function, signature)
+        return context.cast(builder, implementation(builder, operands), signature.return_type, resty)
 
     def storevar(self, value: Any, name: str, argidx: Any = None) -> None:
         self._alloca_var(name, self.typeof(name))
@@ -199,74 +236,6 @@ def _visit_block(states: Any, block: Any, handler: Any) -> Iterator[Any]:
         yield handler.on_assign(states, statement) if isinstance(statement, ir.Assign) else handler.on_other(states, statement)
 
 
-def _describe_function(self: Any, buffer: list[str]) -> None:
-    """Function.descr with numbers for names, which LLVM would copy, extend and compare whenever it inlines."""
-    count = 0
-    for value in (*self.args, *(value for block in self.blocks for value in (block, *block.instructions))):
-        if not isinstance(value.type, VoidType):
-            value._StringReferenceCaching__cached_refstr = f"%{count}"
-            count += 1
-    self.descr_prototype(buffer)
-    if self.blocks:
-        buffer.append("{\n")
-        self.descr_body(buffer)
-        buffer.append("}\n")
-
-
-def _keep_name(self: Any, name: str) -> None:
-    """NamedValue._set_name of what has a number: no name has to be the only one."""
-    self._name = name
-
-
-def _describe_block(self: Any, buffer: list[str]) -> None:
-    """Block.descr. Two of three instructions are of _WRITERS; llvmlite would format each of them three times."""
-    buffer.append(f"{self.get_reference()[1:]}:\n")
-    for item in self.instructions:
-        write = None if item.metadata else _WRITERS.get(type(item))
-        buffer.append(f"  {item}\n" if write is None else write(item))
-
-
-def _store(item: Any) -> str:
-    value, slot = item.operands
-    return f"  store {_typed(value)}, {_typed(slot)}{_align(item)}\n"
-
-
-def _load(item: Any) -> str:
-    return f"  {item.get_reference()} = load {item.type}, {_typed(item.operands[0])}{_align(item)}\n"
-
-
-def _element(item: Any) -> str:
-    bounds = " inbounds" if item.inbounds else ""
-    indices = ", ".join(map(_typed, item.indices))
-    return f"  {item.get_reference()} = getelementptr{bounds} {item.source_etype}, {_typed(item.pointer)}, {indices}\n"
-
-
-def _phi(item: Any) -> str:
-    incoming = ", ".join([f"[{value.get_reference()}, {block.get_reference()}]" for value, block in item.incomings])
-    return f"  {item.get_reference()} = phi {' '.join(item.flags)} {item.type} {incoming}\n"
-
-
-def _operation(item: Any) -> str:
-    operands = ", ".join([value.get_reference() for value in item.operands])
-    return f"  {item.get_reference()} = {' '.join([item.opname, *item.flags])} {item.type} {operands}\n"
-
-
-def _typed(value: Any) -> str:
-    return f"{value.type} {value.get_reference()}"
-
-
-def _align(item: Any) -> str:
-    return "" if item.align is None else f", align {item.align}"
-
-
-_WRITERS = {
-    instructions.StoreInstr: _store,
-    instructions.LoadInstr: _load,
-    instructions.GEPInstr: _element,
-    instructions.PhiInstr: _phi,
-    instructions.Instruction: _operation,
-}
-
 _NO_CONTEXT = nullcontext()
 
 
@@ -275,6 +244,14 @@ def _error_context(text: str, *args: Any, **kwargs: Any) -> AbstractContextManag
 
 
 _has_loc = cache(base._has_loc)
+
+
+class _Plain:
+    """In place of numba's colours: most of its messages are read by nobody, and colorama takes longer than what failed."""
+
+    def __getattr__(self, name: str) -> Callable[[str], str]:
+        return str
+
 
 _SHORTCUTS = (
     (postproc.PostProcessor, "run", _post_process),
@@ -285,10 +262,9 @@ _SHORTCUTS = (
     (lowering, "new_error_context", _error_context),
     (base, "_has_loc", _has_loc),
     (type(types.Type), "__instancecheck__", type.__instancecheck__),  # of an ABCMeta whose classes nobody registers
-    (Block, "descr", _describe_block),
-    (Function, "descr", _describe_function),
-    (Block, "_set_name", _keep_name),
-    (instructions.Instruction, "_set_name", _keep_name),
+    (errors, "termcolor", _Plain),
+    (typeof, "_termcolor", _Plain()),
+    *STAND_INS,
 )
 
 

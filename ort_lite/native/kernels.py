@@ -32,6 +32,13 @@ class Kernels(Record):
         """Whether all of these are, in the place of one that is not."""
         return all(map(self.held, generic))
 
+    def leave(self, spec: Spec) -> None:
+        """Says that it was done without once, at no loss: it is compiled behind what is waited for."""
+        if self.compile == WAIT:
+            loader.leave(spec, self.target)
+        else:
+            self.want([spec])
+
     def want(self, specs: Sequence[Spec]) -> None:
         """Says what the program has done without: the next session shall have it, where that is the option."""
         if specs and self.compile == BACKGROUND and not compiler_lacks():

@@ -1,8 +1,9 @@
-"""The few calls of llvmlite's library that loading object code takes, declared here.
+"""The few calls of llvmlite's library that loading object code takes, and those that make it of text, declared here.
 
 Importing `llvmlite.binding` for them costs 40 ms, four times as much as all the calls: it declares the whole library and loads
 `llvmlite.ir`, `importlib.resources` and `zipfile`. The range of llvmlite versions is pinned, and a test compares these
-declarations with llvmlite's own. A process may use both: functions are declared on handles of their own.
+declarations with llvmlite's own. A process may use both: functions are declared on handles of their own,
+without the lock that llvmlite holds during every call.
 """
 
 import ctypes
@@ -16,14 +17,26 @@ _TEXT = ctypes.POINTER(c_char_p)  # where a function leaves a string
 
 # name -> (result, parameters)
 SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "buildPerModuleDefaultPipeline": (c_void_p, (c_void_p, c_int)),
     "ContextCreate": (c_void_p, ()),
+    "ContextDispose": (None, (c_void_p,)),
     "CreateMCJITCompiler": (c_void_p, (c_void_p, c_void_p, c_bool, _TEXT)),
     "CreateObjectFile": (c_void_p, (c_char_p, c_size_t)),
+    "CreatePassBuilder": (c_void_p, (c_void_p, c_void_p)),
+    "CreatePipelineTuningOptions": (c_void_p, ()),
     "CreateTargetMachine": (
         c_void_p, (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_char_p, c_char_p, c_int, c_int, c_char_p)
     ),
+    "DisposeMemoryBuffer": (None, (c_void_p,)),
+    "DisposeModule": (None, (c_void_p,)),
+    "DisposeNewModulePassManger": (None, (c_void_p,)),
+    "DisposePassBuilder": (None, (c_void_p,)),
+    "DisposePipelineTuningOptions": (None, (c_void_p,)),
     "DisposeString": (None, (c_char_p,)),
+    "DisposeTargetMachine": (None, (c_void_p,)),
     "FinalizeObject": (None, (c_void_p,)),
+    "GetBufferSize": (c_size_t, (c_void_p,)),
+    "GetBufferStart": (c_void_p, (c_void_p,)),
     "GetFunctionAddress": (c_uint64, (c_void_p, c_char_p)),
     "GetHostCPUFeatures": (c_int, (_TEXT,)),
     "GetHostCPUName": (None, (_TEXT,)),
@@ -34,7 +47,11 @@ SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "LoadLibraryPermanently": (c_bool, (c_char_p, _TEXT)),
     "MCJITAddObjectFile": (None, (c_void_p, c_void_p)),
     "ParseAssembly": (c_void_p, (c_void_p, c_char_p, _TEXT)),
+    "PrintModuleToString": (None, (c_void_p, _TEXT)),
+    "RunNewModulePassManager": (None, (c_void_p, c_void_p, c_void_p)),
     "SearchAddressOfSymbol": (c_void_p, (c_char_p,)),
+    "TargetMachineEmitToMemory": (c_void_p, (c_void_p, c_void_p, c_int, _TEXT)),
+    "VerifyModule": (c_bool, (c_void_p, _TEXT)),
 }  # fmt: skip
 
 
@@ -81,6 +98,66 @@ def host_cpu_name() -> str:
 def host_cpu_features() -> str:
     """All features that LLVM knows of this kind of CPU, sorted by name: "+avx,-avx512f"."""
     return ",".join(sorted(_call_with_text("GetHostCPUFeatures")[1].split(","), key=lambda feature: feature[1:]))
+
+
+class Module:
+    """A module and its machine, in a context of its own: other threads may be in LLVM with theirs. To be closed.
+
+    Raises RuntimeError with LLVM's message where the text is no module, or a value is used where it is not defined.
+    """
+
+    def __init__(self, text: str, triple: str, cpu: str, features: str) -> None:
+        target = _checked("GetTargetFromTriple", triple.encode())
+        options = triple.encode(), cpu.encode(), features.encode(), 3, b"static", b"jitdefault", 0, 1, b""
+        self._machine = _call("CreateTargetMachine", target, *options)
+        self._context = _call("ContextCreate")
+        self._module = None
+        try:
+            self._module = _checked("ParseAssembly", self._context, text.encode("latin-1"))
+            _checked("VerifyModule", self._module, failed=True)
+        except RuntimeError:
+            self.close()
+            raise
+
+    def optimise(self) -> None:
+        """Runs LLVM's passes of level 3 for the machine."""
+        options = _call("CreatePipelineTuningOptions")
+        builder = _call("CreatePassBuilder", self._machine, options)
+        passes = _call("buildPerModuleDefaultPipeline", builder, 3)
+        _call("RunNewModulePassManager", passes, self._module, builder)
+        _call("DisposeNewModulePassManger", passes)
+        _call("DisposePassBuilder", builder)
+        _call("DisposePipelineTuningOptions", options)
+
+    def emit_object(self) -> bytes:
+        """Relocatable machine code."""
+        return self._emitted(1)
+
+    def emit_assembly(self) -> str:
+        """The same for readers."""
+        return self._emitted(0).decode()
+
+    def _emitted(self, as_object: int) -> bytes:
+        buffer = _checked("TargetMachineEmitToMemory", self._machine, self._module, as_object)
+        data = ctypes.string_at(_call("GetBufferStart", buffer), _call("GetBufferSize", buffer))
+        _call("DisposeMemoryBuffer", buffer)
+        return data
+
+    def __str__(self) -> str:
+        return _call_with_text("PrintModuleToString", self._module)[1]
+
+    def close(self) -> None:
+        """Frees it; once."""
+        if self._module is not None:
+            _call("DisposeModule", self._module)
+        _call("ContextDispose", self._context)
+        _call("DisposeTargetMachine", self._machine)
+
+    def __enter__(self) -> "Module":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Engine:

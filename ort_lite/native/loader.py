@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _by_spec: dict[Target, dict[Spec, int]] = {}
 _by_key: dict[str, int] = {}
+_left: dict[tuple[Spec, Target], None] = {}
+"""What was done without."""
 
 if hasattr(os, "register_at_fork"):
     # A forked child keeps what is loaded; it must not inherit the lock from a thread that it does not have.
@@ -64,6 +66,12 @@ def ahead(specs: Sequence[Spec]) -> None:
         _lock.release()
 
 
+def leave(spec: Spec, target: Target) -> None:
+    """Has it compiled for processes to come, as soon as this one has what it waits for; nothing if that needs no compiler."""
+    with _lock:
+        _left[spec, target] = None
+
+
 def held(spec: Spec, target: Target) -> bool:
     """Whether `load` would find the spec without compiling."""
     if spec in _by_spec.get(target, ()):
@@ -94,6 +102,10 @@ def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> 
 
         check_compiler(tuple(absent.values()), folder, compile)
         compiled = workers.compile_all(absent, target, folder)
+        left = {key_of(spec, target): spec for spec, other in _left if other == target}
+        if left:
+            _left.clear()
+            workers.compile_ahead(left, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
 
 

@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ort_lite.errors import KernelCompileError, said
@@ -83,6 +84,20 @@ def _ahead(requests: list[tuple[str, bytes]], target: Target, folder: str) -> tu
     return "ahead", None
 
 
+def with_room(function: Callable[[], None]) -> None:
+    """Calls it in a frame that asks for more than half a megabyte, which Python allocates as a whole one.
+
+    Python takes frames from pieces of 16 KB, and allocates and frees one for every call that crosses the end of a piece: numba's
+    loops, deep down, then take a third longer. What is left of the large piece is room enough for all frames of a compilation.
+    """
+    asking = _called.__code__.replace(co_stacksize=(1 << 19) // 8 + 64)
+    FunctionType(asking, globals())(function)
+
+
+def _called(function: Callable[[], None]) -> None:
+    function()
+
+
 if __name__ == "__main__":
-    serve()
+    with_room(serve)
     os._exit(0)  # whoever ends waits for this process, and numba takes 0.2 s to be taken down

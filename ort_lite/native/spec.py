@@ -25,7 +25,18 @@ FORMAT = 1
 COMPILERS = ("llvmlite-0.50.0.dist-info", "numba-0.68.1.dist-info")
 """Whose objects a process takes that has no compiler; one that has a compiler takes those of the versions that it has."""
 KEY_DIGITS, _DIGITS_OF_BASE = 40, 8
-_CODE_FILES = ("compiler.py", "entry.py", "frontend.py", "lang.py", "lowering.py", "marks.py", "values.py")
+_CODE_FILES = (
+    "compiler.py",
+    "entry.py",
+    "frontend.py",
+    "lang.py",
+    "libraries.py",
+    "llvm.py",
+    "lowering.py",
+    "marks.py",
+    "values.py",
+    "writing.py",
+)
 
 
 class Spec(Record):

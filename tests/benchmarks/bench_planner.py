@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ort_lite.memory.planning import packing, portfolio
+from ort_lite.memory.planning import portfolio
 from ort_lite.memory.planning.blocks import Blocks
 from ort_lite.memory.planning.planner import GreedyMemoryPlanner
 
@@ -45,7 +45,7 @@ def greedy(columns: Columns) -> Callable[[], Sequence[int]]:
 def by_size(columns: Columns) -> Callable[[], Sequence[int]]:
     def pack() -> Sequence[int]:
         blocks = Blocks(*columns)
-        found: list[int] = blocks.first_fit(blocks.order(packing.BY_SIZE), blocks.near())[0].tolist()
+        found: list[int] = blocks.first_fit(blocks.by_size(), blocks.near())[0].tolist()
         return found
 
     return pack

@@ -1,4 +1,6 @@
-"""The kernels, called through `pack`: both ways of meeting neighbours, against the plainest first fit."""
+"""The kernels, called through `Blocks`: both ways of meeting neighbours, against the plainest first fit."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ort_lite.memory.planning import packing, wide
-from ort_lite.memory.planning.blocks import Blocks, Words
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.neighbours import Words
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
 
-RULES = [packing.BY_START, packing.BY_SIZE, packing.BY_AREA]
+RULES = [Blocks.by_start, Blocks.by_size]
 
 
 def blocks(problem: Problem, align: list[int] | None = None) -> Blocks:
@@ -38,14 +41,14 @@ def test_first_fit_matches_the_oracle_in_any_order(problem: Problem, random: "np
 @settings(deadline=None)
 @given(problems(), st.integers(0, 120))
 def test_what_exceeds_the_capacity_is_left_out_and_counted(problem: Problem, capacity: int) -> None:
-    check_first_fit(problem, blocks(problem).order(packing.BY_SIZE), capacity=capacity)
+    check_first_fit(problem, blocks(problem).by_size(), capacity=capacity)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("n", "times", "longest", "near"), [(400, 3, 9, "none"), (300, 300, 5, "all"), (300, 200, 90, "some")])
 def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(
-    n: int, times: int, longest: int, near: str, rule: int
+    n: int, times: int, longest: int, near: str, rule: Callable[[Blocks], Words]
 ) -> None:
     problem = random_problem(7, n, times, longest)
     prepared = blocks(problem)
@@ -53,7 +56,7 @@ def test_first_fit_matches_the_oracle_with_few_and_many_neighbours(
     assert table is not None
     listed = int((table[: 2 * n : 2] > 0).sum())
     assert {"none": listed == 0, "all": listed == n, "some": 0 < listed < n}[near]
-    check_first_fit(problem, prepared.order(rule), [1 << (i % 7) for i in range(n)])
+    check_first_fit(problem, rule(prepared), [1 << (i % 7) for i in range(n)])
 
 
 def test_blocks_of_no_bytes_are_at_0_and_in_nobodys_way() -> None:
@@ -77,17 +80,8 @@ def test_orders_are_stable_sorts(rows: list[tuple[int, int, int]]) -> None:
     size, start, length = zip(*rows, strict=True)
     prepared = Blocks(size, start, np.add(start, length))
     numbers = range(len(rows))
-    born, lived = prepared.start.tolist(), (prepared.end - prepared.start).tolist()
-    assert prepared.order(packing.BY_START).tolist() == sorted(numbers, key=lambda i: born[i])
-    assert prepared.order(packing.BY_SIZE).tolist() == sorted(numbers, key=lambda i: -size[i])
-    area = sorted(numbers, key=lambda i: -min(size[i], 1 << 31) * lived[i])
-    assert prepared.order(packing.BY_AREA).tolist() == area
-
-
-@pytest.mark.parametrize("bit", range(62))
-def test_orders_see_every_bit_of_a_size(bit: int) -> None:
-    size = [1 << bit, 2 << bit]  # as keys they differ in this bit alone
-    assert Blocks(size, [0, 0], [1, 1]).order(packing.BY_SIZE).tolist() == [1, 0]
+    assert prepared.by_start().tolist() == sorted(numbers, key=lambda i: start[i])
+    assert prepared.by_size().tolist() == sorted(numbers, key=lambda i: -size[i])
 
 
 @settings(deadline=None)
@@ -96,20 +90,21 @@ def test_the_lower_bound_is_what_lives_at_the_worst_moment(problem: Problem) -> 
     assert blocks(problem).lower_bound() == problem.most_alive()
 
 
-@pytest.mark.parametrize(("n", "times", "longest"), [(80, 4, 3), (200, 60, 30), (40, 100, 100)])
-def test_the_table_lists_all_neighbours_or_none(n: int, times: int, longest: int) -> None:
+@pytest.mark.parametrize(("n", "times", "longest"), [(80, 4, 3), (200, 60, 30), (40, 100, 100), (1, 1, 1), (300, 2, 1)])
+def test_the_table_lists_all_neighbours_by_their_starts_or_none(n: int, times: int, longest: int) -> None:
     problem = random_problem(3, n, times, longest)
     table = blocks(problem).near()
     assert table is not None
     for t in range(n):
-        alive = {u for u in range(n) if problem.start[u] < problem.end[t] and problem.start[t] < problem.end[u]} - {t}
-        listed = table[table[2 * t] : table[2 * t + 1]].tolist() if table[2 * t] else []
-        assert sorted(listed) == (sorted(alive) if len(alive) <= packing.NEAR else [])
+        alive = [u for u in range(n) if problem.start[u] < problem.end[t] and problem.start[t] < problem.end[u] and u != t]
+        listed = table[table[2 * t] : table[2 * t + 1]].tolist()
+        assert listed == (sorted(alive, key=lambda u: problem.start[u]) if len(alive) <= packing.NEAR else [])
+        assert (table[2 * t] > 0) == (len(alive) <= packing.NEAR)
 
 
 def test_no_blocks_are_a_plan_of_nothing() -> None:
     empty = Blocks([], [], [])
-    offsets, peak = empty.first_fit(empty.order(packing.BY_SIZE), empty.near())
+    offsets, peak = empty.first_fit(empty.by_size(), empty.near())
     assert (len(offsets), peak, empty.lower_bound()) == (0, 0, 0)
 
 

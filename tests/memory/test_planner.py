@@ -76,7 +76,7 @@ def test_the_free_list_and_the_native_kernel_agree_on_greedy(seed: int) -> None:
     problem = random_problem(seed, 300, 150, 30)
     native = Blocks(problem.size, problem.start, problem.end)
     plan = BYTES.plan(GREEDY, problem.requests(), problem.lifetimes())
-    assert offsets(plan) == native.first_fit(native.order(packing.BY_START), native.near())[0].tolist()
+    assert offsets(plan) == native.first_fit(native.by_start(), native.near())[0].tolist()
 
 
 @settings(deadline=None)

@@ -1,5 +1,6 @@
 """The planner `auto`: never worse than greedy, never an overlap, the same plan for the same problem."""
 
+from collections.abc import Callable
 from statistics import mean
 
 import numpy as np
@@ -10,6 +11,7 @@ from ort_lite.errors import OutOfMemory
 from ort_lite.memory.planning import packing, portfolio, wide
 from ort_lite.memory.planning.blocks import Blocks
 from ort_lite.memory.planning.memories import Memories
+from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.planner import AutoMemoryPlanner
 from ort_lite.memory.planning.requests import MemoryConstraint, Platform
 from tests.memory.problems import Problem, first_fit, peak_of, problems, random_problem
@@ -37,7 +39,7 @@ def test_it_is_never_worse_than_greedy_and_never_overlaps(problem: Problem) -> N
     prepared = blocks(problem)
     offsets, peak, order = portfolio.pack(prepared)
     assert prepared.first_fit(order)[1] == peak
-    greedy = prepared.first_fit(prepared.order(packing.BY_START))[1]
+    greedy = prepared.first_fit(prepared.by_start())[1]
     assert problem.most_alive() <= peak == peak_of(problem, offsets.tolist()) <= greedy
     assert not overlaps(problem, offsets.tolist())
 
@@ -46,7 +48,7 @@ def test_it_is_never_worse_than_greedy_and_never_overlaps(problem: Problem) -> N
 def test_the_search_lowers_the_peak_and_keeps_blocks_apart_and_aligned(seed: int) -> None:
     problem = random_problem(seed, 120, 60, 30)
     aligned = Blocks(problem.size, problem.start, problem.end, [1 << (i % 7) for i in range(120)])
-    order = aligned.order(packing.BY_START)
+    order = aligned.by_start()
     offsets, peak = aligned.first_fit(order)
     state = np.array([portfolio.SEED], np.int64)
     found = aligned.improve(order, offsets, peak, aligned.near(), aligned.lower_bound(), 300, state)
@@ -96,12 +98,14 @@ def test_of_orders_that_leave_blocks_out_the_one_with_fewest_bytes_counts() -> N
 
 
 @pytest.mark.parametrize(("times", "longest"), [(1000, 5), (1000, 1000), (3000, 300), (3, 3)])
-@pytest.mark.parametrize("rule", [packing.BY_SIZE, packing.BY_START])
-def test_many_blocks_are_placed_as_few_are(monkeypatch: pytest.MonkeyPatch, times: int, longest: int, rule: int) -> None:
+@pytest.mark.parametrize("rule", [Blocks.by_size, Blocks.by_start])
+def test_many_blocks_are_placed_as_few_are(
+    monkeypatch: pytest.MonkeyPatch, times: int, longest: int, rule: Callable[[Blocks], Words]
+) -> None:
     problem = random_problem(11, 900, times, longest)
     align = [1 << (i % 7) for i in range(900)]
     prepared = Blocks(problem.size, problem.start, problem.end, align)
-    order = prepared.order(rule)
+    order = rule(prepared)
     for capacity in (packing.LIMIT, 2000):
         expected = prepared.first_fit(order, capacity=capacity)
         with monkeypatch.context() as patched:
@@ -115,6 +119,6 @@ def test_many_blocks_are_placed_as_few_are(monkeypatch: pytest.MonkeyPatch, time
 @given(problems())
 def test_listing_by_time_changes_nothing(problem: Problem) -> None:
     prepared = blocks(problem)
-    order = prepared.order(packing.BY_SIZE)
+    order = prepared.by_size()
     offsets, _ = prepared._first_fit_wide(order, packing.LIMIT)
     assert offsets.tolist() == first_fit(problem, order.tolist())

@@ -30,9 +30,8 @@ def compiled_assembly(spec: Spec, target: Target) -> str:
     """Made now, for code that is patched: asking for its key would remember the patch in keys to come."""
     from ort_lite.native.compiler import compile_module  # a second and numba, which a warm run does without
 
-    module, machine = compile_module(spec, target, "symbol")
-    text: str = machine.emit_assembly(module)
-    return text
+    with compile_module(spec, target, "symbol") as module:
+        return module.emit_assembly()
 
 
 def object_code(spec: Spec, target: Target) -> bytes:

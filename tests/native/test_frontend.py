@@ -5,7 +5,7 @@ from numba.core import ir, lowering, postproc, ssa, typeinfer
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec
-from ort_lite.native.compiler import Session, _wrapping_integers, compile_object
+from ort_lite.native.compiler import Session, Written, _wrapping_integers, compile_object
 from ort_lite.native.cpu import host
 from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
 from tests.native import kernels
@@ -31,11 +31,10 @@ PATCHED = (
 )
 def test_the_code_is_that_of_all_of_numba(spec: Spec) -> None:
     with _wrapping_integers():
-        full = Session(host(), FullPipeline)
-        expected = full.machine.emit_object(full.module(spec, "k"))
+        expected = Written("", Session(host(), FullPipeline).text(spec, "k"), host()).emit_object()
         with shortcuts():
-            lean = Session(host(), LeanPipeline)
-            assert lean.machine.emit_object(lean.module(spec, "k")) == expected
+            lean = Session(host(), LeanPipeline).text(spec, "k")
+    assert Written("", lean, host()).emit_object() == expected
 
 
 def test_where_it_fails_all_of_numba_compiles_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:

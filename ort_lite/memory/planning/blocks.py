@@ -9,11 +9,10 @@ import numpy as np
 
 from ort_lite.errors import KernelMissing
 from ort_lite.memory.planning import packing, wide
+from ort_lite.memory.planning.neighbours import Words, most_alive, table
 from ort_lite.native.loader import load
 from ort_lite.native.missing import WAIT
 from ort_lite.native.spec import Spec
-
-Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def spec(kernel: Callable[..., int]) -> Spec:
@@ -78,26 +77,22 @@ class Blocks:
         made.size = size
         return made
 
-    def order(self, rule: int) -> Words:
-        """The order by packing.BY_START, BY_SIZE or BY_AREA; equal blocks by number. O(n)."""
-        result, scratch = _words(self.n), _words(packing.order_words(self.n))
-        self._call(packing.order_by, rule, self.n, self.size, self.start, self.end, result, scratch)
-        return result
+    def by_start(self) -> Words:
+        """The order of starts; of those that start together by number. O(n log n)."""
+        return np.argsort(self.start, kind="stable").astype(np.int64, copy=False)
+
+    def by_size(self) -> Words:
+        """The order of sizes, largest first; equal ones by number. O(n log n)."""
+        return np.argsort(-self.size, kind="stable").astype(np.int64, copy=False)
 
     def near(self) -> Words | None:
-        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n * live blocks), once.
+        """The table of neighbours that `first_fit` takes. It depends on the lifetimes alone. O(n), once.
 
         None for very many blocks, which `first_fit` places without one.
         """
         if self.n < wide.WIDE and self.hints.near is None:
-            self.hints.near = self._find_near()
+            self.hints.near = table(self.start, self.end)
         return self.hints.near
-
-    def _find_near(self) -> Words:
-        table, scratch = _words(packing.near_words(self.n)), _words(self.n)
-        order = self.order(packing.BY_START)
-        used = self._call(packing.find_near, self.n, self.start, self.end, order, table, scratch)
-        return table[:used].copy()
 
     def place(self, order: Any, capacity: int = packing.LIMIT) -> Words:
         """The offsets of a first fit in an order of all blocks, -1 where one does not fit. Raises ValueError for no such order."""
@@ -148,8 +143,7 @@ class Blocks:
 
     def lower_bound(self) -> int:
         """The most bytes that are alive at once. O(n)."""
-        scratch = _words(self.times + 1)
-        return self._call(packing.lower_bound, self.n, self.size, self.start, self.end, self.times, scratch)
+        return most_alive(self.size, self.start, self.end, self.times)
 
     def _call(self, kernel: Callable[..., int], *arguments: Words | int | None) -> int:
         """Calls a kernel; arrays go as their addresses, None as null. They live until it returns: `arguments` holds them."""

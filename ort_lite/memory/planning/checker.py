@@ -8,8 +8,9 @@ from heapq import heappop, heappush
 import numpy as np
 
 from ort_lite.errors import InvalidPlan, told
-from ort_lite.memory.planning.blocks import Blocks, Words
+from ort_lite.memory.planning.blocks import Blocks
 from ort_lite.memory.planning.lifetimes import TensorId
+from ort_lite.memory.planning.neighbours import Words
 from ort_lite.memory.planning.plan import ArenaUsage, MemoryPlan, TensorAllocation
 from ort_lite.memory.planning.requests import ArenaRole
 

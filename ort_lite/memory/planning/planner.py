@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ort_lite.memory.planning.blocks import Blocks, Words
-from ort_lite.memory.planning.packing import BY_SIZE, LIMIT
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.neighbours import Words
+from ort_lite.memory.planning.packing import LIMIT
 
 SEARCHES = 3
 """Sizes of equal lifetimes for which `adaptive` searches: a model with a new shape at every call pays for no more."""
@@ -58,7 +59,7 @@ class AdaptiveMemoryPlanner(MemoryPlanner):
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
         bound, near = blocks.lower_bound(), blocks.near()
-        offsets, peak = blocks.first_fit(np.argsort(-blocks.size, kind="stable"), near, capacity)
+        offsets, peak = blocks.first_fit(blocks.by_size(), near, capacity)
         if peak < 0:  # not all fit
             return _portfolio(blocks, capacity)[0]
         for order in blocks.hints.orders:
@@ -99,7 +100,7 @@ class BySizeMemoryPlanner(MemoryPlanner):
     name = MemoryPlannerType.by_size.value
 
     def pack(self, blocks: Blocks, capacity: int = LIMIT) -> Words:
-        return blocks.first_fit(blocks.order(BY_SIZE), blocks.near(), capacity)[0]
+        return blocks.first_fit(blocks.by_size(), blocks.near(), capacity)[0]
 
 
 class AutoMemoryPlanner(MemoryPlanner):

@@ -7,7 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from ort_lite.memory.planning import packing, wide
-from ort_lite.memory.planning.blocks import Blocks, Words
+from ort_lite.memory.planning.blocks import Blocks
+from ort_lite.memory.planning.neighbours import Words
 
 SEED = 0x5EED
 EFFORT = 2_000_000
@@ -16,15 +17,6 @@ MOST_STEPS, FEW, STEPS_FOR_FEW = 48, 128, 256
 """Below FEW blocks a step is cheap, and networks have gaps that more of them close."""
 CHUNK = 64
 """Steps between two looks at the clock."""
-
-
-def by_start(blocks: Blocks) -> Words:
-    """What greedy does: no result is worse than its."""
-    return blocks.order(packing.BY_START)
-
-
-def by_size(blocks: Blocks) -> Words:
-    return blocks.order(packing.BY_SIZE)
 
 
 def by_crowd(blocks: Blocks) -> Words:
@@ -51,9 +43,9 @@ def by_start_and_length(blocks: Blocks) -> Words:
 
 ORDERS: Mapping[str, Callable[[Blocks], Words]] = MappingProxyType(
     {
-        "size": by_size,
+        "size": Blocks.by_size,
         "crowd": by_crowd,
-        "start": by_start,
+        "start": Blocks.by_start,  # what greedy does: no result is worse than its
         "neighbours": by_neighbours,
         "size_and_length": by_size_and_length,
         "start_and_length": by_start_and_length,

@@ -16,9 +16,21 @@ from ort_lite.native.spec import StaticValue
 from ort_lite_cpu.run.address import address_of
 from ort_lite_cpu.types import NATIVE_TYPES
 
+FEW = 1 << 20
+"""Elements: NumPy writes so many in less time than their kernel takes to be compiled, which is 0.1 to 0.2 s."""
 
-def run_once(kernel: Callable[..., int], arrays: list[Array], kernels: Kernels, **named: Any) -> None:
+
+def run_once(
+    kernel: Callable[..., int],
+    arrays: list[Array],
+    kernels: Kernels,
+    otherwise: Callable[[], object] | None = None,
+    **named: Any,
+) -> None:
     """kernel(arrays, its other parameters by their names), one of `kernels`, in the calling thread.
+
+    `otherwise` writes the same bits with NumPy: where the kernel is missing, and may not be compiled, or would be for FEW elements;
+    processes to come shall have it.
 
     Raises TypeError for a call that does not fit the kernel: other parameters or arrays than it takes, arrays that are not
     contiguous or have fewer bytes than it touches. Raises RuntimeError for a status that is not OK.
@@ -26,7 +38,13 @@ def run_once(kernel: Callable[..., int], arrays: list[Array], kernels: Kernels, 
     scalars, statics = contract(kernel).arranged(named)
     _check_call(kernel, arrays, scalars, statics)
     types = [NATIVE_TYPES[from_numpy(array.dtype)] for array in arrays]
-    (address,) = kernels.load([Spec.of(kernel, types, statics)])
+    spec = Spec.of(kernel, types, statics)
+    few = sum(array.size for array in arrays) <= FEW
+    if otherwise is not None and (few or not kernels.all_come) and not kernels.held(spec):
+        otherwise()
+        kernels.leave(spec)
+        return
+    (address,) = kernels.load([spec])
     words: list[Any] = [word for array in arrays for word in (0, address_of(array))]
     words += [struct.unpack("q", struct.pack("d", x))[0] if isinstance(x, float) else x for x in scalars]
     descriptor, memory = (ctypes.c_int64 * len(words))(*words), ctypes.c_int64(0)

@@ -170,7 +170,23 @@ class Layer:
         at = (direction * rows + first * self.size) * columns
         out = np.empty((gates * self.padded, *array.shape[2:]), array.dtype)
         operands = [np.ascontiguousarray(array), out]
-        run_once(interleave, operands, self.op.kernels, at=at, gates=gates, size=self.size, columns=columns, unit=self.unit)
+
+        def otherwise() -> None:
+            rows = np.zeros((gates, self.padded, columns), array.dtype)
+            rows[:, : self.size] = array.reshape(-1)[at : at + gates * self.size * columns].reshape(gates, self.size, columns)
+            out[...] = rows.reshape(gates, -1, self.unit, columns).swapaxes(0, 1).reshape(out.shape)
+
+        run_once(
+            interleave,
+            operands,
+            self.op.kernels,
+            otherwise,
+            at=at,
+            gates=gates,
+            size=self.size,
+            columns=columns,
+            unit=self.unit,
+        )
         return out
 
     def _computed_blocks(self, given: Tensor, direction: int, first: int, gates: int) -> Tensor:

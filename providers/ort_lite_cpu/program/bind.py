@@ -72,7 +72,7 @@ class Bound(Record, frozen=False):
 
 
 _EVALUATE = Spec.plain(evaluate, "void(i64,i64,i64)")
-SPECS = (_EVALUATE, SLICED, spec(packing.order_by), spec(packing.find_near), spec(packing.first_fit), spec(packing.lower_bound))
+SPECS = (_EVALUATE, SLICED, spec(packing.first_fit))
 """What binding needs; loaded together with a program's kernels, which costs a third of one after the other."""
 
 

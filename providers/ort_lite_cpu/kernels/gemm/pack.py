@@ -20,12 +20,8 @@ def panels(b: Array, width: int, kernels: Kernels) -> Array:
     *batch, k, n = b.shape
     if not batch and b.T.flags.c_contiguous:
         return np.asarray(filters(b.T[..., None], 1, width, kernels)[0])
-    whole, rest = divmod(n, width)
-    out = aligned_empty((*batch, whole + (rest > 0), k, width), b.dtype)
-    out[..., :whole, :, :] = b[..., : whole * width].reshape(*batch, k, whole, width).swapaxes(-3, -2)
-    if rest:
-        out[..., whole, :, :rest] = b[..., whole * width :]
-        out[..., whole, :, rest:] = 0
+    out = aligned_empty((*batch, -(-n // width), k, width), b.dtype)
+    in_panels(b, out)
     return out
 
 
@@ -41,8 +37,23 @@ def filters(weight: Array, groups: int, width: int, kernels: Kernels) -> Array:
     taps = math.prod(kernel)
     out = aligned_empty((groups, -(-outputs // width), taps * channels, width), weight.dtype)
     sizes = {"groups": groups, "outputs": outputs, "channels": channels, "taps": taps, "width": width}
-    run_once(pack_filters, [np.ascontiguousarray(weight), out], kernels, **sizes)
+
+    def otherwise() -> None:
+        lines = weight.reshape(groups, outputs, channels, taps).transpose(0, 3, 2, 1).reshape(groups, taps * channels, outputs)
+        in_panels(lines, out)
+
+    run_once(pack_filters, [np.ascontiguousarray(weight), out], kernels, otherwise, **sizes)
     return out
+
+
+def in_panels(lines: Array, out: Array) -> None:
+    """Writes (..., k, n) as panels (..., ceil(n / width), k, width), the last one filled up with zeros. O(size)."""
+    width = out.shape[-1]
+    whole, rest = divmod(lines.shape[-1], width)
+    out[..., :whole, :, :] = lines[..., : whole * width].reshape(*lines.shape[:-1], whole, width).swapaxes(-3, -2)
+    if rest:
+        out[..., whole, :, :rest] = lines[..., whole * width :]
+        out[..., whole, :, rest:] = 0
 
 
 @native

@@ -33,6 +33,7 @@ from ort_lite_cpu.kernels.gemm.activation import activate
 from ort_lite_cpu.kernels.gemm.convolution import copy_run
 from ort_lite_cpu.kernels.gemm.gemm import grid
 from ort_lite_cpu.kernels.gemm.microkernel import BIAS, CLIP, RESIDUAL, Tile, panel_in_shares
+from ort_lite_cpu.kernels.gemm.pack import in_panels
 from ort_lite_cpu.kernels.gemm.vectors import Vectors
 from ort_lite_cpu.kernels.once import run_once
 
@@ -73,11 +74,51 @@ def transformed_filters(
     sizes = {"outputs": outputs, "channels": channels, "columns": columns, "count": count, "width": tile.columns}
     for own, made in zip(np.ascontiguousarray(weight).reshape(groups, outputs, -1), u, strict=True):
         statics = {"edge": edge, "taps": taps, "stride": stride, "axes": axes, "lanes": tile.lanes}
-        run_once(transform_filters, [own, made], kernels, **sizes, **statics)
+
+        def otherwise(own: Array = own, made: Array = made) -> None:
+            planes = _transformed(own.reshape(outputs, channels, -1), edge, taps, stride, axes)
+            _in_blocks(planes, made, columns, tile.columns)
+
+        run_once(transform_filters, [own, made], kernels, otherwise, **sizes, **statics)
     return u
 
 
-@native
+def _transformed(w: Array, edge: int, taps: int, stride: int, axes: int) -> Array:
+    """(planes, channels, outputs) of (outputs, channels, taps); the operations of `_transform_filter`, with NumPy."""
+    times, g = _G[edge, taps, stride], w.astype(np.float64).transpose(2, 1, 0)
+    columns = [times(_NUMPY, [g[taps * i + j] for i in range(taps)]) if axes == 2 else [g[j]] for j in range(taps)]
+    rows = zip(*columns, strict=True)
+    return np.stack([value for row in rows for value in times(_NUMPY, row)]).astype(w.dtype)
+
+
+def _in_blocks(planes: Array, u: Array, columns: int, width: int) -> None:
+    """Writes planes (kinds, channels, outputs) as `transformed_filters` has those of one group."""
+    kinds, channels, outputs = planes.shape
+    at = 0
+    for first in range(0, outputs, columns):
+        some = planes[:, :, first : first + columns]
+        shape = kinds, -(-some.shape[-1] // width), channels, width
+        in_panels(some, u[at : at + math.prod(shape)].reshape(shape))
+        at += math.prod(shape)
+
+
+class _Arithmetic:
+    """Of arrays, as `Vectors` emits it."""
+
+    def times(self, x: Any, factor: float) -> Any:
+        return x * factor
+
+    def add(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def sub(self, x: Any, y: Any) -> Any:
+        return x - y
+
+
+_NUMPY = _Arithmetic()
+
+
+@native(fastmath=())  # no fused operations: NumPy has none
 @extents(
     w="outputs * channels * taps * (1 + (axes - 1) * (taps - 1))",
     u="(edge + taps - 1) * (1 + (axes - 1) * (edge + taps - 2)) * count * channels * width",
@@ -148,9 +189,9 @@ def _transform_filter(
             narrow.store(rounded, emit.move(u, emit.mul(plane, kinds * i + j)), 0)
 
 
-def _g_of_4(emit: Vectors, g: Sequence[Any]) -> list[Any]:
-    outer, middle = emit.fma(g[0], emit.constant(1 / 6), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 6)
-    far, half = emit.fma(g[0], emit.constant(1 / 24), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 12)
+def _g_of_4(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
+    outer, middle = emit.add(emit.times(g[0], 1 / 6), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 6)
+    far, half = emit.add(emit.times(g[0], 1 / 24), emit.times(g[2], 1 / 6)), emit.times(g[1], 1 / 12)
     return [
         emit.times(g[0], 1 / 4),
         emit.times(emit.add(outer, middle), -1.0),
@@ -161,16 +202,16 @@ def _g_of_4(emit: Vectors, g: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _g_of_2(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+def _g_of_2(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
     outer, middle = emit.times(emit.add(g[0], g[2]), 1 / 2), emit.times(g[1], 1 / 2)
     return [g[0], emit.add(outer, middle), emit.sub(outer, middle), g[2]]
 
 
-def _g_of_five(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+def _g_of_five(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
     """At the points of `_g_of_4`: two taps more."""
     outer, middle = emit.times(emit.add(g[0], emit.add(g[2], g[4])), -1 / 6), emit.times(emit.add(g[1], g[3]), 1 / 6)
-    far = emit.fma(g[4], emit.constant(2 / 3), emit.fma(g[0], emit.constant(1 / 24), emit.times(g[2], 1 / 6)))
-    half = emit.fma(g[3], emit.constant(1 / 3), emit.times(g[1], 1 / 12))
+    far = emit.add(emit.times(g[4], 2 / 3), emit.add(emit.times(g[0], 1 / 24), emit.times(g[2], 1 / 6)))
+    half = emit.add(emit.times(g[3], 1 / 3), emit.times(g[1], 1 / 12))
     return [
         emit.times(g[0], 1 / 4),
         emit.sub(outer, middle),
@@ -181,7 +222,7 @@ def _g_of_five(emit: Vectors, g: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _g_of_strides(emit: Vectors, g: Sequence[Any]) -> list[Any]:
+def _g_of_strides(emit: Vectors | _Arithmetic, g: Sequence[Any]) -> list[Any]:
     return [g[0], emit.add(g[0], g[2]), g[2], g[1]]
 
 

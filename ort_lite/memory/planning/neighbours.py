@@ -1,0 +1,51 @@
+"""Who lives together with whom, and the most that lives at once: what packing kernels are told of lifetimes, by NumPy."""
+
+from typing import Any
+
+import numpy as np
+
+from ort_lite.memory.planning.packing import NEAR
+
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def table(start: Words, end: Words) -> Words:
+    """Lists the neighbours in time of each of n blocks that has at most NEAR; lifetimes are [start, end).
+
+    table[2t] and table[2t + 1] are the positions in the table of the first neighbour of block t and behind its last; both are 0
+    for a block with more neighbours. Neighbours are listed by their starts. O(n * NEAR).
+    """
+    n, order = len(start), np.argsort(start, kind="stable")
+    born, gone = start[order], end[order]
+    numbers = np.arange(n)
+    reach = np.searchsorted(
+        born, gone
+    )  # block q of the order lives together with those from q + 1 to here, and with some before
+    change = np.zeros(n + 1, np.int64)
+    change[1:] += 1
+    np.subtract.at(change, reach, 1)
+    count = change[:n].cumsum() + reach - numbers - 1
+    few = np.flatnonzero(count <= NEAR)
+    owner, later = _ranges(few + 1, reach[few])
+    other, place = _ranges(np.searchsorted(few, numbers + 1), np.searchsorted(few, reach))
+    owners, others = np.concatenate([few[owner], few[place]]), np.concatenate([later, other])
+    listed = others[np.lexsort((others, owners))]
+    made = np.zeros(2 * n + len(listed), np.int64)
+    ends = 2 * n + count[few].cumsum()
+    made[2 * order[few]], made[2 * order[few] + 1], made[2 * n :] = ends - count[few], ends, order[listed]
+    return made
+
+
+def _ranges(first: Words, last: Words) -> tuple[Words, Words]:
+    """The numbers k and i of: for k, i in enumerated ranges, each from first[k] up to last[k]."""
+    counts = np.maximum(last - first, 0)
+    k = np.repeat(np.arange(len(first)), counts)
+    return k, np.arange(len(k)) - (counts.cumsum() - counts)[k] + first[k]
+
+
+def most_alive(size: Words, start: Words, end: Words, times: int) -> int:
+    """The most bytes that are alive at once: no plan's peak is lower. Times are below `times`, ends up to it. O(n + times)."""
+    change = np.zeros(times + 1, np.int64)
+    np.add.at(change, start, size)
+    np.subtract.at(change, end, size)
+    return int(change.cumsum().max())
