@@ -10,6 +10,7 @@ from ort_lite.commands import model
 from ort_lite.commands.feeds import feeds_of
 from ort_lite.commands.printing import print_json, print_text
 from ort_lite.errors import InvalidArgument, told
+from ort_lite.native.loader import finish
 from ort_lite.native.progress import Logged, piece
 
 _TARGET = "ort_lite.target"
@@ -51,6 +52,7 @@ def _warmed(arguments: Namespace, path: str, target: str, known: bool) -> dict[s
         try:
             with model.session(arguments, path) as session:
                 session.run(None, feeds_of(arguments, session.get_inputs(), known=known))
+            finish()
         except Exception as error:  # noqa: BLE001  is told, with the model's name
             result["error"] = told(error)
     return result | {"seconds": time.perf_counter() - start, "kernels": seen.done}

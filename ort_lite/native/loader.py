@@ -20,7 +20,7 @@ _lock = threading.RLock()
 _by_spec: dict[Target, dict[Spec, int]] = {}
 _by_key: dict[str, int] = {}
 _left: dict[tuple[Spec, Target], None] = {}
-"""What was done without."""
+"""What was done without: `finish` has it compiled, and so has, ahead, whatever is compiled and waited for."""
 
 if hasattr(os, "register_at_fork"):
     # A forked child keeps what is loaded; it must not inherit the lock from a thread that it does not have.
@@ -67,9 +67,15 @@ def ahead(specs: Sequence[Spec]) -> None:
 
 
 def leave(spec: Spec, target: Target) -> None:
-    """Has it compiled for processes to come, as soon as this one has what it waits for; nothing if that needs no compiler."""
+    """Has it compiled for processes to come, behind what this one waits for; not if nothing else has to be compiled."""
     with _lock:
         _left[spec, target] = None
+
+
+def finish() -> None:
+    """Compiles what was left to processes to come. Raises KernelCompileError."""
+    for target in dict.fromkeys(target for _, target in list(_left)):
+        load([spec for spec, other in list(_left) if other == target], target)
 
 
 def held(spec: Spec, target: Target) -> bool:
@@ -103,8 +109,8 @@ def _objects(specs: Mapping[str, Spec], target: Target, compile: str = WAIT) -> 
         check_compiler(tuple(absent.values()), folder, compile)
         compiled = workers.compile_all(absent, target, folder)
         left = {key_of(spec, target): spec for spec, other in _left if other == target}
+        left = {key: spec for key, spec in left.items() if not os.path.exists(os.path.join(folder, key))}
         if left:
-            _left.clear()
             workers.compile_ahead(left, target, folder)
     return {key: compiled[key] if data is None else data for key, data in found.items()}
 

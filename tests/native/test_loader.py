@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ort_lite.errors import KernelCompileError
-from ort_lite.native import Spec, load, workers
+from ort_lite.native import Spec, load, loader, workers
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.spec import key_of
 from tests.native import kernels
@@ -286,3 +286,19 @@ assert plain(Spec.plain(kernels.calls_large, "i64(i64)"), 2) == 15
 """
     command = [sys.executable, "-c", code]
     subprocess.run(command, env=environment(tmp_path), check=True, timeout=120)
+
+
+def test_what_was_left_is_compiled_behind_others_or_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORT_LITE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(loader, "_left", {})
+    ahead: list[str] = []
+    monkeypatch.setattr(workers, "compile_ahead", lambda specs, target, folder: ahead.extend(specs))
+    left, wanted = expression_spec("x + y + 3", "f32", "f32"), expression_spec("x + y + 4", "f32", "f32")
+    loader.leave(left, host())
+    assert not loader.held(left, host())
+    load([wanted])
+    assert ahead == [key_of(left, host())]
+    loader.finish()
+    assert loader.held(left, host())
+    load([expression_spec("x + y + 5", "f32", "f32")])
+    assert ahead == [key_of(left, host())]  # it is there
