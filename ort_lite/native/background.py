@@ -17,7 +17,7 @@ from ort_lite.errors import said
 from ort_lite.native import cache
 from ort_lite.native.cpu import Target
 from ort_lite.native.spec import Spec, key_of
-from ort_lite.native.workers import Worker
+from ort_lite.native.workers import Process, Worker
 
 LOWEST = 19
 
@@ -25,9 +25,9 @@ LOWEST = 19
 class _Patient(Worker):
     """A worker for which nobody waits."""
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> Process:
         process = super()._start()
-        if hasattr(os, "setpriority"):
+        if hasattr(os, "setpriority") and isinstance(process, subprocess.Popen):
             with suppress(OSError):  # it may be gone by now
                 os.setpriority(os.PRIO_PROCESS, process.pid, LOWEST)
         return process

@@ -5,8 +5,10 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FunctionType
 from typing import Any
 
@@ -14,6 +16,7 @@ from ort_lite.errors import KernelCompileError, said
 from ort_lite.native import cache
 from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
+from ort_lite.native.siblings import fork
 from ort_lite.native.spec import Spec, key_of, symbol_of
 from ort_lite.native.workers import MOST_WORKERS, cores, receive, send
 
@@ -26,7 +29,6 @@ def serve() -> None:
     """Answers the requests of `workers.py` until their stream ends, or for IDLE_SECONDS none comes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(os.dup(1), "wb")
-    gc.set_threshold(GARBAGE, 20, 100)
     os.dup2(2, 1)  # what an imported module prints must not end up among the answers
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
@@ -98,6 +100,17 @@ def _called(function: Callable[[], None]) -> None:
     function()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """`serve`, in this process and in a fork for each pair of descriptors that the command line names."""
+    gc.set_threshold(GARBAGE, 20, 100)
+    numbers = list(map(int, sys.argv[1:]))
+    if numbers:
+        with suppress(Exception):  # whoever compiles will say so
+            _compiler()
+        fork(list(zip(numbers[::2], numbers[1::2], strict=True)))
     with_room(serve)
+
+
+if __name__ == "__main__":
+    main()
     os._exit(0)  # whoever ends waits for this process, and numba takes 0.2 s to be taken down

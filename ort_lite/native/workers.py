@@ -1,7 +1,8 @@
 """Processes that compile, so that this one never imports numba and several kernels compile at once.
 
-A worker is `python -m ort_lite.native.serve`: pickled requests on its standard input, pickled answers on its
-standard output. Workers stay for the next request, leave when idle for ten seconds, or when this process does.
+A worker is `python -m ort_lite.native.serve`: pickled requests on its standard input, pickled answers on its standard output. Workers
+stay for the next request, leave when idle for ten seconds, or when this process does. On Linux those that start together are forks of
+one, which has imported numba (`siblings.py`).
 """
 
 import atexit
@@ -11,21 +12,24 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from time import sleep
 from typing import IO, TYPE_CHECKING, Any
 
 from ort_lite.errors import KernelCompileError
-from ort_lite.native import cache
+from ort_lite.native import cache, siblings
 from ort_lite.native.claims import Claims
 from ort_lite.native.cpu import Target
 from ort_lite.native.progress import Logged, Progress, piece
+from ort_lite.native.siblings import CAN_FORK, Sibling
 from ort_lite.native.spec import Spec, symbol_of
 from ort_lite.record import Record
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+Process = subprocess.Popen[bytes] | Sibling
 
 MOST_WORKERS = 8
 """Of all processes together; each takes 150 MB. As many as there are cores, if those are fewer."""
@@ -39,7 +43,9 @@ class Worker:
     """One compiling process, started when first asked."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
+        self.spare: Sibling | None = None
+        """What it takes when it is first asked, rather than start a process."""
         self._given_up = False
         self._ahead: threading.Thread | None = None
 
@@ -80,13 +86,9 @@ class Worker:
                 return answer
         raise KernelCompileError("the compiling process ended without an answer, twice; its messages are on stderr")
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        # Numba's and Python's switches for debugging would change the code, or its messages.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
-        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        command = [sys.executable, "-P", "-m", "ort_lite.native.serve"]
-        with _without_interrupts():
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    def _start(self) -> "Process":
+        spare, self.spare = self.spare, None
+        self.process = spare if spare is not None and spare.greet() else _process()
         return self.process
 
     def give_up(self) -> None:
@@ -106,6 +108,9 @@ class Worker:
         if self.busy and threading.current_thread() is not self._ahead:
             self.give_up()
             self.go_on()  # not before its thread has ended the process, even one that it was just starting
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            spare.close()
         process, self.process = self.process, None
         if process is None:
             return
@@ -121,6 +126,19 @@ class Worker:
         if self.process is not None:
             self.process.returncode = 0
             self.process = None
+        self.spare = None
+
+
+def _process(siblings: Sequence[tuple[int, int]] = ()) -> subprocess.Popen[bytes]:
+    """One that compiles, and forks others that have these descriptors for input and output."""
+    # Numba's and Python's switches for debugging would change the code, or its messages.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "PYTHON"))}
+    environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    given = [str(number) for pair in siblings for number in pair]
+    command = [sys.executable, "-P", "-m", "ort_lite.native.serve", *given]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with _without_interrupts():
+        return subprocess.Popen(command, env=environment, pass_fds=list(map(int, given)), **pipes)
 
 
 @contextmanager
@@ -137,6 +155,21 @@ def _without_interrupts() -> Iterator[None]:
 
 
 _workers = [Worker() for _ in range(MOST_WORKERS)]
+
+
+def _start_together(count: int) -> None:
+    """Starts the first of them, and has it fork the others up to `count`, which take nothing but memory until they are asked."""
+    if not CAN_FORK or count < 2 or any(worker.process is not None or worker.spare is not None for worker in _workers):
+        return
+    spares, ends = siblings.pipes(count - 1)
+    try:
+        _workers[0].process = _process(ends)
+    finally:
+        for pair in ends:
+            for end in pair:
+                os.close(end)
+    for worker, spare in zip(_workers[1:], spares, strict=False):
+        worker.spare = spare
 
 
 def compile_all(specs: Mapping[str, Spec], target: Target, folder: str) -> dict[str, bytes]:
@@ -164,6 +197,7 @@ def compile_ahead(specs: Mapping[str, Spec], target: Target, folder: str) -> Non
     """
     worker = _workers[0]
     if sys.executable and not worker.busy and cache.can_be_made(folder):
+        _start_together(min(cores(), MOST_WORKERS))
         with suppress(pickle.PicklingError, AttributeError, TypeError):
             worker.go_ahead(("ahead", [(key, pickle.dumps(spec)) for key, spec in specs.items()], target, folder))
 
@@ -198,6 +232,7 @@ class Batch:
         """In workers. After an error, those that compile finish what they have begun; after Ctrl-C they end."""
         from concurrent.futures import ThreadPoolExecutor
 
+        _start_together(self._most)
         with ThreadPoolExecutor(self._most) as pool:
             try:
                 while self._waiting or self._running:

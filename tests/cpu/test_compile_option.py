@@ -1,6 +1,7 @@
 """Session config entry `ort_lite.compile`: what sessions do about kernels that nobody compiled before."""
 
 import logging
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -193,6 +194,7 @@ def test_it_has_the_lowest_priority_and_ends_with_the_process(empty: Store) -> N
     while (process := made.worker.process) is None:
         assert not made.wait(0)
     made.close()
+    assert isinstance(process, subprocess.Popen)
     assert process.poll() is not None and made.wait(0)
     made.want([fused()[0]], host())
     assert made.wait(0), "nothing begins any more"

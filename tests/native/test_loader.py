@@ -18,9 +18,11 @@ import pytest
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec, load, loader, workers
 from ort_lite.native.cpu import Target, host
+from ort_lite.native.siblings import CAN_FORK, Sibling, pipes
 from ort_lite.native.spec import key_of
 from tests.native import kernels
 from tests.native.calls import AARCH64, SSE2, expression_spec, plain
+from tests.native.compiled import object_code
 
 pytestmark = pytest.mark.slow  # processes that compile
 
@@ -302,3 +304,46 @@ def test_what_was_left_is_compiled_behind_others_or_when_asked(tmp_path: Path, m
     assert loader.held(left, host())
     load([expression_spec("x + y + 5", "f32", "f32")])
     assert ahead == [key_of(left, host())]  # it is there
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+def test_workers_that_start_together_are_forks_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is killed is replaced; one that was never asked leaves like the others."""
+    family = [workers.Worker() for _ in range(3)]
+    monkeypatch.setattr(workers, "_workers", family)
+    specs = [Spec(kernels.add, (kind,) * 3) for kind in ("u8", "u16", "u32")]
+    workers._start_together(3)
+    unused = family[2].spare
+    try:
+        made = [
+            workers.compile_there(worker, key_of(spec, host()), spec, host(), str(tmp_path))
+            for worker, spec in zip(family[:2], specs, strict=False)
+        ]
+        assert made == [object_code(spec, host()) for spec in specs[:2]]
+        forked = family[1].process
+        assert isinstance(family[0].process, subprocess.Popen)
+        assert isinstance(forked, Sibling)
+        forked.kill()
+        assert forked.wait() == 0
+        third = workers.compile_there(family[1], key_of(specs[2], host()), specs[2], host(), str(tmp_path))
+        assert third == object_code(specs[2], host())
+        assert isinstance(family[1].process, subprocess.Popen)
+    finally:
+        for worker in family:
+            worker.close()
+    assert unused is not None
+    assert unused.stdin.closed and family[2].spare is None
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+def test_a_fork_that_is_not_there_is_done_without(tmp_path: Path) -> None:
+    worker = workers.Worker()
+    [worker.spare], [ends] = pipes(1)
+    for end in ends:  # whoever was to fork it has gone
+        os.close(end)
+    spec = Spec(kernels.add, ("u8",) * 3)
+    try:
+        made = workers.compile_there(worker, key_of(spec, host()), spec, host(), str(tmp_path))
+        assert made == object_code(spec, host())
+    finally:
+        worker.close()

@@ -18,7 +18,7 @@ def run_host_step(step: HostStep, places: list[Any]) -> None:
     numbers, constants, takers = step.wiring or _wired(step)
     try:
         if constants is None:
-            results = step.function(*map(places.__getitem__, numbers))
+            results = step.function(places[numbers[0]]) if len(numbers) == 1 else step.function(*[places[k] for k in numbers])
         else:
             results = step.function(*[c if k < 0 else places[k] for k, c in zip(numbers, constants, strict=True)])
     except OrtLiteError:

@@ -18,13 +18,14 @@ def zip_map(op: NodeLowering) -> None:
     """(N, C) or (C) -> N dicts from label to number, labels in order. Spec: ONNX-ML ZipMap-1."""
     labels = list(op.attr("classlabels_strings") or op.attr("classlabels_int64s") or ())
     order = sorted(range(len(labels)), key=lambda k: labels[k])
-    is_sorted = order == list(range(len(labels)))
+    is_sorted, count = order == list(range(len(labels))), len(labels)
     made = _rows_to_dicts([labels[k] for k in order])
 
     def step(x: Array) -> list[list[dict[Any, float]]]:
-        rows = x if x.ndim == 2 else np.atleast_2d(x)
-        if x.ndim not in (1, 2) or rows.shape[1] != len(labels):
-            raise ValueError(f"rows of the shape {x.shape} are not of {len(labels)} labels")
+        shape = x.shape
+        if not 1 <= len(shape) <= 2 or shape[-1] != count:
+            raise ValueError(f"rows of the shape {shape} are not of {count} labels")
+        rows = x if len(shape) == 2 else x.reshape(1, count)
         return [made((rows if is_sorted else rows[:, order]).tolist())]
 
     op.python(step)

@@ -125,7 +125,7 @@ class Labels:
         """Turns numbers into strings, where the labels are."""
         if self.strings and self._op.wants(0):
             texts = np.array(self.strings, object)
-            self._op.python(lambda numbers: [texts.take(numbers, mode="clip")], [written], [0])
+            self._op.python(lambda numbers: [texts[numbers]], [written], [0])
 
 
 def scores_output(op: NodeLowering, rows: Dim, count: int) -> Tensor:
