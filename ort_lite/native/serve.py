@@ -25,11 +25,9 @@ GARBAGE = 50_000
 """New objects between two collections: 700, as it is, makes a twelfth of the time that compiling takes; so many, 10 MB."""
 
 
-def serve() -> None:
+def serve(output: int) -> None:
     """Answers the requests of `workers.py` until their stream ends, or for IDLE_SECONDS none comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
-    requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an imported module prints must not end up among the answers
+    requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(output, "wb")
     while True:
         idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
         idle.daemon = True
@@ -102,13 +100,16 @@ def _called(function: Callable[[], None]) -> None:
 
 def main() -> None:
     """`serve`, in this process and in a fork for each pair of descriptors that the command line names."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits for the answer
     gc.set_threshold(GARBAGE, 20, 100)
+    output = os.dup(1)
+    os.dup2(2, 1)  # what an imported module prints must not end up among the answers
     numbers = list(map(int, sys.argv[1:]))
     if numbers:
         with suppress(Exception):  # whoever compiles will say so
             _compiler()
-        fork(list(zip(numbers[::2], numbers[1::2], strict=True)))
-    with_room(serve)
+        output = fork(output, list(zip(numbers[::2], numbers[1::2], strict=True)))
+    with_room(functools.partial(serve, output))
 
 
 if __name__ == "__main__":

@@ -65,17 +65,19 @@ def pipes(count: int) -> tuple[list[Sibling], list[tuple[int, int]]]:
     return siblings, ends
 
 
-def fork(ends: Sequence[tuple[int, int]]) -> None:
-    """Returns in this process, and in as many more, whose standard input and output are those. Nothing else may hold them."""
-    for number, (requests, answers) in enumerate(ends):
+def fork(answers: int, ends: Sequence[tuple[int, int]]) -> int:
+    """Returns in this process, with `answers`, and in a fork for each pair of ends, with the second of them; the first is its input.
+
+    No process keeps a descriptor of another: whoever reads from one would not see it end.
+    """
+    for number, (requests, own) in enumerate(ends):
         if os.fork():
             os.close(requests)
-            os.close(answers)
+            os.close(own)
             continue
         os.dup2(requests, 0)
-        os.dup2(answers, 1)
-        for pair in ends[number:]:
-            for end in pair:
-                os.close(end)
-        os.write(1, os.getpid().to_bytes(_NUMBER, "little"))
-        return
+        for other in (answers, requests, *(end for pair in ends[number + 1 :] for end in pair)):
+            os.close(other)
+        os.write(own, os.getpid().to_bytes(_NUMBER, "little"))
+        return own
+    return answers

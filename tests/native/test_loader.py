@@ -347,3 +347,20 @@ def test_a_fork_that_is_not_there_is_done_without(tmp_path: Path) -> None:
         assert made == object_code(spec, host())
     finally:
         worker.close()
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+def test_an_end_of_one_of_those_that_started_together_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else has its descriptors: reading its answers would wait for ever."""
+    family = [workers.Worker() for _ in range(3)]
+    monkeypatch.setattr(workers, "_workers", family)
+    workers._start_together(3)
+    try:
+        assert all(worker.spare is not None and worker.spare.greet() for worker in family[1:])
+        for process in (family[0].process, family[1].spare, family[2].spare):
+            assert process is not None and process.stdout is not None
+            process.kill()
+            assert process.stdout.read() == b""
+    finally:
+        for worker in family:
+            worker.close()
