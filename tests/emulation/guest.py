@@ -15,7 +15,7 @@ from ort_lite.native.workers import receive, send
 
 
 def main() -> None:
-    """Answers (model, feeds of each run, level, threads) with (outputs of each run or what was raised, seconds)."""
+    """Answers (model, feeds of each run, level, threads, rounding) with (outputs of each run or what was raised, seconds)."""
     sys.executable = sys.argv[1]
     requests, answers = os.fdopen(0, "rb", closefd=False), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -34,10 +34,11 @@ def main() -> None:
         send(answers, (found, time.monotonic() - began))
 
 
-def _run(model: bytes, runs: list[dict[str, Any]], level: int, threads: int) -> list[Any]:
+def _run(model: bytes, runs: list[dict[str, Any]], level: int, threads: int, rounding: str) -> list[Any]:
     options = ort_lite.SessionOptions()
     options.graph_optimization_level = ort_lite.GraphOptimizationLevel(level)
     options.intra_op_num_threads = threads
+    options.add_session_config_entry("ort_lite.round_16_bit", rounding)
     if not sys.executable:
         options.add_session_config_entry("ort_lite.compile", "never")
     session = ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])

@@ -93,7 +93,7 @@ class Guest:
         watch = threading.Timer(PATIENCE_S, process.kill)
         watch.start()
         try:
-            send(process.stdin, (work.model, work.runs, int(work.level), work.threads))
+            send(process.stdin, (work.model, work.runs, int(work.level), work.threads, work.rounding))
             answer: tuple[Any, float] = receive(process.stdout)
         except (OSError, EOFError):
             self._end()

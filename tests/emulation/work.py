@@ -21,6 +21,8 @@ class Work(NamedTuple):
     check: Callable[[Sequence[Outputs]], None]
     threads: int = 1
     level: int = GraphOptimizationLevel.ORT_ENABLE_ALL
+    rounding: str = ""
+    """Session config entry ort_lite.round_16_bit."""
 
 
 def cases(first: int, every: int) -> Iterator[Work]:
@@ -40,7 +42,9 @@ def _case(case: Any) -> Work:
             for value, result, wanted in zip(model.graph.output, got, expected, strict=True):
                 onnx_backend.assert_same(result, wanted, case.rtol, case.atol, value.name)
 
-    return Work(case.name, model.SerializeToString(), [onnx_backend.feeds(model, inputs) for inputs, _ in sets], check)
+    runs = [onnx_backend.feeds(model, inputs) for inputs, _ in sets]
+    rounding = "steps" if case.name in onnx_backend.STEPWISE else ""
+    return Work(case.name, model.SerializeToString(), runs, check, rounding=rounding)
 
 
 def models() -> Iterator[Work]:

@@ -85,7 +85,7 @@ def _build(file: Path, names: Sequence[str], every: int) -> int:
     for name in [one for text in names for one in TARGETS.get(text, [own() if text == "own" else text])]:
         with asked.pretended(cpu.named(name)) as specs:
             for one in suite:
-                asked.load(one.model)
+                asked.load(one.model, one.rounding)
         generic = generic_specs(name if name in cpu.NAMES else "host", shape_rules())
         wanted[name] = specs | {*generic} | {spec for spec, targets in listed.items() if name in targets}
         print(f"{name}: {len(wanted[name])} kernels", flush=True)

@@ -46,7 +46,7 @@ def pretended(aim: Target) -> Iterator[set[Spec]]:
     loader._by_spec[machine] = {}
     loader._load = record
     try:
-        with _host(lambda: aim):
+        with _host(lambda: aim), _left(asked):
             yield asked
     finally:
         loader._load = load
@@ -86,14 +86,27 @@ def recorded() -> Iterator[set[Spec]]:
 
     loader._load = record
     try:
-        yield asked
+        with _left(asked):
+            yield asked
     finally:
         loader._load = load
 
 
-def load(model: Any) -> ort_lite.InferenceSession | None:
-    """A model on the CPU provider; None for one that is refused, which asks for nothing more."""
+@contextmanager
+def _left(asked: set[Spec]) -> Iterator[None]:
+    """Within it, what is done without is asked for, too."""
+    leave = loader.leave
+    loader.leave = lambda spec, target: asked.add(spec)
+    try:
+        yield
+    finally:
+        loader.leave = leave
+
+
+def load(model: Any, rounding: str = "") -> ort_lite.InferenceSession | None:
+    """A model on the CPU provider; None for one that is refused, which asks for nothing more. `rounding`: see `Work`."""
     options = ort_lite.SessionOptions()
+    options.add_session_config_entry("ort_lite.round_16_bit", rounding)
     options.log_severity_level = 4
     try:
         return ort_lite.InferenceSession(model, options, providers=["CPUExecutionProvider"])

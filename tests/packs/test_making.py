@@ -12,7 +12,9 @@ from onnx import TensorProto, helper
 import ort_lite
 from ort_lite.native import Spec, loader, packs, workers
 from ort_lite.native.cpu import host, named
+from ort_lite.native.kernels import Kernels
 from ort_lite.native.spec import key_of, parameters
+from ort_lite_cpu.kernels.gemm import pack
 from ort_lite_cpu.program.segment import NOTHING
 from tests.native import kernels
 from tests.packs import asked, listing, wheels
@@ -82,6 +84,13 @@ def test_what_runs_ask_for_is_heard() -> None:
         asked.run(b"no model", None)
     loaded = set(loader._by_spec[host()])
     assert specs <= loaded
+
+
+def test_what_is_packed_without_a_kernel_is_listed_with_it() -> None:
+    filters = np.ones((3, 2, 3, 3), np.float32)
+    with asked.pretended(named("x86-64-v4")) as loaded:
+        pack.filters(filters, 1, 16, Kernels(named("x86-64-v4")))
+    assert [spec.name for spec in loaded] == ["ort_lite_cpu.kernels.gemm.pack.pack_filters<f32, f32>"]
 
 
 @pytest.mark.slow
