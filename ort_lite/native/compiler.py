@@ -24,7 +24,7 @@ from ort_lite.errors import KernelCompileError
 from ort_lite.native import entry
 from ort_lite.native.cpu import Target
 from ort_lite.native.frontend import FullPipeline, LeanPipeline, shortcuts
-from ort_lite.native.libraries import Codegen, joined
+from ort_lite.native.libraries import Codegen, joined, texts
 from ort_lite.native.llvm import Module
 from ort_lite.native.lowering import BUILTINS, builtin_template, emitted_template, name_of, named
 from ort_lite.native.marks import DEFAULT_OPTIONS, Emitted, NativeOptions
@@ -220,9 +220,9 @@ class Session:
         compiled = self.compile(function, kinds, named(result))
         names = [name for name, _ in found if name != "static"]
         head = f'target triple = "{self.target.triple}"\ntarget datalayout = "{self.layout}"\n'
-        texts = [text for library in compiled.library.used({}) for text in library.texts(self.outlined)]
-        text = joined(head, texts, entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol))
-        here = (name for part in texts for name in part.defined if name in self.outlined)
+        parts = texts(compiled, self.outlined)
+        text = joined(head, parts, entry.wrapper(spec, result, names, compiled.fndesc.llvm_func_name, symbol))
+        here = (name for part in parts for name in part.defined if name in self.outlined)
         for number, name in enumerate(dict.fromkeys(here)):  # numba numbers them from the start of the process
             text = text.replace(f'"{name}"', f'"{symbol}.{number}"')
         return text
@@ -300,11 +300,6 @@ def _session(target: Target, pipeline: Any) -> Session:
     if (target, pipeline) not in _sessions:
         _sessions[target, pipeline] = Session(target, pipeline)
     return _sessions[target, pipeline]
-
-
-def compile_module(spec: Spec, target: Target, symbol: str) -> Module:
-    """Optimised LLVM module of a spec; whoever asked closes it. Raises KernelCompileError."""
-    return write(spec, target, symbol).module()
 
 
 def compile_object(spec: Spec, target: Target, symbol: str) -> bytes:

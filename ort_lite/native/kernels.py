@@ -34,7 +34,7 @@ class Kernels(Record):
 
     def leave(self, spec: Spec) -> None:
         """Says that it was done without once, at no loss: it is compiled behind what is waited for."""
-        if self.compile == WAIT:
+        if self.all_come:
             loader.leave(spec, self.target)
         else:
             self.want([spec])

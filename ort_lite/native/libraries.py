@@ -6,9 +6,11 @@ kernel is together: LLVM then has it once, in a context of its own.
 
 from collections.abc import Collection, Iterable
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_process_triple
 from numba.core import cgutils, codegen
 
 from ort_lite.record import Record
@@ -46,13 +48,22 @@ class Library(codegen.JITCodeLibrary):  # type: ignore[misc]
             self._texts.append(_written(self._modules.pop(0), outlined))
         return self._texts
 
-    def used(self, found: dict["Library", None]) -> dict["Library", None]:
+    def add_to(self, found: dict["Library", None]) -> None:
         """Adds this library and all that it uses, each once: a caller comes before what it calls."""
         found[self] = None
         for library in self._linked:
             if library not in found:
-                library.used(found)
-        return found
+                library.add_to(found)
+
+
+_library_of = attrgetter("library")
+
+
+def texts(compiled: Any, outlined: Collection[str]) -> list[Text]:
+    """Of numba's result for a function, and of all that the function uses."""
+    found: dict[Library, None] = {}
+    _library_of(compiled).add_to(found)
+    return [text for each in found for text in each.texts(outlined)]
 
 
 def _written(module: ir.Module, outlined: Collection[str]) -> Text:
@@ -105,10 +116,12 @@ class Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     _library_class = Library
     triple = ""
 
+    def __init__(self, name: str) -> None:
+        self._numbers = count()
+        super().__init__(name)
+
     def _create_empty_module(self, name: str) -> ir.Module:
-        if "_numbers" not in vars(self):
-            self._numbers = count()
         module = _Module(cgutils.normalize_ir_text(name), self._numbers)
-        module.triple = self.triple or super()._create_empty_module(name).triple
+        module.triple = self.triple or get_process_triple()
         module.data_layout = self._data_layout or ""
         return module

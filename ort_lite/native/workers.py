@@ -86,7 +86,7 @@ class Worker:
                 return answer
         raise KernelCompileError("the compiling process ended without an answer, twice; its messages are on stderr")
 
-    def _start(self) -> "Process":
+    def _start(self) -> Process:
         spare, self.spare = self.spare, None
         self.process = spare if spare is not None and spare.greet() else _process()
         return self.process

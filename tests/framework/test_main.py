@@ -12,7 +12,7 @@ import onnx.parser
 import pytest
 
 from ort_lite import __main__ as command_line
-from ort_lite.native import cache
+from ort_lite.native import cache, loader
 from ort_lite.plugins import Registry, plugins
 from ort_lite.provider import CompiledPartition, Partition
 from tests.framework.numpy_provider import CpuStandIn, NumpyProvider, evaluate
@@ -69,6 +69,12 @@ def model(tmp_path: Path) -> str:
     path = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(MODEL), path)
     return str(path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that runs `warmup` has no sessions but its own."""
+    monkeypatch.setattr(loader, "_left", {})
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -28,9 +28,9 @@ def assembly(spec: Spec, target: Target) -> str:
 
 def compiled_assembly(spec: Spec, target: Target) -> str:
     """Made now, for code that is patched: asking for its key would remember the patch in keys to come."""
-    from ort_lite.native.compiler import compile_module  # a second and numba, which a warm run does without
+    from ort_lite.native.compiler import write  # a second and numba, which a warm run does without
 
-    with compile_module(spec, target, "symbol") as module:
+    with write(spec, target, "symbol").module() as module:
         return module.emit_assembly()
 
 

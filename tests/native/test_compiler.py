@@ -8,7 +8,7 @@ import pytest
 
 from ort_lite.errors import KernelCompileError
 from ort_lite.native import Spec, load
-from ort_lite.native.compiler import compile_module, compile_object
+from ort_lite.native.compiler import compile_object, write
 from ort_lite.native.cpu import Target, host
 from ort_lite.native.lang import INDEX_OUT_OF_RANGE, RAISED, failed
 from tests.native import kernels
@@ -92,7 +92,7 @@ def test_int64_arithmetic_wraps() -> None:
 
 # --- What the objects are
 def optimised(spec: Spec, target: Target) -> str:
-    with compile_module(spec, target, "k") as module:
+    with write(spec, target, "k").module() as module:
         return str(module)
 
 

@@ -306,7 +306,7 @@ def test_what_was_left_is_compiled_behind_others_or_when_asked(tmp_path: Path, m
     assert ahead == [key_of(left, host())]  # it is there
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+@pytest.mark.skipif(not CAN_FORK, reason="forks have handles where there is pidfd_open, on Linux alone")
 def test_workers_that_start_together_are_forks_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is killed is replaced; one that was never asked leaves like the others."""
     family = [workers.Worker() for _ in range(3)]
@@ -335,7 +335,7 @@ def test_workers_that_start_together_are_forks_of_one(tmp_path: Path, monkeypatc
     assert unused.stdin.closed and family[2].spare is None
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+@pytest.mark.skipif(not CAN_FORK, reason="forks have handles where there is pidfd_open, on Linux alone")
 def test_a_fork_that_is_not_there_is_done_without(tmp_path: Path) -> None:
     worker = workers.Worker()
     [worker.spare], [ends] = pipes(1)
@@ -349,7 +349,7 @@ def test_a_fork_that_is_not_there_is_done_without(tmp_path: Path) -> None:
         worker.close()
 
 
-@pytest.mark.skipif(not CAN_FORK, reason="needs pidfd_open")
+@pytest.mark.skipif(not CAN_FORK, reason="forks have handles where there is pidfd_open, on Linux alone")
 def test_an_end_of_one_of_those_that_started_together_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else has its descriptors: reading its answers would wait for ever."""
     family = [workers.Worker() for _ in range(3)]
