@@ -43,12 +43,11 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def outcome() -> Iterator[Callable[[str, str], Outcome]]:
-    """Asks one warm process, which forks for each case."""
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], Outcome]]:
+    """Asks one warm process, which forks for each case. What cases write to temporary folders goes with pytest's own."""
     command = [sys.executable, "-m", "tests.nasty.server"]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    env = {**environment(), "TMPDIR": str(tmp_path_factory.mktemp("nasty"))}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         questions, answers = server.stdin, server.stdout
         assert questions is not None and answers is not None
 
