@@ -6,8 +6,10 @@ import time
 import numpy as np
 import pytest
 
+from ort_lite.native import Spec, load
 from ort_lite_cpu.kernels.jumps import again, begin
-from ort_lite_cpu.run.loop import HALTED, Halt, Job
+from ort_lite_cpu.run.address import LISTS, wanted
+from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
 from ort_lite_cpu.run.team import Team
 from tests.cpu.programs import Program, Step, Words, blend, fail, log, wait, word, write
 
@@ -147,3 +149,45 @@ def test_jobs_of_one_thread_and_short_programs_start_no_workers() -> None:
     short = Program([Step(fail, [], [3, 9, 1], parts=4)], 4, team, cost_us=Job.WORTH_WAKING_US - 1)
     assert short.run() is None
     assert team.threads == team.asked == 1
+
+
+# --- Runs with other arrays
+
+
+class Listed:
+    """One instruction, `log`, whose array is the second of a list."""
+
+    def __init__(self) -> None:
+        self.memory = np.zeros(4, np.int64)
+        self.wanted = wanted(2, [1])
+        self.descriptor = np.array([3, 0, 7], np.int64)  # base 3 of the memory table: 2 + 1
+        [entry] = load([Spec(log, ("i64",))])
+        self.table = np.array([[entry, self.descriptor.ctypes.data, 1, 1]], np.int64)
+        self.job = Job()
+        self.job.attach(self.table.ctypes.data, self.memory.ctypes.data, 1.0, True, self.wanted.ctypes.data)
+        self.first = np.zeros(10, np.int64)
+        self.memory[3] = self.first.ctypes.data
+        assert self.job.run(0, 1) == 0
+
+
+@pytest.mark.skipif(not LISTS, reason="only where native code knows the interpreter's lists")
+def test_a_run_again_has_the_addresses_of_its_list() -> None:
+    listed, y = Listed(), np.zeros(20, np.int64)
+    assert listed.job.again([None, y[10:], "text"]) == 0, "it looks at what it was told to alone"
+    assert logged(y[10:]) == [(7, 0, 1)]
+    assert listed.memory.tolist() == [0, 0, 0, y[10:].ctypes.data]
+    assert logged(listed.first) == [(7, 0, 1)]
+
+
+class OfSomebody(np.ndarray):
+    pass
+
+
+@pytest.mark.skipif(not LISTS, reason="only where native code knows the interpreter's lists")
+@pytest.mark.parametrize("element", [None, [1], "text", 7, np.int64(7), np.zeros(10, np.int64).view(OfSomebody)])
+def test_a_run_again_begins_with_nothing_where_an_element_is_no_array_of_numpys(element: object) -> None:
+    listed = Listed()
+    for arrays in ([np.zeros(10, np.int64), element], [np.zeros(10, np.int64)], []):
+        assert listed.job.again(arrays) == MISSED
+        assert listed.memory[3] == listed.first.ctypes.data
+    assert logged(listed.first) == [(7, 0, 1)]

@@ -14,6 +14,7 @@ from ort_lite.errors import InvalidArgument, RuntimeException, ShapeInferenceErr
 from ort_lite.graph import Node, TensorType, Value
 from ort_lite.inference import Info
 from ort_lite.memory.arenas import CACHE_LINE
+from ort_lite.memory.pool import ScratchPool
 from ort_lite.native.kernels import Kernels
 from ort_lite.shapes import symbol
 from ort_lite_cpu.lowering.tail import Tail
@@ -22,6 +23,7 @@ from ort_lite_cpu.program import segment_run
 from ort_lite_cpu.program.program import Program
 from ort_lite_cpu.run import team
 from ort_lite_cpu.run.address import address_of
+from ort_lite_cpu.run.lease import Lease
 from tests.cpu.check import assert_close, ints, op_program, ramp, rules, text_program
 
 
@@ -89,6 +91,33 @@ def test_many_threads_may_call_at_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         for future in [pool.submit(work, seed) for seed in range(4)]:
             future.result()
+
+
+def test_programs_that_share_a_lease_run_again_and_again() -> None:
+    """From the sixth run on a program is run as its lease was left, unless another program had it, or its memory is another one."""
+    options = CPUOptions(threads=1, pool=ScratchPool(Lease))
+    sum_of = text_program(MEANS, opset=13, options=options)
+    negated = text_program("(float[N] x) => (float[N] y) { y = Neg(x) }", options=options)
+    for k in range(40):
+        n = (3, 300)[k > 20] if k % 7 else 1  # other shapes, and then more scratch memory
+        x, w = ramp((n, 40)), ramp((40,), low=-k - 1)
+        assert_close(sum_of([x, w])[0], means(x, w), 1e-5, 1e-6, f"run {k}")
+        if k % 4 == 3:
+            np.testing.assert_array_equal(negated([w])[0], -w)
+        if k == 30:
+            sum_of.pool.trim()
+
+
+class OfSomebody(np.ndarray):
+    pass
+
+
+def test_arrays_of_other_classes_come_between() -> None:
+    program = text_program("(float[N] x, float[N] y) => (float[N] z) { z = Sub(x, y) }")
+    for k in range(30):
+        x, y = ramp((5,)), ramp((5,), low=-k - 1)
+        given = y.view(OfSomebody) if k > 10 and k % 3 == 0 else y
+        np.testing.assert_array_equal(program([x, given])[0], x - y)
 
 
 # --- Shapes that are not as declared

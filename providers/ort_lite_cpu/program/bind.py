@@ -20,7 +20,7 @@ from ort_lite.memory.planning.planner import DEFAULT_PLANNER, MemoryPlanner, pac
 from ort_lite.native import load
 from ort_lite.native.missing import WAIT
 from ort_lite.native.spec import Spec
-from ort_lite.record import Record
+from ort_lite.record import Record, field
 from ort_lite_cpu.program.evaluate import LIMIT, evaluate
 from ort_lite_cpu.program.segment import Segment
 from ort_lite_cpu.program.slices import LONG_NS, Sliced, cut
@@ -52,6 +52,8 @@ class Bound(Record, frozen=False):
     """Runs that were timed; `brief`: whether the next one keeps the GIL. See `segment_run`."""
     least_us: float = math.inf
     brief: bool = False
+    token: object = field(default_factory=object)
+    """What stands for it where it need not be kept."""
     work: Array | None = None
     """Estimated nanoseconds of each instruction, where one takes long."""
     sliced: Sliced | None = None

@@ -75,14 +75,14 @@ class RecordedRun(SegmentRun):
         super().__init__(segment, binder, needs)
         self.recorder, self.primary = recorder, primary
 
-    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+    def run(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
         if lease.fits is not self.needs:
             lease.fit(self.needs)
         job, lease.job = lease.job, _RecordedJob(lease.job, self, bound)  # type: ignore[assignment]  # what `run` calls of it
         try:
-            super().run(bound, places, lease, options)
+            super()._run_anew(bound, places, lease, options)
         finally:
-            lease.job = job
+            lease.job, lease.attached = job, None
 
     def event(self, bound: Bound, index: int, begin: int, end: int) -> ProfileEvent:
         """Of one instruction: named after its node."""
@@ -116,8 +116,8 @@ class _RecordedJob:
     def __init__(self, job: Job, run: RecordedRun, bound: Bound) -> None:
         self._job, self._run, self._bound = job, run, bound
 
-    def attach(self, table: int, memory: int, cost_us: float, hold: bool) -> None:
-        self._job.attach(table, memory, cost_us, hold)
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool, wanted: int) -> None:
+        self._job.attach(table, memory, cost_us, hold, wanted)
 
     def watch(self, halt: Halt) -> None:
         self._job.watch(halt)

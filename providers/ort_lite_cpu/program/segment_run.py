@@ -12,10 +12,10 @@ from ort_lite.provider import RunOptions
 from ort_lite_cpu.kernels import jumps
 from ort_lite_cpu.program.bind import Binder, Bound
 from ort_lite_cpu.program.segment import FIRST_PLACE, SCRATCH, Segment
-from ort_lite_cpu.run.address import write_addresses
+from ort_lite_cpu.run.address import LISTS, wanted, write_addresses
 from ort_lite_cpu.run.kept import Kept
 from ort_lite_cpu.run.lease import Lease
-from ort_lite_cpu.run.loop import HALTED, Halt, Job
+from ort_lite_cpu.run.loop import HALTED, MISSED, Halt, Job
 
 
 class Unforeseen(Exception):
@@ -37,13 +37,14 @@ NEVER_BRIEF_US = 1000.0
 class SegmentRun:
     """A segment with its binder and the bound programs made so far."""
 
-    __slots__ = ("binder", "cache", "leaves", "needs", "places", "segment")
+    __slots__ = ("binder", "cache", "leaves", "needs", "places", "segment", "wanted")
 
     def __init__(self, segment: Segment, binder: Binder, needs: tuple[int, int]) -> None:
         """`needs`: see `Lease.fit`."""
         self.segment, self.binder, self.needs = segment, binder, needs
         operands = (buffer for instruction in segment.instructions for buffer in instruction.operands)
         self.places = sorted({buffer.place for buffer in operands if buffer is not None and buffer.place >= 0})
+        self.wanted = wanted(FIRST_PLACE, self.places)
         self.leaves = [(source.buffer.place, source.index, source.element) for _, source in segment.leaves]
         self.cache: Kept[Any, Bound] = Kept(BOUND_LIMIT)
 
@@ -62,7 +63,20 @@ class SegmentRun:
         bound.brief = bound.cost_us < NEVER_BRIEF_US
         return self.cache.keep(key, bound, 1 + BOUND_BYTES // (bound.nbytes or 1))
 
-    def run(self, bound: Bound, places: Sequence[Any], lease: Lease, options: RunOptions | None) -> None:
+    def run(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+        """One native call where this ran last with the lease, and nobody wants to end it; else the job is told of it first."""
+        if lease.attached is bound.token and options is None:
+            memory = lease.memory
+            memory[SCRATCH] = lease.address
+            failed = lease.job.again(places)
+            if not failed:
+                return
+            if failed != MISSED:
+                raise self.error(bound, memory, *lease.job.failure)
+        self._run_anew(bound, places, lease, options)
+
+    def _run_anew(self, bound: Bound, places: list[Any], lease: Lease, options: RunOptions | None) -> None:
+        lease.attached = None
         if lease.fits is not self.needs:
             lease.fit(self.needs)
         memory = lease.memory
@@ -72,13 +86,14 @@ class SegmentRun:
         sliced = None if options is None else bound.stoppable(self.segment)
         table = bound.table_address if sliced is None else sliced.address
         # Whoever ends a run with options needs the GIL for it.
-        job.attach(table, lease.memory_address, bound.cost_us, bound.brief and options is None)
+        job.attach(table, lease.memory_address, bound.cost_us, bound.brief and options is None, self.wanted.ctypes.data)
         if options is not None:
             failed = _run_halting(job, bound.count, options)
         elif bound.tries < TRIES:
             failed = _timed(job, bound)
         else:
             failed = job.run(0, bound.count)
+            lease.attached = bound.token if LISTS else None
         if failed:
             raise self.error(bound, memory, *job.failure, options)
 

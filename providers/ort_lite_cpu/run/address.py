@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ort_lite.dtypes import Array
+from ort_lite.native.lang import load64, store64
+
 _HEADER = object.__basicsize__
 _read: Callable[[int], Any] = c_void_p.from_address
 
@@ -23,6 +26,46 @@ def _is_plain() -> bool:
 
 
 _PLAIN = _is_plain()
+
+# Where CPython keeps what native code looks up: byte offsets in an object, an array and a list.
+_TYPE, _DATA, _SIZE, _ITEMS = 8, 16, 16, 24
+
+
+def _has_lists() -> bool:
+    probe = [object(), object()]
+    at = id(probe)
+    alike = _HEADER == _DATA and _read(id(np.arange(0)) + _TYPE).value == id(np.ndarray) and _read(at + _SIZE).value == 2
+    return alike and _read(_read(at + _ITEMS).value + 8).value == id(probe[1])
+
+
+LISTS = _PLAIN and _has_lists()
+"""Whether `copy_addresses` reads this interpreter's lists and arrays right."""
+
+
+def wanted(first: int, numbers: Sequence[int]) -> Array:
+    """What `copy_addresses` is told: the type of arrays, how long a list is at least, `first`, and the numbers, ascending."""
+    return np.array([id(np.ndarray), max(numbers, default=-1) + 1, first, *numbers, -1], np.int64)
+
+
+def copy_addresses(wanted: int, items: int, table: int) -> int:
+    """Native `write_addresses` of a list, an eighth of its time. Returns 1, or 0 where an element is not of NumPy's own class.
+
+    The caller holds a reference to the list, which nobody else changes: it may be read without the GIL.
+    """
+    if load64(items + _SIZE) < load64(wanted + 8):
+        return 0
+    kind, first = load64(wanted), load64(items + _ITEMS)
+    to = table + 8 * load64(wanted + 16)
+    at = wanted + 24
+    k = load64(at)
+    while k >= 0:
+        array = load64(first + 8 * k)
+        if load64(array + _TYPE) != kind:
+            return 0
+        store64(to + 8 * k, load64(array + _DATA))
+        at += 8
+        k = load64(at)
+    return 1
 
 
 def address_of(array: Any) -> int:

@@ -11,19 +11,22 @@ from ort_lite_cpu.run.loop import Job
 class Lease(Arena):
     """An arena, and what native code is told of it. `memory` is the table of base addresses: null, scratch, then one a place.
 
-    Any program may have it next: `fit` makes it right for a number of threads and of places.
+    Any program may have it next: `fit` makes it right for a number of threads and of places. `attached` is the token of the bound
+    program whose last run the job can do again; None: of none.
     """
 
-    __slots__ = ("fits", "job", "memory", "memory_address")
+    __slots__ = ("attached", "fits", "job", "memory", "memory_address")
 
     def __init__(self, growth: Growth = Growth.half, source: MemorySource | None = None) -> None:
         super().__init__(0, CACHE_LINE, growth, source)
         self.memory = (ctypes.c_int64 * 0)()
         self.fits = (0, 0)
+        self.attached: object = None
 
     def fit(self, needs: tuple[int, int]) -> None:
         """`needs` are (threads, entries): a job for those, a table of at least these. `fits` says whom it was made right for."""
         threads, entries = needs
+        self.attached = None
         if threads != self.fits[0]:
             self.job = Job(threads)
         if entries > len(self.memory):

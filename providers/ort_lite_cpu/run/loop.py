@@ -15,6 +15,7 @@ from typing import Any
 from ort_lite.native.lang import load64, store64
 from ort_lite.native.loader import load
 from ort_lite.native.spec import Spec
+from ort_lite_cpu.run.address import copy_addresses
 from ort_lite_cpu.run.atomics import call, get
 from ort_lite_cpu.run.team import TEAM, Team
 from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
@@ -22,18 +23,23 @@ from ort_lite_cpu.run.ticket import MAX_PARTS, hire, release, share
 INSTRUCTION = 4  # int64s of one row of the table
 HALTED = -1  # the status of a run that a Halt stopped
 TAKEN = -2  # what the kernel of a jump returns where the run is to go on elsewhere
+MISSED = 2  # what a run returns that has begun with nothing, as its arrays were not all of NumPy's own class
 
 # The job record: byte offsets of its words.
-CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS = range(0, 72, 8)
-JOB_NBYTES = 72
+CONTROL, THREADS, TABLE, START, STOP, MEMORY, HALT, INDEX, STATUS, WANTED = range(0, 80, 8)
+JOB_NBYTES = 80
 
 
 # --- Native
-def execute(job: int) -> int:
+def execute(job: int, arrays: int) -> int:
     """Runs the instructions [START, STOP) of a job. Returns 0, or 1 with STATUS of what stopped it. INDEX is that of the instruction
     that stopped it, or that would be next: a jump leads anywhere, and one out of [START, STOP) ends the run.
+
+    `arrays`, where not 0, is a list whose addresses are written first, as WANTED says; MISSED where they cannot be.
     """
     memory = load64(job + MEMORY)
+    if arrays != 0 and copy_addresses(load64(job + WANTED), arrays, memory) == 0:
+        return MISSED
     control = hire(load64(job + CONTROL), load64(job + THREADS), memory)
     halt = load64(job + HALT)
     start, stop = load64(job + START), load64(job + STOP)
@@ -84,7 +90,7 @@ def _alone(row: int, memory: int, parts: int, first: int) -> int:
 
 
 # --- Python
-EXECUTE = Spec.plain(execute, "i64(i64)")
+EXECUTE = Spec.plain(execute, "i64(i64,i64)")
 
 
 @cache
@@ -92,7 +98,7 @@ def _entries() -> tuple[Any, Any]:
     """What runs a job: with the GIL released, and with the GIL held."""
     [address] = load([EXECUTE])
     # c_void_p converts an int in a third of c_int64's time.
-    signature = ctypes.c_int64, ctypes.c_void_p
+    signature = ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
     return ctypes.CFUNCTYPE(*signature)(address), ctypes.PYFUNCTYPE(*signature)(address)
 
 
@@ -150,12 +156,13 @@ class Job:
         self._halt = halt
         self._record[HALT // 8] = halt.address
 
-    def attach(self, table: int, memory: int, cost_us: float, hold: bool = False) -> None:
+    def attach(self, table: int, memory: int, cost_us: float, hold: bool = False, wanted: int = 0) -> None:
         """Addresses of the instructions and of the memory table; about how long one thread needs for all of it.
 
         A program that takes less than WORTH_WAKING_US runs on the calling thread. hold: with the GIL; for what ends soon.
+        wanted: where `address.wanted` says whose addresses `again` writes.
         """
-        self._record[TABLE // 8], self._record[MEMORY // 8] = table, memory
+        self._record[TABLE // 8], self._record[MEMORY // 8], self._record[WANTED // 8] = table, memory, wanted
         self._threads = self._asked if cost_us >= self.WORTH_WAKING_US else 1
         self._record[THREADS // 8] = self._threads
         self._entry = _entries()[hold]
@@ -170,7 +177,17 @@ class Job:
         record = self._record
         record[START // 8] = start
         record[STOP // 8] = stop
-        failed: int = self._entry(self._address)
+        failed: int = self._entry(self._address, 0)
+        return failed
+
+    def again(self, arrays: list[Any]) -> int:
+        """As the last `run`, of what is attached, with the addresses of other arrays. Returns what `run` returns, or MISSED.
+
+        The caller looked whether these are lists that native code can read (`address.LISTS`).
+        """
+        if self._threads > self._team.asked:
+            self._team.grow(self._threads)
+        failed: int = self._entry(self._address, id(arrays))
         return failed
 
     @property
