@@ -202,10 +202,8 @@ class Node:
         """Bodies of this node, in attribute order; not those nested deeper."""
         found: list[Graph] = []
         for attribute in self.attributes.values():
-            if attribute.type == "GRAPH" and not attribute.ref:
-                found.append(attribute.value)
-            elif attribute.type == "GRAPHS" and not attribute.ref:
-                found.extend(attribute.value)
+            if attribute.type[0] == "G" and not attribute.ref:  # GRAPH or GRAPHS
+                found += [attribute.value] if attribute.type == "GRAPH" else attribute.value
         return found
 
     def reads(self) -> "tuple[Value | None, ...]":
@@ -400,9 +398,9 @@ class Graph:
 def _producers(node: Node) -> list[Node]:
     """The nodes of the same graph whose outputs the node and its bodies read; with repetitions."""
     return [
-        value.producer
+        producer
         for value in node.reads()
-        if value is not None and value.producer is not None and value.producer.graph is node.graph
+        if value is not None and (producer := value.producer) is not None and producer.graph is node.graph
     ]
 
 

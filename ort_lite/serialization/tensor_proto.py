@@ -65,13 +65,9 @@ class TensorReader:
     def described(self, proto: pb.TensorProto, who: str) -> tuple[DType, tuple[int, ...], int]:
         """(element type, shape, bytes in the file) of a tensor, checked without reading it; 0 bytes for strings."""
         dtype = element_type(proto.data_type, who)
-        shape = tuple(proto.dims)
-        if shape and min(shape) < 0:
-            raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
-        if len(shape) > _MOST_DIMS:
-            raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
-        if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
-            raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
+        shape = tuple(proto.dims[:])
+        if shape and (min(shape) <= 0 or len(shape) > _MOST_DIMS):
+            _check_dims(shape, dtype, who)
         nbytes = _nbytes(dtype, shape)
         self._check_limit(nbytes, who)
         return dtype, shape, nbytes
@@ -168,6 +164,15 @@ def pack(array: Array, bits: int) -> bytes:
     elements[: array.size] = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
     shifted = elements.reshape(-1, share) << np.arange(0, 8, bits, dtype=np.uint8)
     return bytes(np.bitwise_or.reduce(shifted, axis=1))
+
+
+def _check_dims(shape: tuple[int, ...], dtype: DType, who: str) -> None:
+    if min(shape) < 0:
+        raise InvalidGraph(f"{who}: dimensions {list(shape)} are negative")
+    if len(shape) > _MOST_DIMS:
+        raise InvalidGraph(f"{who}: it has {len(shape)} dimensions, {_MOST_DIMS} at most")
+    if 0 in shape and prod(dim for dim in shape if dim) * max(itemsize(dtype), 1) >= 2**63:  # NumPy multiplies them
+        raise InvalidGraph(f"{who}: dimensions {list(shape)} are 2**63 bytes and more, but for the 0")
 
 
 def _typed(proto: pb.TensorProto, dtype: DType, shape: tuple[int, ...], who: str) -> Array:
